@@ -1,0 +1,47 @@
+# Everything runs in .venv, made from the pinned versions in constraints.txt.
+#   make demo    the main job on real input        make test    checks and tests
+#   make bench   the figures of docs/              make check   lint, format, types
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks
+# The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
+TYPES := build/types
+
+.PHONY: setup demo test check bench format clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "opsplice needs Python 3.11 to 3.13; choose one with: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) \
+		|| { echo "no venv: on Debian, install it with: apt install python3-venv"; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/python samples/transformer/demo.py
+
+test: setup check
+	@$(BIN)/pytest
+
+check: setup
+	@$(BIN)/ruff check --quiet $(SOURCES)
+	@$(BIN)/ruff format --quiet --check $(SOURCES)
+	@rm -rf $(TYPES) && mkdir -p $(TYPES)/opsplice && ln -s $(CURDIR)/opsplice/* $(TYPES)/opsplice/
+	@for part in matchers rewrites spec_lang targets; do ln -s $(CURDIR)/$$part $(TYPES)/opsplice/$$part; done
+	@cd $(TYPES) && MYPYPATH=. $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml \
+		--no-error-summary --cache-dir $(CURDIR)/.mypy_cache -p opsplice
+
+format: setup
+	@$(BIN)/ruff check --quiet --fix $(SOURCES)
+	@$(BIN)/ruff format --quiet $(SOURCES)
+
+bench: setup
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

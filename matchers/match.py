@@ -1,0 +1,86 @@
+"""What a search finds: matches, and near misses with their reasons. Plain data; it changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opsplice.matchers.terms import DimSize
+from opsplice.spec_lang import tree
+
+# A size is a number, or where to read it at run time.
+Size = int | DimSize
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What an input of a pattern is at a match: a payload value, or (for scalars) a constant.
+
+    element: the element type, as MLIR writes it.
+    """
+
+    value: Any = None
+    constant: int | float | None = None
+    element: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """One place where a pattern holds.
+
+    roots:  the payload values that a replacement takes the place of, one for each result of the pattern.
+    root_sizes: the sizes of each root, axis by axis.
+    inputs: what each parameter is; shapes: the sizes of each tensor parameter, by position of its type in the pattern.
+    dims:   the size of each dim of the pattern; types: the element type of each type variable.
+    ops:    the payload ops that the match accounts for, the roots' own among them.
+
+    The size of a pack is a tuple.
+    """
+
+    pattern: tree.Pattern
+    roots: tuple[Any, ...]
+    root_sizes: tuple[tuple[Size, ...], ...]
+    inputs: Mapping[str, Binding]
+    shapes: Mapping[str, tuple[Size | tuple[Size, ...], ...]]
+    dims: Mapping[str, Size | tuple[Size, ...]]
+    types: Mapping[str, str]
+    ops: tuple[Any, ...]
+    function: str
+    location: str
+
+    def static_dims(self) -> dict[str, int | tuple[int | None, ...] | None]:
+        """The dims as numbers, None for those known only at run time."""
+
+        def number(size: Size) -> int | None:
+            return size if isinstance(size, int) else None
+
+        return {n: tuple(map(number, s)) if isinstance(s, tuple) else number(s) for n, s in self.dims.items()}
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A place where a pattern began to match and failed.
+
+    wanted, found: what the pattern asks for and what is there; span: that part of the pattern;
+    progress: how many of the pattern's parts held before it failed.
+    """
+
+    pattern: str
+    function: str
+    location: str
+    wanted: str
+    found: str
+    span: tree.Span | None
+    progress: int
+
+    def __str__(self) -> str:
+        return f"{self.location}: wanted {self.wanted}, found {self.found}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that a search found, in the order of the program."""
+
+    matches: tuple[Match, ...]
+    near_misses: tuple[NearMiss, ...]

@@ -1,0 +1,631 @@
+"""One search: does a pattern hold with its result at one payload value?
+
+A search solves a list of goals, each a pattern node against a payload term, with backtracking over the few real
+choices: the order of commutative operands, and the level of a chain of views at which an input binds. Labels of the
+pattern bind to indices of the payload, so one pattern holds under any loop order, broadcast form or reshape.
+
+When it fails, the goal that failed furthest along is kept, and becomes the near miss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers import conditions
+from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Whole
+from opsplice.matchers.match import Binding, Match, NearMiss, Size
+from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
+from opsplice.matchers.views import Views, defining_op, element_type, shape_of
+from opsplice.spec_lang import ops, tree
+
+# A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
+_MAX_STEPS = 50_000
+_MAX_DEPTH = 300
+# How far apart a number in a pattern and one in a program may be, relative: a unit in the last place of the type.
+_PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
+_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
+
+
+@dataclass(frozen=True)
+class _Root:
+    """The goal to find the payload value of the pattern's result number `number`."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Failure:
+    node: Any
+    wanted: str
+    found: str
+    progress: int
+
+
+class _GaveUpError(Exception):
+    """The search took too many steps."""
+
+
+# A linked list of (pattern node, payload term): cheap to extend, shared between branches.
+Goals = tuple[tuple[Any, Any], Any] | None
+
+
+class Search:
+    """One attempt to match one graph with its first result at one payload value. Use it once."""
+
+    def __init__(self, views: Views, graph: Graph, function: str) -> None:
+        self.views = views
+        self.graph = graph
+        self.function = function
+        self.parameters = {p.name: p for p in graph.pattern.parameters}
+        self.variables = {v.name: v for v in graph.pattern.type_variables}
+        # State is held in dicts that only grow along a path; the trail says what to take back on a dead end.
+        self.labels: dict[Label, tuple[Index, ...]] = {}
+        self.inputs: dict[str, Binding] = {}
+        self.dims: dict[str, tuple[Size | tuple[Size, ...], tuple[Index, ...]]] = {}
+        self.types: dict[str, str] = {}
+        self.ops: dict[ir.Operation, None] = {}
+        self.scopes: dict[Label, frozenset[Loop]] = {}
+        self.used: dict[Loop, None] = {}
+        self.numbers: dict[tuple[int, Any], Number] = {}
+        self.entered: dict[tuple[int, Any], None] = {}
+        self.roots: dict[int, Access] = {}
+        self.shapes: dict[str, tuple[Size | tuple[Size, ...], ...]] = {}
+        self.extents: dict[Index, Size] = {}
+        self.trail: list[tuple[dict, Any]] = []
+        self.steps = 0
+        self.furthest: _Failure | None = None
+
+    def run(self, value: ir.Value) -> Match | NearMiss | None:
+        """A match, a near miss, or None where not even the outermost op fits."""
+        first = self.graph.results[0]
+        if not isinstance(first.node, Whole):
+            step = self.views.expand(self.views.whole(value))
+            if step is None or isinstance(step.term, Access):
+                return None  # a view of something: a match, if there is one, is where that something is made
+        goals: Goals = None
+        for number in range(len(self.graph.results) - 1, 0, -1):
+            goals = ((_Root(number), None), goals)
+        try:
+            if self._at_root(0, value, goals):
+                return self._match(value)
+        except _GaveUpError:
+            self._fail(first.node, "a decision", "one too large to decide")
+        return self._near_miss(value)
+
+    # ---- state ----------------------------------------------------------------------------------------------------
+
+    def _set(self, table: dict, key: Any, value: Any = None) -> None:
+        if key not in table:
+            table[key] = value
+            self.trail.append((table, key))
+
+    def _undo(self, mark: int) -> None:
+        while len(self.trail) > mark:
+            table, key = self.trail.pop()
+            del table[key]
+
+    def _fail(self, node: Any, wanted: str, found: str) -> bool:
+        progress = len(self.trail)
+        if self.furthest is None or progress > self.furthest.progress:
+            self.furthest = _Failure(node, wanted, found, progress)
+        return False
+
+    # ---- goals ----------------------------------------------------------------------------------------------------
+
+    def _solve(self, goals: Goals, depth: int = 0) -> bool:
+        while goals is not None:
+            self.steps += 1
+            if self.steps > _MAX_STEPS or depth > _MAX_DEPTH:
+                raise _GaveUpError
+            (node, term), rest = goals
+            if (id(node), term) in self.entered:
+                goals = rest  # a shared part of the pattern: its goals are solved or still ahead on this path
+                continue
+            entry = len(self.trail)
+            self._set(self.entered, (id(node), term))
+            branches = list(self._branches(node, term))
+            if len(branches) == 1:
+                # No choice: go on in this loop, so that depth grows with choices only.
+                more = branches[0]()
+                if more is None:
+                    return False
+                goals = _append(more, rest)
+                continue
+            for branch in branches:
+                mark = len(self.trail)
+                more = branch()
+                if more is not None and self._solve(_append(more, rest), depth + 1):
+                    return True
+                self._undo(mark)
+            self._undo(entry)
+            return False
+        return self._holds()
+
+    def _branches(self, node: Any, term: Any) -> Iterator[Any]:
+        """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
+        if isinstance(node, _Root):
+            for value in self._other_roots(node.number):
+                yield lambda value=value: self._bind_root(node.number, value)
+        elif isinstance(node, Input):
+            yield from self._input_branches(node, term)
+        elif isinstance(node, Number):
+            yield lambda: self._number(node, term)
+        elif isinstance(node, Whole):
+            yield from self._whole_branches(node, term)
+        elif isinstance(node, Apply):
+            yield from self._apply_branches(node, term)
+        else:
+            yield lambda: self._reduce(node, term)
+
+    # ---- roots ----------------------------------------------------------------------------------------------------
+
+    def _at_root(self, number: int, value: ir.Value, rest: Goals) -> bool:
+        more = self._bind_root(number, value)
+        return more is not None and self._solve(_append(more, rest))
+
+    def _bind_root(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
+        result = self.graph.results[number]
+        access = self.views.whole(value)
+        self._set(self.roots, number, access)
+        if not self._bind_whole(result, access):
+            return None
+        return [(result.node, access)]
+
+    def _bind_whole(self, result: Result, access: Access) -> bool:
+        """Give the labels of a result the fresh loops of a whole tensor."""
+        if result.labels is None:
+            return True
+        free = [label for label in result.labels if label not in self.labels]
+        if len(free) != len(result.labels):
+            return self._unify(result.node, result.labels, access.indices) is not None
+        pairs = _pair(result.labels, access.indices, {})
+        if pairs is None:
+            return self._fail(result.node, f"rank {_rank(result.labels)}", f"rank {len(access.indices)}")
+        for label, indices in pairs:
+            self._set(self.labels, label, indices)
+        return True
+
+    def _other_roots(self, number: int) -> list[ir.Value]:
+        """Where a further result could be: beside the first root, or made from what is bound already."""
+        taken = {access.value for access in self.roots.values()}
+        seen: dict[ir.Value, None] = dict.fromkeys(self.roots[0].value.owner.operation.results)
+        frontier = [b.value for b in self.inputs.values() if b.value is not None]
+        frontier += [r for op in self.ops for r in op.results]
+        for _ in range(8):
+            users = [r for v in frontier for use in v.uses for r in use.owner.operation.results]
+            frontier = [r for r in users if r not in seen]
+            seen.update(dict.fromkeys(frontier))
+            if len(seen) > 512 or not frontier:
+                break
+        return [v for v in seen if v not in taken]
+
+    # ---- nodes ----------------------------------------------------------------------------------------------------
+
+    def _resolve(self, term: Term) -> Term:
+        """Follow a term through views, and note the ops on the way as accounted for."""
+        while isinstance(term, Access):
+            step = self.views.expand(term)
+            if step is None:
+                return term
+            if step.op is not None:
+                self._set(self.ops, step.op)
+            term = step.term
+        return term
+
+    def _apply_branches(self, node: Apply, term: Term) -> Iterator[Any]:
+        found = self._resolve(term)
+        if not isinstance(found, Apply) or found.op != node.op or len(found.args) != len(node.args):
+            yield lambda: self._fail(node, _short(node.op), self._describe(found)) or None
+            return
+        given = dict(found.attributes)
+        wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
+        if wrong is not None:
+            name, value = wrong
+            yield lambda: self._fail(node, f"{name} = {value}", f"{name} = {given.get(name, 'nothing')}") or None
+            return
+        if node.type and not self._bind_type(node, node.type, found.type):
+            yield lambda: None
+            return
+        yield lambda: list(zip(node.args, found.args, strict=True))
+        if _is_commutative(node.op) and node.args[0] is not node.args[1]:
+            yield lambda: list(zip(node.args, reversed(found.args), strict=True))
+
+    def _reduce(self, node: Reduce, term: Term) -> list[tuple[Any, Any]] | None:
+        found = self._resolve(term)
+        if not isinstance(found, Reduce) or found.combiner != node.combiner:
+            self._fail(node, f"a reduction by {_short(node.combiner)}", self._describe(found))
+            return None
+        if not any(label.pack for label in node.loops) and len(node.loops) != len(found.loops):
+            self._fail(node, f"a reduction over {len(node.loops)} dims", f"one over {len(found.loops)}")
+            return None
+        for label in node.loops:
+            self._set(self.scopes, label, frozenset(found.loops))
+        return [(node.body, found.body)]
+
+    def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
+        found = self._resolve(term)
+        if isinstance(found, Constant) or conditions.names_in(node.low):
+            # Dims may be bound by a later goal, so numbers are compared at the end.
+            self._set(self.numbers, (id(node), found), node)
+            return []
+        self._fail(node, f"the constant {_number_text(node)}", self._describe(found))
+        return None
+
+    def _whole_branches(self, node: Whole, term: Term) -> Iterator[Any]:
+        nothing = True
+        for access in self._chain(term):
+            op = defining_op(access.value)
+            if op is not None and op.name == node.op:
+                nothing = False
+                yield lambda access=access, op=op: self._whole(node, access, op)
+        if nothing:
+            yield lambda: self._fail(node, node.op, self._describe(term)) or None
+
+    def _whole(self, node: Whole, access: Access, op: ir.Operation) -> list[tuple[Any, Any]] | None:
+        self._set(self.ops, op)
+        if len(op.operands) != len(node.operands):
+            self._fail(node, f"{len(node.operands)} operands", f"{len(op.operands)}")
+            return None
+        for attribute in node.attributes:
+            found = op.attributes.get(attribute.name, None)
+            if not _same_attribute(attribute, found):
+                self._fail(node, f"{attribute.name} = {attribute.value}", "none" if found is None else str(found))
+                return None
+        if node.labels is not None and self._unify(node, node.labels, access.indices) is None:
+            return None
+        goals = []
+        for result, operand in zip(node.operands, op.operands, strict=True):
+            whole = self.views.whole(operand)
+            if not self._bind_whole(result, whole):
+                return None
+            goals.append((result.node, whole))
+        return goals
+
+    # ---- inputs ---------------------------------------------------------------------------------------------------
+
+    def _chain(self, term: Term) -> Iterator[Access]:
+        """The accesses from a term down through views: each is a value that holds the element."""
+        while isinstance(term, Access):
+            yield term
+            step = self.views.expand(term)
+            if step is None:
+                return
+            term = step.term
+
+    def _input_branches(self, node: Input, term: Term) -> Iterator[Any]:
+        parameter = self.parameters[node.name]
+        if isinstance(parameter.type, tree.ScalarType):
+            yield lambda: self._scalar(node, parameter, term)
+            return
+        levels = list(self._chain(term))
+        if not levels:
+            where = "a value inside a fused op, which no tensor holds"
+            yield lambda: self._fail(node, f"a tensor for {node.name}", where) or None
+        for position, access in enumerate(levels):
+            yield lambda access=access, above=levels[:position]: self._tensor(node, parameter, access, above)
+
+    def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
+        found = self._resolve(term)
+        if isinstance(found, Constant):
+            binding = Binding(constant=found.value, element=found.type)
+        else:
+            holder = next((a for a in self._chain(term) if not a.indices), None)
+            if holder is None:
+                self._fail(node, f"a scalar for {node.name}", self._describe(found))
+                return None
+            binding = Binding(value=holder.value, element=element_type(holder.value))
+        return [] if self._bind(node, parameter.type.name, binding) else None
+
+    def _tensor(
+        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
+    ) -> list[tuple[Any, Any]] | None:
+        for view in above:
+            step = self.views.expand(view)
+            if step is not None and step.op is not None:
+                self._set(self.ops, step.op)
+        assert isinstance(parameter.type, tree.TensorType)
+        value = access.value
+        if not self._bind(node, parameter.type.element.name, Binding(value=value, element=element_type(value))):
+            return None
+        pairs = self._unify(node, node.labels, access.indices)
+        if pairs is None or not self._bind_dims(node, parameter.type, pairs, access):
+            return None
+        return []
+
+    def _bind(self, node: Input, element: str, binding: Binding) -> bool:
+        bound = self.inputs.get(node.name)
+        if bound is not None and bound != binding:
+            return self._fail(node, f"the same value for {node.name} as before", "another value")
+        if not self._bind_type(node, element, binding.element):
+            return False
+        self._set(self.inputs, node.name, binding)
+        return True
+
+    def _bind_type(self, node: Any, name: str, element: str) -> bool:
+        """Check an element type by name, or bind a type variable to it."""
+        variable = self.variables.get(name)
+        wanted = name if variable is None else self.types.get(name)
+        if wanted is not None:
+            return wanted == element or self._fail(node, f"element type {wanted}", element)
+        choices = [c.name for c in variable.choices] if variable is not None else []
+        if choices and element not in choices:
+            return self._fail(node, f"an element type in {{{', '.join(choices)}}}", element)
+        self._set(self.types, name, element)
+        return True
+
+    # ---- labels and dims ------------------------------------------------------------------------------------------
+
+    def _unify(
+        self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
+    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
+        """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
+        pairs = _pair(labels, indices, self.labels)
+        if pairs is None:
+            self._fail(node, f"rank {_rank(labels)}", f"rank {len(indices)}")
+            return None
+        for label, found in pairs:
+            if not self._unify_label(node, label, found):
+                return None
+        return pairs
+
+    def _unify_label(self, node: Any, label: Label, found: tuple[Index, ...]) -> bool:
+        bound = self.labels.get(label)
+        if bound is not None:
+            same = _nontrivial(bound) == _nontrivial(found)
+            return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims")
+        scope = self.scopes.get(label)
+        if scope is not None:
+            free = all(i in scope and i not in self.used for i in found)
+            if not free:
+                return self._fail(node, f"the reduced dim {label.name} here", "another dim")
+            for index in found:
+                self._set(self.used, index)
+        self._set(self.labels, label, found)
+        return True
+
+    def _bind_dims(
+        self,
+        node: Input,
+        kind: tree.TensorType,
+        pairs: list[tuple[Label, tuple[Index, ...]]],
+        access: Access,
+    ) -> bool:
+        sizes = _sizes(access)
+        for index, size in sizes.items():
+            self._set(self.extents, index, size)
+        shape: list[Size | tuple[Size, ...]] = []
+        for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
+            found = tuple(sizes.get(i, 1) for i in indices)
+            shape.append(found if dim.pack is not None else found[0])
+            if dim.size is not None and found != (dim.size,):
+                return self._fail(node, f"a dim of size {dim.size}", _size_text(found[0]))
+            if dim.name is None:
+                continue
+            size = found if dim.pack is not None else found[0]
+            known = self.dims.get(dim.name)
+            if known is None:
+                self._set(self.dims, dim.name, (size, indices))
+            elif not _same_size(known, (size, indices)):
+                return self._fail(node, f"{dim.name} = {_size_text(known[0])}", _size_text(size))
+        self._set(self.shapes, node.name, tuple(shape))
+        return True
+
+    # ---- the end --------------------------------------------------------------------------------------------------
+
+    def _holds(self) -> bool:
+        """What can only be judged when everything is bound: numbers, and the pattern's condition."""
+        sizes = self._static_dims()
+        for (_, found), node in self.numbers.items():
+            if not self._same_number(node, found, sizes):
+                return False
+        where = self.graph.pattern.where
+        if where is None or conditions.holds(where, sizes) is True:
+            return True
+        failed = conditions.first_failure(where, sizes)
+        names = sorted(conditions.names_in(failed))
+        found_text = ", ".join(f"{n} = {_size_text(self.dims[n][0])}" for n in names if n in self.dims)
+        return self._fail(failed, conditions.text(failed), found_text)
+
+    def _same_number(self, node: Number, found: Term, sizes: conditions.Sizes) -> bool:
+        low = conditions.evaluate(node.low, sizes)
+        if not isinstance(found, Constant):
+            return self._same_dim(node, found)
+        if low is None:
+            return self._fail(node, f"the constant {_number_text(node)}, which is dynamic", str(found.value))
+        if node.high is not None:
+            high = conditions.evaluate(node.high, sizes)
+            good = high is not None and low <= found.value <= high
+        else:
+            slack = _PRECISION.get(found.type, 0.0) * abs(low)
+            good = found.value == low or abs(found.value - low) <= slack
+        return good or self._fail(node, f"the constant {_number_text(node)}", f"{found.value:g}")
+
+    def _same_dim(self, node: Number, found: Term) -> bool:
+        """A dim that is only known at run time, read from the tensor and cast to the element type."""
+        while isinstance(found, Apply) and found.op in _CASTS:
+            found = self.views.resolve(found.args[0])
+        if isinstance(node.low, tree.DimRef) and isinstance(found, DimSize):
+            known = self.dims.get(node.low.name)
+            if known is not None and known[0] == found:
+                return True
+        return self._fail(node, f"the constant {_number_text(node)}", self._describe(found))
+
+    def _static_dims(self) -> dict[str, int | tuple[int | None, ...] | None]:
+        def number(size: Size) -> int | None:
+            return size if isinstance(size, int) else None
+
+        return {
+            n: tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            for n, (size, _) in self.dims.items()
+        }
+
+    def _match(self, value: ir.Value) -> Match:
+        return Match(
+            pattern=self.graph.pattern,
+            roots=tuple(self.roots[i].value for i in range(len(self.graph.results))),
+            root_sizes=tuple(self._root_sizes(self.roots[i]) for i in range(len(self.graph.results))),
+            inputs=dict(self.inputs),
+            shapes=dict(self.shapes),
+            dims={n: size for n, (size, _) in self.dims.items()},
+            types=dict(self.types),
+            ops=tuple(self.ops),
+            function=self.function,
+            location=location_text(value.owner.operation),
+        )
+
+    def _root_sizes(self, access: Access) -> tuple[Size, ...]:
+        """The sizes of a root, axis by axis, read off the inputs rather than off what will be replaced."""
+        shape = shape_of(access.value) or ()
+        sizes: list[Size] = []
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
+            sizes.append(self.extents.get(index, DimSize(access.value, axis)) if size is None else size)
+        return tuple(sizes)
+
+    def _near_miss(self, value: ir.Value) -> NearMiss | None:
+        if self.furthest is None or self.furthest.node is self.graph.results[0].node:
+            return None
+        failure = self.furthest
+        span = failure.node.span if isinstance(failure.node, (tree.Comparison, tree.Logical)) else None
+        return NearMiss(
+            pattern=self.graph.pattern.name,
+            function=self.function,
+            location=location_text(value.owner.operation),
+            wanted=failure.wanted,
+            found=failure.found,
+            span=span or self.graph.spans.get(id(failure.node)),
+            progress=failure.progress,
+        )
+
+    def _describe(self, term: Term) -> str:
+        if isinstance(term, Constant):
+            return f"the constant {term.value:g}"
+        if isinstance(term, Apply):
+            return _short(term.op)
+        if isinstance(term, Reduce):
+            return f"a reduction by {_short(term.combiner)}"
+        if isinstance(term, Access):
+            op = defining_op(term.value)
+            return "a function's argument" if op is None else op.name
+        return "an index or a size"
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def location_text(op: ir.Operation) -> str:
+    """`file:line:column` of an op: the innermost place, where it was inlined or fused. Else what its location says."""
+    text = str(op.location)
+    place = _PLACE.search(text)
+    if place is not None:
+        return f"{place[1]}:{place[2]}:{place[3]}"
+    return text.removeprefix("loc(").removesuffix(")")
+
+
+def _is_commutative(name: str) -> bool:
+    op = ops.find(name)
+    return op is not None and op.commutative
+
+
+def _append(more: list[tuple[Any, Any]], rest: Goals) -> Goals:
+    for goal in reversed(more):
+        rest = (goal, rest)
+    return rest
+
+
+def _pair(
+    labels: tuple[Label, ...], indices: tuple[Index, ...], bound: dict[Label, tuple[Index, ...]]
+) -> list[tuple[Label, tuple[Index, ...]]] | None:
+    """Labels against indices by position; a pack takes what the others leave.
+
+    Where there are more indices than labels, those of size-one dims are dropped from the left; where there are fewer,
+    labels bound to size one stand for nothing.
+    """
+    pack = next((i for i, label in enumerate(labels) if label.pack), None)
+    if pack is not None:
+        after = len(labels) - pack - 1
+        if len(indices) < len(labels) - 1:
+            return None
+        stop = len(indices) - after
+        singles = zip((*labels[:pack], *labels[pack + 1 :]), (*indices[:pack], *indices[stop:]), strict=True)
+        pairs = [(label, (index,)) for label, index in singles]
+        pairs.insert(pack, (labels[pack], indices[pack:stop]))
+        return pairs
+    extra = len(indices) - len(labels)
+    if extra > 0:
+        kept = list(indices)
+        for index in indices:
+            if extra and index == UNIT:
+                kept.remove(UNIT)
+                extra -= 1
+        if extra:
+            return None
+        return [(label, (index,)) for label, index in zip(labels, kept, strict=True)]
+    if extra < 0:
+        units = [label for label in labels if bound.get(label) == (UNIT,)][:-extra]
+        if len(units) != -extra:
+            return None
+        rest = iter(indices)
+        return [(label, (UNIT,) if label in units else (next(rest),)) for label in labels]
+    return [(label, (index,)) for label, index in zip(labels, indices, strict=True)]
+
+
+def _nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    return tuple(i for i in indices if i != UNIT)
+
+
+def _rank(labels: tuple[Label, ...]) -> str:
+    packs = any(label.pack for label in labels)
+    return f"{len(labels) - 1} or more" if packs else str(len(labels))
+
+
+def _sizes(access: Access) -> dict[Index, Size]:
+    """The size that each index of an access runs over, read off the value."""
+    shape = shape_of(access.value) or ()
+    return {
+        index: DimSize(access.value, axis) if size is None else size
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
+        if index != UNIT
+    }
+
+
+def _same_size(
+    known: tuple[Size | tuple[Size, ...], tuple[Index, ...]], found: tuple[Size | tuple[Size, ...], tuple[Index, ...]]
+) -> bool:
+    """Equal numbers, the same dim of the same tensor, or the same index of the program."""
+    return known[0] == found[0] or _nontrivial(known[1]) == _nontrivial(found[1])
+
+
+def _size_text(size: Size | tuple[Size, ...]) -> str:
+    if isinstance(size, tuple):
+        return " x ".join(map(_size_text, size)) or "nothing"
+    return str(size) if isinstance(size, int) else "a dynamic size"
+
+
+def _short(op: str) -> str:
+    return op.partition(".")[2] if op.startswith(("arith.", "math.")) else op
+
+
+def _number_text(node: Number) -> str:
+    low = conditions.text(node.low)
+    return low if node.high is None else f"{low}..{conditions.text(node.high)}"
+
+
+def _same_attribute(wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
+    if found is None:
+        return False
+    value = wanted.value
+    if isinstance(found, ir.StringAttr):
+        return found.value == value
+    if isinstance(found, ir.BoolAttr):
+        return found.value == value
+    if isinstance(found, ir.IntegerAttr):
+        return not isinstance(value, bool) and found.value == value
+    if isinstance(found, ir.FloatAttr):
+        return isinstance(value, (int, float)) and found.value == float(value)
+    return str(found) == str(value)

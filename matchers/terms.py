@@ -1,0 +1,150 @@
+"""Terms: what one element of a tensor is, as an expression over indices.
+
+A view (`matchers.views`) reads a payload op as the scalar expression that makes the element at given indices. In that
+form a broadcast, a transpose or a reshape is only another choice of indices, and every spelling of a computation comes
+to the same expression. Terms are frozen and compare by value, so equal expressions are equal objects for memo tables.
+
+Nothing here knows of MLIR beyond carrying its values as opaque hashable objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+# ---- indices ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loop:
+    """An index that runs over [0, size); size is None when only known at run time."""
+
+    id: int
+    size: int | None
+
+
+@dataclass(frozen=True)
+class Point:
+    """The only index of a dim of size one: zero."""
+
+
+UNIT = Point()
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Several indices flattened row-major into one. `sizes[i]` is the extent of `parts[i]`, None if dynamic."""
+
+    parts: tuple[Index, ...]
+    sizes: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The index number `position` that comes out when `whole` is split into dims of `sizes`, row-major."""
+
+    whole: Index
+    position: int
+    sizes: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Any other arithmetic on indices, such as a convolution's window: text with placeholders, and what fills them."""
+
+    text: str
+    parts: tuple[Index, ...]
+
+
+Index = Loop | Point | Flat | Part | Affine
+
+
+def flatten(parts: tuple[Index, ...], sizes: tuple[int | None, ...]) -> Index:
+    """One index for several, the inverse of `split`. Parts of size one vanish."""
+    kept = [(p, s) for p, s in zip(parts, sizes, strict=True) if p != UNIT]
+    if not kept:
+        return UNIT
+    if len(kept) == 1:
+        return kept[0][0]
+    parts, sizes = tuple(p for p, _ in kept), tuple(s for _, s in kept)
+    first = parts[0]
+    if isinstance(first, Part) and parts == tuple(Part(first.whole, i, first.sizes) for i in range(len(first.sizes))):
+        return first.whole
+    return Flat(parts, sizes)
+
+
+def split(whole: Index, sizes: tuple[int | None, ...]) -> tuple[Index, ...] | None:
+    """The indices of dims of `sizes` that `whole` flattens; size one gives `UNIT`.
+
+    None if two sizes are dynamic: then equal indices would not mean equal splits.
+    """
+    kept = tuple(s for s in sizes if s != 1)
+    if kept.count(None) > 1:
+        return None
+    if whole == UNIT or not kept:
+        return (UNIT,) * len(sizes)
+    if len(kept) == 1:
+        pieces: tuple[Index, ...] = (whole,)
+    elif isinstance(whole, Flat) and whole.sizes == kept:
+        pieces = whole.parts
+    else:
+        pieces = tuple(Part(whole, i, kept) for i in range(len(kept)))
+    rest = iter(pieces)
+    return tuple(UNIT if s == 1 else next(rest) for s in sizes)
+
+
+# ---- terms -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Access:
+    """The element of a payload value (a tensor, or a scalar with no indices) at `indices`."""
+
+    value: Hashable
+    indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number of element type `type`."""
+
+    value: int | float
+    type: str
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A scalar op. `op` is its full name, `type` its result's, `attributes` those that change its meaning, as text."""
+
+    op: str
+    args: tuple[Any, ...]
+    attributes: tuple[tuple[str, str], ...] = ()
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """`body` combined by the op `combiner` over all values of `loops`."""
+
+    combiner: str
+    loops: tuple[Loop, ...]
+    body: Any
+
+
+@dataclass(frozen=True)
+class DimSize:
+    """The size of a tensor value along an axis, at run time, as an integer."""
+
+    value: Hashable
+    axis: int
+
+
+@dataclass(frozen=True)
+class LoopIndex:
+    """An index used as a number."""
+
+    index: Index
+
+
+Term = Access | Constant | Apply | Reduce | DimSize | LoopIndex

@@ -1,0 +1,394 @@
+"""Canonical views: what a payload op computes, as a term.
+
+`Views.expand(access)` reads one level of the program: the term that makes the element of a value at given indices, or
+None where the value is opaque (an argument, an op that this module does not know). Named linalg ops, `linalg.generic`
+under any loop order, elementwise ops on tensors, broadcasts, transposes and reshapes all come to the same terms (see
+`matchers.terms`). It reads the program and changes nothing; it knows nothing of patterns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+# The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
+from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
+
+from opsplice.matchers.canonical import canonical
+from opsplice.matchers.terms import (
+    UNIT,
+    Access,
+    Affine,
+    Apply,
+    Constant,
+    DimSize,
+    Index,
+    Loop,
+    LoopIndex,
+    Part,
+    Reduce,
+    Term,
+    flatten,
+    split,
+)
+from opsplice.spec_lang.ops import identity
+
+# Attributes that never change which computation an op is.
+_IGNORED_ATTRIBUTES = frozenset(
+    {"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "roundingmode"}
+)
+_MAXIMA = frozenset({"arith.maximumf", "arith.maxnumf"})
+# The lowest finite numbers of f64, f32, bf16 and f16.
+_LOWEST = frozenset({-1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One level of expansion: the term, and the payload op that was read (None if no op was consumed)."""
+
+    term: Term
+    op: ir.Operation | None
+
+
+def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
+    """The sizes of a ranked tensor (None for a dynamic one); () for a scalar; None for anything else."""
+    kind = value.type
+    if isinstance(kind, ir.RankedTensorType):
+        return tuple(None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank))
+    if isinstance(kind, (ir.FloatType, ir.IntegerType, ir.IndexType)):
+        return ()
+    return None
+
+
+def element_type(value: ir.Value) -> str:
+    """The element type of a tensor, or the type itself of a scalar, as text."""
+    kind = value.type
+    return str(kind.element_type) if isinstance(kind, ir.ShapedType) else str(kind)
+
+
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op that makes the value, or None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def is_structured(op: ir.Operation) -> bool:
+    """Whether the op has indexing maps and a body (every linalg op but softmax and the like)."""
+    return op.name.startswith("linalg.") and len(op.regions) == 1 and get_indexing_maps(op) is not None
+
+
+class Views:
+    """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Access, Step | None] = {}
+        self._loops = 0
+
+    # ---- entry points ---------------------------------------------------------------------------------------------
+
+    def whole(self, value: ir.Value) -> Access:
+        """The access to a value with a fresh loop for each dim."""
+        shape = shape_of(value)
+        if shape is None:
+            return Access(value, ())
+        return Access(value, tuple(self._fresh(size) for size in shape))
+
+    def expand(self, access: Access) -> Step | None:
+        """One level down, or None if the value is opaque."""
+        if access not in self._steps:
+            self._steps[access] = self._read(access)
+        return self._steps[access]
+
+    def resolve(self, term: Term) -> Term:
+        """Follow accesses down to the op, constant or opaque value that makes the element."""
+        while isinstance(term, Access):
+            step = self.expand(term)
+            if step is None:
+                return term
+            term = step.term
+        return term
+
+    # ---- reading ops ----------------------------------------------------------------------------------------------
+
+    def _fresh(self, size: int | None) -> Index:
+        if size == 1:
+            return UNIT
+        self._loops += 1
+        return Loop(self._loops, size)
+
+    def _read(self, access: Access) -> Step | None:
+        value: ir.Value = access.value
+        op = defining_op(value)
+        if op is None or shape_of(value) is None:
+            return None
+        name = op.name
+        if name == "arith.constant":
+            return _constant(op)
+        if name.startswith(("arith.", "math.")):
+            return Step(self._elementwise(op, access.indices), op)
+        if name.startswith("linalg."):
+            return self._linalg(op, value, access.indices)
+        if name in ("tensor.expand_shape", "tensor.collapse_shape"):
+            source = _reshaped(op, access.indices)
+            return None if source is None else Step(source, op)
+        if name == "tensor.cast":
+            return Step(Access(op.operands[0], access.indices), op)
+        if name == "tensor.dim":
+            axis = defining_op(op.operands[1])
+            if axis is None or axis.name != "arith.constant":
+                return None
+            return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)
+        if name == "tensor.splat":
+            return Step(Access(op.operands[0], ()), op)
+        return None
+
+    def _elementwise(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
+        # A scalar operand of a tensor op (arith.select's condition) is read without indices.
+        args = tuple(Access(v, indices if isinstance(v.type, ir.RankedTensorType) else ()) for v in op.operands)
+        return self._apply(op, args)
+
+    def _apply(self, op: ir.Operation, args: tuple[Term, ...]) -> Term:
+        term = Apply(op.name, args, _attributes(op), element_type(op.results[0]))
+        return canonical(term, self.resolve)
+
+    # ---- linalg ---------------------------------------------------------------------------------------------------
+
+    def _linalg(self, op: ir.Operation, value: ir.Value, indices: tuple[Index, ...]) -> Step | None:
+        if op.name == "linalg.softmax":
+            return Step(self._softmax(op, indices), op)
+        if not is_structured(op):
+            return None
+        maps = [ir.AffineMapAttr(m).value for m in get_indexing_maps(op)]
+        inputs = len(maps) - len(op.results)
+        number = value.result_number
+        loops = _loops_of_output(maps[inputs + number], indices)
+        if loops is None:
+            return None
+        reduction = self._reduction_loops(op, maps, loops)
+        body = _Body(self, op, maps, loops, inputs)
+        if not reduction:
+            term = body.read(body.yielded(number))
+            return None if term is None else Step(term, op)
+        term = self._reduced(body, number, reduction)
+        return None if term is None else Step(term, op)
+
+    def _reduction_loops(self, op: ir.Operation, maps: list[ir.AffineMap], loops: dict[int, Index]) -> tuple[Loop, ...]:
+        """Give every loop that the result does not fix a fresh index; return those that really run."""
+        sizes = _loop_sizes(op, maps)
+        fresh: list[Loop] = []
+        for dim in range(maps[0].n_dims):
+            if dim in loops:
+                continue
+            loops[dim] = self._fresh(sizes.get(dim))
+            if isinstance(loops[dim], Loop):
+                fresh.append(loops[dim])
+        return tuple(fresh)
+
+    def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:
+        """`combiner(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
+        combiner = body.yielded_op(number)
+        if combiner is None or len(combiner.operands) != 2:
+            return None
+        accumulator = body.accumulator(number)
+        sides = [v for v in combiner.operands if v != accumulator]
+        if len(sides) != 1 or body.uses_accumulator(sides[0], accumulator):
+            return None
+        kind = element_type(combiner.results[0])
+        neutral = identity(combiner.name, kind)
+        contribution = body.read(sides[0])
+        if neutral is None or contribution is None:
+            return None
+        total = Reduce(combiner.name, reduction, contribution)
+        start = body.initial(number)
+        known = self.resolve(start)
+        if isinstance(known, Constant) and _is_neutral(combiner.name, known.value, neutral):
+            return total
+        return Apply(combiner.name, (start, total), (), kind)
+
+    def _softmax(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
+        axis = ir.IntegerAttr(op.attributes["dimension"]).value
+        source, kind = op.operands[0], element_type(op.operands[0])
+        shape = shape_of(source)
+        assert shape is not None
+
+        def along(index: Index) -> tuple[Index, ...]:
+            return (*indices[:axis], index, *indices[axis + 1 :])
+
+        def reduced(combiner: str, make) -> Term:
+            loop = self._fresh(shape[axis])
+            body = make(along(loop))
+            return Reduce(combiner, (loop,), body) if isinstance(loop, Loop) else body
+
+        peak = reduced("arith.maximumf", lambda at: Access(source, at))
+
+        def shifted(at: tuple[Index, ...]) -> Term:
+            return Apply("math.exp", (Apply("arith.subf", (Access(source, at), peak), (), kind),), (), kind)
+
+        return Apply("arith.divf", (shifted(indices), reduced("arith.addf", shifted)), (), kind)
+
+
+@dataclass
+class _Body:
+    """The body of a structured op, read with its loops set to indices."""
+
+    views: Views
+    op: ir.Operation
+    maps: list[ir.AffineMap]
+    loops: dict[int, Index]
+    inputs: int
+
+    @property
+    def block(self) -> ir.Block:
+        return self.op.regions[0].blocks[0]
+
+    def yielded(self, number: int) -> ir.Value:
+        last = self.block.operations[len(self.block.operations) - 1]
+        return last.operands[number]
+
+    def yielded_op(self, number: int) -> ir.Operation | None:
+        value = self.yielded(number)
+        op = defining_op(value)
+        return op if op is not None and op.block == self.block else None
+
+    def accumulator(self, number: int) -> ir.Value | None:
+        position = self.inputs + number
+        return self.block.arguments[position] if position < len(self.block.arguments) else None
+
+    def initial(self, number: int) -> Access:
+        return self._operand(self.inputs + number)
+
+    def uses_accumulator(self, value: ir.Value, accumulator: ir.Value | None) -> bool:
+        if value == accumulator:
+            return True
+        op = defining_op(value)
+        return (
+            op is not None
+            and op.block == self.block
+            and any(self.uses_accumulator(v, accumulator) for v in op.operands)
+        )
+
+    def read(self, value: ir.Value) -> Term | None:
+        """The term of a scalar in the body, or of one captured from outside."""
+        if isinstance(value.owner, ir.Block):
+            if value.owner != self.block:
+                return Access(value, ())
+            return self._operand(ir.BlockArgument(value).arg_number)
+        op = value.owner.operation
+        if op.block != self.block:
+            return Access(value, ())
+        if op.name == "arith.constant":
+            step = _constant(op)
+            return None if step is None else step.term
+        if op.name == "linalg.index":
+            return LoopIndex(self.loops[ir.IntegerAttr(op.attributes["dim"]).value])
+        if not op.name.startswith(("arith.", "math.")):
+            return None
+        args = [self.read(v) for v in op.operands]
+        if any(a is None for a in args):
+            return None
+        return self.views._apply(op, tuple(a for a in args if a is not None))
+
+    def _operand(self, number: int) -> Access:
+        value = self.op.operands[number]
+        if not isinstance(value.type, ir.RankedTensorType):
+            return Access(value, ())
+        shape = shape_of(value)
+        assert shape is not None
+        results = self.maps[number].results
+        indices = tuple(
+            UNIT if size == 1 else _index_of(expr, self.loops) for expr, size in zip(results, shape, strict=True)
+        )
+        return Access(value, indices)
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:
+    names = [a for a in op.attributes if a not in _IGNORED_ATTRIBUTES and "." not in a]
+    return tuple((a, _attribute_text(op.attributes[a])) for a in sorted(names))
+
+
+def _attribute_text(attribute: ir.Attribute) -> str:
+    if isinstance(attribute, ir.IntegerAttr):
+        return str(attribute.value)
+    return str(attribute)
+
+
+def _constant(op: ir.Operation) -> Step | None:
+    attribute = op.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        attribute = attribute.get_splat_value()
+    if isinstance(attribute, ir.FloatAttr):
+        return Step(Constant(attribute.value, str(attribute.type)), None)
+    if isinstance(attribute, ir.BoolAttr):
+        return Step(Constant(int(attribute.value), "i1"), None)
+    if isinstance(attribute, ir.IntegerAttr):
+        return Step(Constant(int(attribute.value), str(attribute.type)), None)
+    return None
+
+
+def _loops_of_output(output: ir.AffineMap, indices: tuple[Index, ...]) -> dict[int, Index] | None:
+    """Which index each loop has for the element of the result at `indices`; None if the map is not a permutation."""
+    loops: dict[int, Index] = {}
+    for expr, index in zip(output.results, indices, strict=True):
+        if isinstance(expr, ir.AffineConstantExpr):
+            continue
+        if not isinstance(expr, ir.AffineDimExpr) or expr.position in loops:
+            return None
+        loops[expr.position] = index
+    return loops
+
+
+def _loop_sizes(op: ir.Operation, maps: list[ir.AffineMap]) -> dict[int, int | None]:
+    sizes: dict[int, int | None] = {}
+    for value, affine_map in zip(op.operands, maps, strict=False):
+        shape = shape_of(value)
+        if not shape:
+            continue
+        for expr, size in zip(affine_map.results, shape, strict=True):
+            if isinstance(expr, ir.AffineDimExpr) and sizes.get(expr.position) is None:
+                sizes[expr.position] = size
+    return sizes
+
+
+def _index_of(expr: ir.AffineExpr, loops: dict[int, Index]) -> Index:
+    if isinstance(expr, ir.AffineDimExpr):
+        return loops[expr.position]
+    if isinstance(expr, ir.AffineConstantExpr) and expr.value == 0:
+        return UNIT
+    used = sorted(loops)
+    return Affine(str(expr), tuple(loops[d] for d in used))
+
+
+def _reshaped(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
+    """The element of the source that a reshape's element is, or None where that cannot be told."""
+    source = op.operands[0]
+    groups = [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
+    if op.name == "tensor.expand_shape":
+        shape = shape_of(op.results[0])
+        assert shape is not None
+        found = tuple(flatten(tuple(indices[i] for i in g), tuple(shape[i] for i in g)) for g in groups)
+        return Access(source, found)
+    shape = shape_of(source)
+    assert shape is not None
+    pieces: list[Index] = []
+    for group, index in zip(groups, indices, strict=True):
+        piece = split(index, tuple(shape[i] for i in group))
+        if piece is None:
+            return None
+        pieces.extend(piece)
+    if not groups:
+        pieces = [UNIT] * len(shape)
+    return Access(source, tuple(pieces))
+
+
+def _is_neutral(combiner: str, value: int | float, neutral: int | float) -> bool:
+    # Some frontends start a maximum at the lowest finite number: the same for all inputs but -inf.
+    return value == neutral or (combiner in _MAXIMA and value in _LOWEST)
+
+
+def is_view(step: Step) -> bool:
+    """Whether an expansion only chose other indices: a broadcast, transpose, reshape or cast of one value."""
+    return isinstance(step.term, (Access, Part))

@@ -1,0 +1,42 @@
+"""opsplice: find computations in MLIR programs by pattern, splice in your own kernels, let IREE do the rest.
+
+    program = opsplice.compile("model.mlir", specs=["replace.splice"])
+    program.run("main", x, y)
+    program.report
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opsplice.api import Program as Program
+    from opsplice.api import compile as compile
+    from opsplice.api import match as match
+    from opsplice.api import transform as transform
+    from opsplice.errors import OpspliceError as OpspliceError
+    from opsplice.report import Report as Report
+    from opsplice.spec_lang.diagnostics import SpecError as SpecError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "OpspliceError": "opsplice.errors",
+    "Program": "opsplice.api",
+    "Report": "opsplice.report",
+    "SpecError": "opsplice.spec_lang.diagnostics",
+    "compile": "opsplice.api",
+    "match": "opsplice.api",
+    "transform": "opsplice.api",
+}
+
+__all__ = ["OpspliceError", "Program", "Report", "SpecError", "__version__", "compile", "match", "transform"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'opsplice' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

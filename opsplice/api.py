@@ -1,0 +1,147 @@
+"""The Python interface: compile a model with specs, look at what they would replace, transform a frontend's module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opsplice import frontends
+from opsplice.errors import OpspliceError
+from opsplice.job import Job
+from opsplice.report import Report
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from opsplice.runtime import LoadedProgram
+
+SpecPath = str | os.PathLike[str]
+Progress = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program and what the specs did to it.
+
+    vmfb: IREE's flatbuffer; it needs nothing of this machine but the CPU that it was compiled for.
+    warnings: the compiler's.
+    """
+
+    vmfb: bytes = field(repr=False)
+    report: Report
+    warnings: tuple[str, ...] = ()
+
+    def run(self, function: str | None, *inputs: Any, device: str = "local-task") -> Any:
+        """Call a function (None: the only one) with numpy arrays and numbers.
+
+        Returns its result, or a list where there are several. Raises OpspliceError for a function that is not there and
+        for inputs of the wrong number, shape or dtype.
+        """
+        results = self._loaded(device).call(function, *inputs)
+        return results[0] if len(results) == 1 else results
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the flatbuffer to a file, all of it or nothing."""
+        return write_file(Path(path), self.vmfb)
+
+    @cached_property
+    def _programs(self) -> dict[str, LoadedProgram]:
+        return {}
+
+    def _loaded(self, device: str) -> LoadedProgram:
+        from opsplice.runtime import load_program
+
+        if device not in self._programs:
+            self._programs[device] = load_program(self.vmfb, device)
+        return self._programs[device]
+
+
+def compile(  # noqa: A001 - the name that users of compilers expect
+    model: Any,
+    specs: Iterable[SpecPath] = (),
+    flags: Sequence[str] = (),
+    *,
+    archs: Sequence[str] = (),
+    require_match: bool = False,
+    isolate: bool = False,
+    verbose: bool = False,
+    on_progress: Progress | None = None,
+) -> Program:
+    """Compile a model with specs.
+
+    model: a path to MLIR text or bytecode, MLIR text, bytecode, or an `ir.Module`.
+    specs: `.splice` files and transform-dialect `.mlir` files, applied in order.
+    flags: IREE's compiler flags.
+    archs: CPU architectures (`x86_64`, `aarch64`, `riscv64`) that one program is to hold code for, instead of the one
+           that the flags name.
+    require_match: raise when a rule matches nothing.
+    isolate: compile in a child process, so that a crash of the compiler is an OpspliceError.
+
+    Raises OpspliceError, and its kind SpecError for what is wrong in a spec.
+    """
+    from opsplice.compilation import run_isolated, run_job
+
+    job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs), verbose)
+    outcome = run_isolated(job, on_progress, method="spawn") if isolate else run_job(on_progress or _silent, job)
+    if require_match:
+        check_matched(outcome.report)
+    return Program(outcome.vmfb, outcome.report, outcome.warnings)
+
+
+def match(model: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, archs: Sequence[str] = ()) -> Report:
+    """What `compile` would replace, with nothing built and nothing compiled beyond input conversion.
+
+    Takes what `compile` takes and raises what it raises.
+    """
+    from opsplice.compilation import preview
+
+    return preview(_silent, Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs)))
+
+
+def transform(
+    module: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, archs: Sequence[str] = ()
+) -> tuple[ir.Module, Report]:
+    """Rewrite a frontend's module by specs, for the frontend's own call of IREE's compiler.
+
+    module: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion done, so compile it with
+    `--iree-input-type=none`), and the report. Raises what `compile` raises.
+    """
+    from opsplice.compilation import transformed
+
+    return transformed(Job(frontends.load(module), _paths(specs), tuple(flags), tuple(archs)))
+
+
+def check_matched(report: Report) -> None:
+    """Raise OpspliceError if a rule matched nothing."""
+    if not report.unmatched:
+        return
+    rules = [f"{u.rule_location}: `{u.rule}`" for u in report.unmatched]
+    raise OpspliceError(
+        f"{len(rules)} rule{'s' * (len(rules) > 1)} matched nothing", details="\n".join(f"  {r}" for r in rules)
+    )
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Write a file, all of it or nothing. Raises OpspliceError when that fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OpspliceError(f"cannot write {path}: {error.strerror or error}") from None
+    return path
+
+
+def _paths(specs: Iterable[SpecPath]) -> tuple[Path, ...]:
+    if isinstance(specs, (str, os.PathLike)):
+        return (Path(specs),)
+    return tuple(Path(s) for s in specs)
+
+
+def _silent(_event: Any) -> None:
+    """Progress that nobody watches."""

@@ -1,0 +1,176 @@
+"""The command line: arguments in, a command's module imported and run, errors shown, exit codes.
+
+    0  done        1  an error, or a check that failed        2  wrong usage        130  interrupted
+
+Only the command that runs is imported, so that `opsplice --help` is quick and so that the commands that compile can fork
+before anything heavy is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from opsplice import __version__
+from opsplice.errors import OpspliceError
+
+_EPILOG = """\
+Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile (write --flag=value).
+Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    arguments, flags = _split(list(sys.argv[1:] if argv is None else argv))
+    options = _parser().parse_args(arguments)
+    options.flags = flags
+    if flags and not options.takes_flags:
+        _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")
+    try:
+        return import_module(f"opsplice.commands.{options.command}").run(options)
+    except OpspliceError as error:
+        return _fail(error, options)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone (`opsplice ... | head`): say nothing more to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Our own arguments, and the flags for IREE's compiler."""
+    ours = [a for a in argv if not a.startswith(("--iree-", "--mlir-"))]
+    return ours, tuple(a for a in argv if a.startswith(("--iree-", "--mlir-")))
+
+
+def _fail(error: OpspliceError, options: argparse.Namespace) -> int:
+    if getattr(options, "json", False):
+        import json
+
+        print(json.dumps({"error": error.message, "details": error.details, "hint": error.hint}, indent=2))
+        return 1
+    from opsplice.render import error_text
+
+    print(error_text(error), file=sys.stderr)
+    return 1
+
+
+def _usage_error(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+# ---- arguments ----------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="opsplice",
+        description="Find computations in MLIR programs by pattern and splice in your own kernels.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"opsplice {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    _add_compile(commands)
+    _add_run(commands)
+    _add_match(commands)
+    _add_fmt(commands)
+    _add_doctor(commands)
+    return parser
+
+
+def _command(commands: argparse._SubParsersAction, name: str, about: str, *, flags: bool) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog=_EPILOG if flags else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(takes_flags=flags)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: bool) -> None:
+    parser.add_argument("model", help=what)
+    parser.add_argument(
+        "--spec",
+        action="append",
+        default=[],
+        metavar="FILE",
+        required=spec_required,
+        help="a .splice file or a transform-dialect .mlir file; may be given several times",
+    )
+    parser.add_argument(
+        "--target",
+        type=_list,
+        default=(),
+        metavar="ARCH,...",
+        help="CPU architectures to hold code for in one program: x86_64, aarch64, riscv64",
+    )
+    parser.add_argument("--require-match", action="store_true", help="a rule that matches nothing is an error")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--verbose", action="store_true", help="show all that IREE says, and every match left alone")
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _add_compile(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "compile", "compile a model with specs to a .vmfb", flags=True)
+    _add_model(parser, "MLIR text or bytecode", spec_required=False)
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
+    parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
+    _add_common(parser)
+
+
+def _add_run(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "run", "run a .vmfb, or compile a model with specs and run it", flags=True)
+    _add_model(parser, "MLIR, or a .vmfb to run as it is", spec_required=False)
+    parser.add_argument("--function", metavar="NAME", help="the function to call; may be left out if there is one")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="VALUE",
+        help="8xf32=2, 2x2xi32=1,2,3,4, f32=1.5, @x.npy, 4xf32=@raw.bin; once for each input",
+    )
+    parser.add_argument("--device", default="local-task", metavar="URI", help="default: local-task")
+    parser.add_argument("--output", metavar="@FILE", help="save the results: @out.npy, or @folder/ for one file each")
+    parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
+    _add_common(parser)
+
+
+def _add_match(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "match", "show what specs would replace; nothing is changed or built", flags=True)
+    _add_model(parser, "MLIR text or bytecode", spec_required=True)
+    parser.add_argument("--no-isolate", action="store_true", help="look in this process: a crash of IREE ends it")
+    _add_common(parser)
+
+
+def _add_fmt(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "fmt", "format .splice files in place", flags=False)
+    parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; - reads stdin and writes stdout")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file would change")
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _add_doctor(commands: argparse._SubParsersAction) -> None:
+    about = "show what this machine can build and run, and how to get the rest"
+    parser = _command(commands, "doctor", about, flags=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+Run = Callable[[argparse.Namespace], int]

@@ -1,0 +1,1 @@
+"""One module for each command, each with `run(options) -> exit code`."""

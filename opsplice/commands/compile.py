@@ -1,0 +1,34 @@
+"""`opsplice compile`: a model and specs to a .vmfb."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from opsplice.api import check_matched, write_file
+from opsplice.commands.jobs import compile_job
+from opsplice.errors import OpspliceError
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.output == "-" and options.json:
+        raise OpspliceError("--json and -o - both want stdout", hint="write the program to a file")
+    outcome = compile_job(options)
+    if options.require_match:
+        check_matched(outcome.report)
+    if options.output == "-":
+        sys.stdout.buffer.write(outcome.vmfb)
+        return 0
+    path = write_file(Path(options.output), outcome.vmfb)
+    if options.json:
+        found = {**outcome.report.to_json(), "output": str(path), "bytes": len(outcome.vmfb)}
+        print(json.dumps(found, indent=2))
+        return 0
+    print(f"wrote {path} ({_size(len(outcome.vmfb))})", file=sys.stderr)
+    return 0
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,45 @@
+"""`opsplice fmt`: format .splice files in place."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from opsplice.api import write_file
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang import formatter
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.files == ["-"]:
+        text = sys.stdin.read()
+        formatted = formatter.format(text)
+        if not options.check:
+            sys.stdout.write(formatted)
+        return int(options.check and formatted != text)
+    # All are read before any is written, so an error leaves every file as it was.
+    changed = {path: new for path, old, new in map(_formatted, options.files) if new != old}
+    if not options.check:
+        for path, text in changed.items():
+            write_file(path, text.encode())
+    if options.json:
+        print(json.dumps({"changed": [str(p) for p in changed]}, indent=2))
+    else:
+        for path in changed:
+            print(f"{'would reformat' if options.check else 'reformatted'} {path}")
+        if not changed:
+            print(f"{len(options.files)} file{'s' * (len(options.files) != 1)} formatted already")
+    return int(options.check and bool(changed))
+
+
+def _formatted(name: str) -> tuple[Path, str, str]:
+    path = Path(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OpspliceError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OpspliceError(f"{path} is not UTF-8 text") from None
+    return path, text, formatter.format(text, path)

@@ -1,0 +1,62 @@
+"""What `compile`, `run` and `match` share: a job from the options, run in a child process, with progress and report."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opsplice import frontends
+from opsplice.job import Job
+from opsplice.render import Status, report_text
+
+if TYPE_CHECKING:
+    from opsplice.job import Outcome
+    from opsplice.report import Report
+
+
+def compile_job(options: argparse.Namespace) -> Outcome:
+    """Compile as the options say and show the report on stderr."""
+    outcome = _in_child(options, "compile")
+    if not options.json:
+        _show(outcome.report, options, outcome.warnings)
+    return outcome
+
+
+def preview_job(options: argparse.Namespace) -> Report:
+    """What the options' specs would replace."""
+    return _in_child(options, "preview")
+
+
+def _in_child(options: argparse.Namespace, task: str) -> Any:
+    source = frontends.load(options.model)
+    job = Job(source, tuple(Path(s) for s in options.spec), options.flags, options.target, options.verbose)
+    with Status() as status:
+        if options.no_isolate:
+            return _work(status.show, task, job)
+        from opsplice.pipeline.crash import compiler_crash
+        from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+
+        try:
+            return call_isolated(
+                _work, (task, job), on_progress=status.show, method="fork", capture_stderr=not options.verbose
+            )
+        except ChildCrashError as crash:
+            command = shlex.join(["opsplice", *sys.argv[1:], "--no-isolate"])
+            raise compiler_crash(crash, source, options.flags, command) from None
+
+
+def _work(report: Any, task: str, job: Job) -> Any:
+    """Runs in the child: only there is the compiler imported."""
+    from opsplice.compilation import preview, run_job
+
+    return preview(report, job) if task == "preview" else run_job(report, job)
+
+
+def _show(report: Report, options: argparse.Namespace, warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        print(warning, file=sys.stderr)
+    if options.spec:
+        print(report_text(report, verbose=options.verbose, color=sys.stderr.isatty()), file=sys.stderr)

@@ -1,0 +1,22 @@
+"""`opsplice match`: what specs would replace, and what came near."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from opsplice.api import check_matched
+from opsplice.commands.jobs import preview_job
+from opsplice.render import report_text
+
+
+def run(options: argparse.Namespace) -> int:
+    report = preview_job(options)
+    if options.json:
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        print(report_text(report, verbose=True, color=sys.stdout.isatty()))
+    if options.require_match:
+        check_matched(report)
+    return 0

@@ -1,0 +1,52 @@
+"""`opsplice run`: run a .vmfb, or compile a model with specs and run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from opsplice.api import check_matched
+from opsplice.commands.jobs import compile_job
+from opsplice.errors import OpspliceError
+
+
+def run(options: argparse.Namespace) -> int:
+    # What is wrong with the inputs is said before anything is compiled.
+    from opsplice import values
+
+    inputs = [value for text in options.input for value in values.parse_input(text)]
+    report = None
+    vmfb: bytes | Path = Path(options.model)
+    if Path(options.model).suffix == ".vmfb":
+        if options.spec or options.flags:
+            raise OpspliceError(f"{options.model} is compiled already: specs and compiler flags do nothing for it")
+    else:
+        outcome = compile_job(options)
+        report = outcome.report
+        if options.require_match:
+            check_matched(report)
+        vmfb = outcome.vmfb
+
+    from opsplice.runtime import load_program
+
+    program = load_program(vmfb, options.device)
+    results = program.call(options.function, *inputs)
+    saved = _save(options.output, results)
+    if options.json:
+        found = {"results": [values.format_value(r, limit=2**62) for r in results], "saved": saved}
+        print(json.dumps({**(report.to_json() if report else {}), **found}, indent=2))
+        return 0
+    for number, result in enumerate(results):
+        print(f"result[{number}]: {values.format_value(result)}")
+    for path in saved:
+        print(f"saved {path}")
+    return 0
+
+
+def _save(output: str | None, results: list) -> list[str]:
+    from opsplice import values
+
+    if output is None:
+        return []
+    return [str(p) for p in values.save_values(results, output.removeprefix("@"))]

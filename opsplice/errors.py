@@ -1,0 +1,38 @@
+"""The one exception that users see.
+
+Every layer may import this module; it imports none of them. Raise `OpspliceError` (or a subclass beside the code that
+raises it) for a mistake of the user's or a failure of the outside world. Anything else that escapes is our bug.
+"""
+
+from __future__ import annotations
+
+
+class OpspliceError(Exception):
+    """A failure that the user can act on.
+
+    message: what went wrong, one sentence, lower case start, no full stop.
+    hint:    what to do about it, or None.
+    details: further lines shown as they are (a compiler's own output, a rendered source excerpt), or "".
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, details: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def __reduce__(self):
+        # Errors cross process borders (isolated compiles), so all three fields must survive pickling.
+        return (_rebuild, (type(self), self.message, self.hint, self.details))
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.details:
+            lines.append(self.details.rstrip())
+        if self.hint:
+            lines.append(f"help: {self.hint}")
+        return "\n".join(lines)
+
+
+def _rebuild(kind: type[OpspliceError], message: str, hint: str | None, details: str) -> OpspliceError:
+    return kind(message, hint=hint, details=details)

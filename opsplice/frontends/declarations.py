@@ -1,0 +1,70 @@
+"""Writes down what the functions of a Torch or ONNX module take and give.
+
+    func.func @main(%x: !torch.vtensor<[?,8],f32>) -> !torch.vtensor<[?],f32>
+    =>  the same, with iree.abi.declaration = "sync func @main(%input0: tensor<?x8xf32>) -> (%output0: tensor<?xf32>)"
+
+IREE records this for functions on builtin tensors but not for these, and a compiled program without it cannot check its
+inputs. Only a discardable attribute is added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_TENSOR = re.compile(r"!torch\.v?tensor<\[(?P<dims>[\d?,]*)\],(?P<element>[^,]+)>")
+
+# The attribute and its key as IREE's ABI passes write them (iree/compiler/Bindings/Native/Transforms).
+_REFLECTION = "iree.reflection"
+_DECLARATION = "iree.abi.declaration"
+
+
+def declare_functions(module: ir.Module) -> None:
+    """Adds declarations to the module's public functions on Torch tensors that have none."""
+    from iree.compiler import ir
+
+    for operation in module.body.operations:
+        function = operation.operation
+        if function.name != "func.func" or "sym_visibility" in function.attributes:
+            continue
+        if _REFLECTION in function.attributes:
+            continue
+        declaration = _declaration(function)
+        if declaration is None:
+            continue
+        with function.context:
+            text = ir.StringAttr.get(declaration)
+            function.attributes[_REFLECTION] = ir.DictAttr.get({_DECLARATION: text})
+
+
+def _declaration(function: ir.Operation) -> str | None:
+    from iree.compiler import ir
+
+    name = ir.StringAttr(function.attributes["sym_name"]).value
+    signature = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    inputs, outputs = _tensors(signature.inputs), _tensors(signature.results)
+    if inputs is None or outputs is None:
+        return None
+    return f"sync func @{name}({_listed('input', inputs)}) -> ({_listed('output', outputs)})"
+
+
+def _tensors(types: Iterable[ir.Type]) -> list[str] | None:
+    """The types as builtin tensors; None unless all are Torch tensors of known rank and element type."""
+    found = [_TENSOR.fullmatch(str(one)) for one in types]
+    if not all(found):
+        return None
+    return [_tensor(match["dims"], match["element"]) for match in found if match]
+
+
+def _tensor(dims: str, element: str) -> str:
+    # Torch's signed integers are plain ones to IREE: si64 is i64.
+    shape = "".join(f"{dim}x" for dim in dims.split(",") if dim)
+    return f"tensor<{shape}{element.removeprefix('s')}>"
+
+
+def _listed(prefix: str, types: list[str]) -> str:
+    return ", ".join(f"%{prefix}{index}: {text}" for index, text in enumerate(types))

@@ -1,0 +1,148 @@
+"""A module as it was given, not read yet: the name for messages, and a file or the content itself.
+
+It checks only what needs no MLIR: that the file is there, is not empty and is not some other known format.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+
+# https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
+BYTECODE_MAGIC = b"ML\xefR"
+
+# How MLIR's parser calls text that has no file.
+UNNAMED = "-"
+
+_ZIP_MAGIC = b"PK\x03\x04"
+
+_OTHER_FORMATS = {
+    ".onnx": "import ONNX first: iree-import-onnx model.onnx -o model.mlir",
+    ".pt": "export the PyTorch program to MLIR first, with iree.turbine.aot.export or torch_mlir.fx.export_and_import",
+    ".pt2": "export the PyTorch program to MLIR first, with iree.turbine.aot.export or torch_mlir.fx.export_and_import",
+    ".vmfb": "this is a compiled program already; it can be run as it is",
+}
+
+
+@dataclass(frozen=True)
+class ModuleSource:
+    """MLIR as text or bytecode: a file at `path`, or `content` in memory. It pickles, so it can cross processes."""
+
+    path: Path | None = None
+    content: str | bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "<module>" if self.path is None else str(self.path)
+
+    @property
+    def is_bytecode(self) -> bool:
+        return self._head == BYTECODE_MAGIC
+
+    def read(self) -> bytes:
+        """The whole content; text as UTF-8."""
+        if self.path is not None:
+            return self.path.read_bytes()
+        assert self.content is not None
+        return self.content.encode() if isinstance(self.content, str) else self.content
+
+    def line(self, number: int) -> str | None:
+        """The text of a line (from 1), or None when there is none to show."""
+        if self.is_bytecode or not 0 < number <= len(self._lines):
+            return None
+        return self._lines[number - 1]
+
+    @property
+    def _head(self) -> bytes:
+        size = len(BYTECODE_MAGIC)
+        if self.path is not None:
+            with self.path.open("rb") as file:
+                return file.read(size)
+        assert self.content is not None
+        return self.content[:size].encode() if isinstance(self.content, str) else self.content[:size]
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        text = self.read().decode("utf-8", "replace")
+        # Not splitlines(): MLIR ends lines at \n alone.
+        return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def load(source: Any) -> ModuleSource:
+    """Accepts a path, MLIR text, bytes of text or bytecode, or an MLIR module object.
+
+    A str with a newline or a brace is text, any other is a path. A module object (`ir.Module` of IREE's bindings, of
+    JAX's or of torch-mlir's) is serialised; it is not changed.
+
+    Raises OpspliceError when there is no such file, it is a folder, cannot be read, is empty or is visibly not MLIR.
+    """
+    if isinstance(source, ModuleSource):
+        return source
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        return _from_content(source)
+    if isinstance(source, str | os.PathLike):
+        return _from_path(Path(source))
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _from_content(bytes(source))
+    if hasattr(source, "operation"):
+        return _from_module(source)
+    raise TypeError(f"expected a path, MLIR text, bytes or a module, not {type(source).__name__}")
+
+
+def _from_path(path: Path) -> ModuleSource:
+    if not str(path).strip(".") or path.is_dir():
+        raise OpspliceError(f"{path} is a folder, not an MLIR file")
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except FileNotFoundError:
+        raise OpspliceError(f"there is no file {path}", hint=_near_file(path)) from None
+    except OSError as error:
+        raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    _check_format(head, str(path), path.suffix.lower())
+    return ModuleSource(path=path)
+
+
+def _from_content(content: str | bytes) -> ModuleSource:
+    head = content[:4096].encode() if isinstance(content, str) else content[:4096]
+    _check_format(head, "the module", "")
+    return ModuleSource(content=content)
+
+
+def _from_module(module: Any) -> ModuleSource:
+    operation = module.operation
+    if type(module).__module__.startswith("iree."):
+        buffer = io.BytesIO()
+        operation.write_bytecode(buffer)
+        return ModuleSource(content=buffer.getvalue())
+    # Another package's MLIR may be older or newer than IREE's. Bytecode of unversioned dialects and the pretty syntax
+    # both drift between releases; the generic form is the one that lasts.
+    return ModuleSource(content=operation.get_asm(print_generic_op_form=True, enable_debug_info=True))
+
+
+def _check_format(head: bytes, name: str, suffix: str) -> None:
+    if not head.strip():
+        raise OpspliceError(f"{name} is empty", hint="an MLIR module was expected, as text or bytecode")
+    if head.startswith(BYTECODE_MAGIC):
+        return
+    if suffix in _OTHER_FORMATS:
+        raise OpspliceError(f"{name} is not MLIR", hint=_OTHER_FORMATS[suffix])
+    if b"\0" in head or head.startswith(_ZIP_MAGIC):
+        raise OpspliceError(f"{name} is not MLIR: neither text nor MLIR bytecode")
+
+
+def _near_file(path: Path) -> str | None:
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return f"there is no folder {path.parent} either"
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {path.parent / near[0]}?" if near else None

@@ -1,0 +1,29 @@
+"""A compile as data: what goes in, what comes out. Light, for it crosses to and from child processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from opsplice.frontends import ModuleSource
+from opsplice.report import Report
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to compile. See `opsplice.compile` for the fields."""
+
+    source: ModuleSource
+    specs: tuple[Path, ...] = ()
+    flags: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+    verbose: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A compiled program, the report, and the compiler's warnings, each as text."""
+
+    vmfb: bytes
+    report: Report
+    warnings: tuple[str, ...]

@@ -1,0 +1,158 @@
+"""IREE's compiler flags: which belong to a session, which to the whole process, and the targets taken by default.
+
+A session takes most `--iree-...` flags. The rest (`--mlir-print-...`, `--iree-hal-link-executables`, ...) are LLVM
+command line options that a process can set once: a second attempt aborts it. This module keeps count of that.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from opsplice.errors import OpspliceError
+from opsplice.pipeline.noise import captured
+
+_DEVICE = "--iree-hal-target-device"
+_LOCAL_BACKENDS = "--iree-hal-local-target-device-backends"
+# The older way to name targets: it implies the devices.
+_BACKENDS = "--iree-hal-target-backends"
+
+_PASSED_THROUGH = ("--iree-", "--mlir-")
+# With these the user asks IREE to print on stderr, so what it prints there is not noise.
+_PRINTING = ("--mlir-print-", "--mlir-timing", "--mlir-pass-statistics")
+
+# Sets process-wide flags in a process of its own, which LLVM ends (with a complaint, or a listing that a flag asks
+# for) unless it accepts them all.
+_REHEARSAL = """
+import sys
+from iree.compiler.api import ctypes_dl
+ctypes_dl._initializeGlobalCL("opsplice", *sys.argv[1:])
+print("accepted")
+"""
+
+_lock = threading.Lock()
+_process_flags: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class FlagSet:
+    """Flags in the user's order, by the scope in which IREE takes them."""
+
+    session: tuple[str, ...]
+    process: tuple[str, ...]
+
+
+def with_default_target(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags, with the host's CPU backend as target when they name none.
+
+    A module that names its targets in `hal.device.targets` keeps them: IREE prefers the attribute to the flags.
+    """
+    names = {_name(flag) for flag in flags}
+    if _BACKENDS in names:
+        return tuple(flags)
+    added: list[str] = []
+    if _DEVICE not in names:
+        added.append(f"{_DEVICE}=local")
+    if _targets_local([*added, *flags]) and _LOCAL_BACKENDS not in names:
+        added.append(f"{_LOCAL_BACKENDS}=llvm-cpu")
+    return (*added, *flags)
+
+
+def asks_to_print(flags: Iterable[str]) -> bool:
+    """Whether a flag makes IREE print on stderr what the user wants to see."""
+    return any(flag.startswith(_PRINTING) for flag in flags)
+
+
+def split_flags(flags: Sequence[str]) -> FlagSet:
+    """Sorts flags into those of a session and those of the process, trying each on a scratch session.
+
+    Raises OpspliceError for what is not an IREE or MLIR flag, for a flag that IREE does not know (with its nearest
+    name), and for a value that does not parse.
+    """
+    session: list[str] = []
+    process: list[str] = []
+    for flag in flags:
+        (session if _session_takes(flag) else process).append(flag)
+    if process:
+        _rehearse(process)
+    return FlagSet(tuple(session), tuple(process))
+
+
+def apply_process_flags(flags: tuple[str, ...]) -> None:
+    """Sets process-wide flags, once per process. Raises OpspliceError when this process already has others."""
+    global _process_flags
+    from iree.compiler.api import ctypes_dl
+
+    with _lock:
+        if flags == (_process_flags or ()):
+            return
+        if _process_flags is not None:
+            raise OpspliceError(
+                f"this process compiles with {_listed(_process_flags)}, which IREE cannot change once set",
+                hint="compile with other flags in a process of its own (isolated, the default)",
+            )
+        ctypes_dl._initializeGlobalCL("opsplice", *flags)
+        _process_flags = flags
+
+
+def _name(flag: str) -> str:
+    return flag.partition("=")[0]
+
+
+def _targets_local(flags: Iterable[str]) -> bool:
+    # The value is an alias (`local`), maybe a named or ordinal one (`cpu=local`, `local[1]`), maybe a list of them.
+    values = [flag.partition("=")[2] for flag in flags if _name(flag) == _DEVICE]
+    devices = [device.rpartition("=")[2].partition("[")[0] for value in values for device in value.split(",")]
+    return "local" in devices
+
+
+def _session_takes(flag: str) -> bool:
+    from iree.compiler.api import Session
+
+    if not flag.startswith(_PASSED_THROUGH):
+        raise OpspliceError(
+            f"'{flag}' is not a flag of IREE's compiler",
+            hint="flags are passed on as --iree-name=value or --mlir-name=value, with '=' before a value",
+        )
+    scratch = Session()
+    try:
+        # LLVM's option parser explains a bad value on stderr only.
+        with captured() as noise:
+            scratch.set_flags(flag)
+    except ValueError as error:
+        if "option not found" in str(error):
+            return False
+        raise OpspliceError(
+            f"IREE does not accept the flag {flag}",
+            details=_without_prefix(noise.text) or str(error),
+        ) from None
+    finally:
+        scratch.close()
+    return True
+
+
+def _rehearse(flags: Sequence[str]) -> None:
+    trial = subprocess.run([sys.executable, "-P", "-c", _REHEARSAL, *flags], capture_output=True, text=True)
+    if trial.stdout.endswith("accepted\n"):
+        return
+    unknown = re.search(r"Unknown command line argument '([^']*)'", trial.stderr)
+    if unknown is None:
+        raise OpspliceError(
+            f"IREE does not accept {_listed(flags)}", details=_without_prefix(trial.stderr + trial.stdout)
+        )
+    near = re.search(r"Did you mean '([^']*)'", trial.stderr)
+    # LLVM suggests any option of its own, however far; only IREE's and MLIR's can be passed on.
+    hint = f"did you mean {near[1]}?" if near and near[1].startswith(_PASSED_THROUGH) else None
+    raise OpspliceError(f"IREE has no flag {unknown[1]}", hint=hint or "`iree-compile --help-hidden` lists all of them")
+
+
+def _without_prefix(text: str) -> str:
+    return "\n".join(line.removeprefix("opsplice: ").removeprefix(": ") for line in text.strip().splitlines())
+
+
+def _listed(flags: Sequence[str]) -> str:
+    return " ".join(flags)

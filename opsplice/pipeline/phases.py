@@ -1,0 +1,49 @@
+"""The phases of IREE 3.13's pipeline, in order, as data.
+
+A phase is a point at which the module can be looked at and changed. This module knows only names and their order.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from opsplice.errors import OpspliceError
+
+# The order and the names are those of IREEVMPipelinePhase in IREE 3.13 (`iree-compile --help`, --compile-to).
+# `start` is the module as it was read; `end` is the VM module just before it becomes a flatbuffer.
+PHASES: tuple[str, ...] = (
+    "start",
+    "input",
+    "abi",
+    "preprocessing",
+    "global-optimization",
+    "dispatch-creation",
+    "flow",
+    "stream",
+    "executable-sources",
+    "executable-configurations",
+    "executable-targets",
+    "hal",
+    "vm",
+    "end",
+)
+
+START = PHASES[0]
+END = PHASES[-1]
+
+_ORDER = {name: index for index, name in enumerate(PHASES)}
+
+
+def phase_index(name: str) -> int:
+    """The place of a phase in the pipeline, from 0. Raises OpspliceError when there is no such phase."""
+    index = _ORDER.get(name)
+    if index is None:
+        raise OpspliceError(f"there is no phase '{name}'", hint=_suggestion(name))
+    return index
+
+
+def _suggestion(name: str) -> str:
+    near = difflib.get_close_matches(name, PHASES, n=1)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"the phases are {', '.join(PHASES)}"

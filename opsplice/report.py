@@ -1,0 +1,100 @@
+"""What was replaced, what was left, and why: plain data that pickles and turns into JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# A dim's size: a number, None when only known at run time, a list for a pack.
+DimSize = int | list[int | None] | None
+
+
+@dataclass(frozen=True)
+class ArtifactUse:
+    """The file that a kernel's code comes from, for one target of the program.
+
+    source: the file that the spec names; path: what is linked; built: False if it was in the store already.
+    """
+
+    target: str
+    source: str
+    path: str
+    form: str
+    digest: str
+    toolchain: str | None = None
+    built: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One match and what took its place.
+
+    rule: as the spec writes it; location: of the match's last op in the model; dims: the pattern's;
+    action: the approach (`static function`), `transform dialect`, or `keep` when a match is left to the compiler.
+    reason: why it is kept, "" otherwise; lost: it is kept because another rule has its place.
+    """
+
+    rule: str
+    rule_location: str
+    pattern: str
+    function: str
+    location: str
+    dims: Mapping[str, DimSize]
+    kernel: str
+    action: str
+    reason: str = ""
+    lost: bool = False
+    artifacts: tuple[ArtifactUse, ...] = ()
+
+
+@dataclass(frozen=True)
+class Miss:
+    """Where a pattern came nearest: `wanted` at `spec_location` of the spec, `found` at `location` of the model."""
+
+    function: str
+    location: str
+    wanted: str
+    found: str
+    spec_location: str
+
+
+@dataclass(frozen=True)
+class UnmatchedRule:
+    """A rule that replaced nothing, and its nearest misses, the nearest first."""
+
+    rule: str
+    rule_location: str
+    pattern: str
+    nearest: tuple[Miss, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the specs did to a program, in the order of the specs and of the program."""
+
+    replacements: tuple[Replacement, ...] = ()
+    kept: tuple[Replacement, ...] = ()
+    unmatched: tuple[UnmatchedRule, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __add__(self, other: Report) -> Report:
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
+        return Report(*(left + right for left, right in pairs))
+
+    def to_json(self) -> dict[str, Any]:
+        """`matches` (kept ones have action `keep` and a reason), `unmatched_rules` and `warnings`."""
+        return {
+            "matches": [_match_json(r) for r in (*self.replacements, *self.kept)],
+            "unmatched_rules": [dataclasses.asdict(u) for u in self.unmatched],
+            "warnings": list(self.warnings),
+        }
+
+
+def _match_json(replacement: Replacement) -> dict[str, Any]:
+    found = dataclasses.asdict(replacement)
+    if not replacement.reason:
+        del found["reason"]
+    return found

@@ -1,0 +1,344 @@
+"""Runs compiled programs with IREE's runtime: numpy arrays in, numpy arrays out.
+
+Inputs are checked against what the function declares before anything runs, because IREE turns some mismatches into
+wrong numbers (an int passed for an f32 scalar arrives as 0). This module knows nothing of how a program was compiled.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opsplice.errors import OpspliceError
+from opsplice.values import ELEMENT_TYPES, Value, element_name, type_name
+
+DEFAULT_DEVICE = "local-task"
+
+# "sync func @main(%input0: tensor<?xf32>, %x: i32 {...}) -> (%output0: tensor<?xf32>)", as IREE's ABI wrapper writes it
+# into `iree.abi.declaration` (compiler/src/iree/compiler/Bindings/Native/Transforms/WrapEntryPoints.cpp).
+_DECLARATION = re.compile(r"(?:sync|async) func @.*?\((?P<inputs>.*)\) -> \((?P<outputs>.*)\)")
+_NEXT_VALUE = re.compile(r", (?=%)")
+_TENSOR = re.compile(r"tensor<(?P<dims>(?:(?:\d+|\?)x)*)(?P<element>[^,]+?)(?:,.*)?>")
+
+_ASYNC = "$async"
+_STATUS = re.compile(r"(?:\S+:\d+: )?(?P<code>[A-Z_]{3,}); (?P<message>.*?)(?:; while |$)", re.DOTALL)
+
+# In the VM there are no 16-bit floats: such a scalar travels as its bits.
+_HALVES = ("f16", "bf16")
+
+# The kinds of numpy dtype that Python numbers may have for a wanted kind; ml_dtypes' floats are of kind V.
+_ACCEPTED_KINDS = {"b": "biu", "i": "iu", "u": "iu", "f": "iuf", "V": "iuf", "c": "iufc"}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """What a function declares for one input or output.
+
+    element: an MLIR element type ("f32"). shape: the dims of a tensor, None for a dynamic one; None for a scalar. Other
+    types (`!hal.buffer_view`) have neither and accept anything.
+    """
+
+    name: str
+    text: str
+    element: str | None = None
+    shape: tuple[int | None, ...] | None = None
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.element is not None and self.shape is None
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """The numpy type of the elements, or None where there is none."""
+        if self.element is None:
+            return None
+        return ELEMENT_TYPES["i64"] if self.element == "index" else ELEMENT_TYPES.get(self.element)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that a program exports; inputs and outputs are None when it does not declare them."""
+
+    name: str
+    inputs: tuple[ValueType, ...] | None = None
+    outputs: tuple[ValueType, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.inputs is None or self.outputs is None:
+            return self.name
+        return f"{self.name}({', '.join(map(str, self.inputs))}) -> ({', '.join(map(str, self.outputs))})"
+
+
+class LoadedProgram:
+    """A program on a device, ready to be called any number of times. Made by `load_program`."""
+
+    def __init__(self, bound_module: Any) -> None:
+        self._bound = bound_module
+        self._functions = _exported(bound_module.vm_module)
+        self._invokers: dict[str, Any] = {}
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """The exported functions by name, without the `$async` twins that some frontends add."""
+        return self._functions
+
+    def function(self, name: str | None = None) -> Function:
+        """The function of a name, or the only one. Raises OpspliceError when there is none, listing those there are."""
+        names = ", ".join(self._functions) or "none"
+        if name is None:
+            if len(self._functions) != 1:
+                raise OpspliceError(f"the program has several functions: {names}", hint="name the one to call")
+            return next(iter(self._functions.values()))
+        if name in self._functions:
+            return self._functions[name]
+        bare = name.removeprefix("@").removesuffix(_ASYNC)
+        near = [bare] if bare in self._functions else difflib.get_close_matches(name, self._functions, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        raise OpspliceError(f"the program has no function '{name}'", hint=f"{hint}it has: {names}")
+
+    def call(self, name: str | None, *inputs: Any) -> list[Value]:
+        """Calls a function (the only one, for None) and waits for its results.
+
+        inputs: numpy arrays (anything with `__array__`) of the declared dtype and shape; bare numbers and lists take
+        the declared dtype. Returns arrays that own their memory, and Python numbers for scalars.
+
+        Raises OpspliceError when the inputs are not what the function declares, and when it fails.
+        """
+        function = self.function(name)
+        arguments = _arguments(function, inputs)
+        try:
+            results = self._invoker(function.name)(*arguments)
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise OpspliceError(f"'{function.name}' failed: {_status(error)}") from None
+        return _results(function, results)
+
+    def _invoker(self, name: str) -> Any:
+        if name not in self._invokers:
+            self._invokers[name] = self._bound[name]
+        return self._invokers[name]
+
+
+def load_program(vmfb: bytes | str | os.PathLike[str], device: str = DEFAULT_DEVICE) -> LoadedProgram:
+    """Loads a compiled program (its bytes, or the path of a .vmfb) onto a device.
+
+    device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...
+
+    Raises OpspliceError when there is no such file or device, the program is damaged, or the device cannot run it.
+    """
+    import iree.runtime
+
+    config = iree.runtime.Config(device=_device(device))
+    name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
+    try:
+        if isinstance(vmfb, bytes):
+            module = iree.runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
+        else:
+            _check_readable(Path(vmfb))
+            module = iree.runtime.VmModule.mmap(config.vm_instance, str(vmfb))
+    except (ValueError, RuntimeError) as error:
+        raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=_status(error)) from None
+    try:
+        return LoadedProgram(iree.runtime.load_vm_module(module, config))
+    except (ValueError, RuntimeError) as error:
+        raise OpspliceError(f"{name} does not load on device '{device}'", details=_status(error)) from None
+
+
+def run(
+    vmfb: bytes | str | os.PathLike[str],
+    function: str | None,
+    inputs: Sequence[Any],
+    device: str = DEFAULT_DEVICE,
+) -> list[Value]:
+    """Loads a program and calls one of its functions: see `load_program` and `LoadedProgram.call`."""
+    return load_program(vmfb, device).call(function, *inputs)
+
+
+def _device(uri: str) -> Any:
+    import iree.runtime
+
+    driver = uri.partition("://")[0]
+    drivers = sorted(iree.runtime.query_available_drivers())
+    if driver not in drivers:
+        near = difflib.get_close_matches(driver, drivers, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        raise OpspliceError(f"there is no device '{uri}'", hint=f"{hint}the drivers are {', '.join(drivers)}")
+    try:
+        return iree.runtime.get_device(uri)
+    except (ValueError, RuntimeError) as error:
+        raise OpspliceError(f"cannot open the device '{uri}'", details=_status(error)) from None
+
+
+def _check_readable(path: Path) -> None:
+    try:
+        with path.open("rb"):
+            return
+    except OSError as error:
+        raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _exported(vm_module: Any) -> dict[str, Function]:
+    names = vm_module.function_names
+    return {
+        name: _function(name, vm_module.lookup_function(name).reflection)
+        for name in names
+        if not name.startswith("__") and not _is_async_twin(name, names)
+    }
+
+
+def _is_async_twin(name: str, names: Sequence[str]) -> bool:
+    return name.endswith(_ASYNC) and name.removesuffix(_ASYNC) in names
+
+
+def _function(name: str, reflection: Mapping[str, str]) -> Function:
+    found = _DECLARATION.match(reflection.get("iree.abi.declaration", ""))
+    if found is None:
+        return Function(name)
+    return Function(name, _value_types(found["inputs"]), _value_types(found["outputs"]))
+
+
+def _value_types(text: str) -> tuple[ValueType, ...]:
+    values = []
+    # A name is any text; a comma in it is not followed by the next name's "%".
+    for part in _NEXT_VALUE.split(text) if text else ():
+        name, _, rest = part.removeprefix("%").partition(": ")
+        # Attributes may follow the type.
+        values.append(_value_type(name, rest.partition(" {")[0]))
+    return tuple(values)
+
+
+def _value_type(name: str, text: str) -> ValueType:
+    tensor = _TENSOR.fullmatch(text)
+    if tensor is None:
+        is_number = text == "index" or text in ELEMENT_TYPES
+        return ValueType(name, text, element=text if is_number else None)
+    dims = tensor["dims"].split("x")[:-1]
+    return ValueType(name, text, tensor["element"], tuple(None if dim == "?" else int(dim) for dim in dims))
+
+
+def _arguments(function: Function, inputs: Sequence[Any]) -> list[Any]:
+    if function.inputs is None:
+        return [_undeclared(value) for value in inputs]
+    if len(inputs) != len(function.inputs):
+        raise OpspliceError(
+            f"'{function.name}' takes {len(function.inputs)} inputs, not {len(inputs)}", hint=f"it is {function}"
+        )
+    arguments = []
+    for index, (wanted, value) in enumerate(zip(function.inputs, inputs, strict=True)):
+        try:
+            arguments.append(_argument(wanted, value))
+        except _MismatchError as mismatch:
+            raise OpspliceError(
+                f"input {index} of '{function.name}' is {mismatch.given}, the function wants {wanted}",
+                hint=mismatch.hint,
+            ) from None
+    return arguments
+
+
+class _MismatchError(Exception):
+    def __init__(self, given: str, hint: str | None = None) -> None:
+        super().__init__(given)
+        self.given = given
+        self.hint = hint
+
+
+def _argument(wanted: ValueType, value: Any) -> Any:
+    dtype = wanted.dtype
+    if dtype is None:
+        return _undeclared(value)
+    array = _typed(value, dtype) if hasattr(value, "dtype") else _from_numbers(value, dtype)
+    if not _fits(array.shape, wanted.shape or ()):
+        raise _MismatchError(type_name(array))
+    return _scalar_argument(array) if wanted.is_scalar else array
+
+
+def _undeclared(value: Any) -> Any:
+    # The VM takes no Python bool.
+    return int(value) if isinstance(value, bool) else value
+
+
+def _typed(value: Any, dtype: np.dtype) -> np.ndarray:
+    """An array that has its own dtype, which must be the wanted one but for spellings of the same bits."""
+    array = np.asarray(value, order="C")
+    if array.dtype == dtype:
+        return array
+    array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype == dtype:
+        return array
+    same_size = array.dtype.itemsize == dtype.itemsize
+    # MLIR's i32 has no sign, and .npy files hold bf16 as raw bytes.
+    if same_size and (array.dtype.kind + dtype.kind == "ui" or array.dtype.type is np.void):
+        return array.view(dtype)
+    raise _MismatchError(type_name(array), f"convert it to {element_name(dtype)}")
+
+
+def _from_numbers(value: Any, dtype: np.dtype) -> np.ndarray:
+    """Python numbers, or nested lists of them, in the wanted dtype if that keeps what they say."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in _ACCEPTED_KINDS[dtype.kind]:
+            raise _MismatchError(_described(value))
+        converted = np.asarray(value, dtype=dtype, order="C")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _MismatchError(_described(value), str(error)) from None
+    if dtype == np.bool_ and not np.array_equal(converted, array):
+        raise _MismatchError(_described(value), "give 0 or 1")
+    return converted
+
+
+def _described(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"a {type(value).__name__}"
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(wanted) and all(want in (None, dim) for dim, want in zip(shape, wanted, strict=True))
+
+
+def _scalar_argument(array: np.ndarray) -> int | float:
+    if element_name(array.dtype) in _HALVES:
+        return int(array.view(np.uint16))
+    if array.dtype.kind == "f":
+        return float(array)
+    # The VM's integers are signed.
+    return int(array.view(np.int64)) if array.dtype == np.uint64 else int(array)
+
+
+def _results(function: Function, results: Any) -> list[Value]:
+    if results is None:
+        return []
+    values = list(results) if isinstance(results, tuple) else [results]
+    declared = function.outputs if function.outputs is not None else (None,) * len(values)
+    return [_result(value, wanted) for value, wanted in zip(values, declared, strict=True)]
+
+
+def _result(value: Any, declared: ValueType | None) -> Value:
+    if hasattr(value, "to_host"):
+        # The host's view of device memory goes away with the program; a copy does not.
+        return np.array(value.to_host())
+    if declared is None or declared.dtype is None or not isinstance(value, int):
+        return value
+    if declared.element in _HALVES:
+        return float(np.array(value, np.uint16).view(declared.dtype))
+    if declared.element == "i1":
+        return bool(value)
+    # A narrow integer comes in a wide register, its upper bits unset.
+    bits = 8 * declared.dtype.itemsize
+    unsigned = value & (2**bits - 1)
+    return unsigned - 2**bits if declared.dtype.kind == "i" and unsigned >> (bits - 1) else unsigned
+
+
+def _status(error: Exception) -> str:
+    """IREE's own words, without the C file in front and the call stack behind."""
+    text = str(error)
+    found = _STATUS.search(text.partition(": ")[2] if ": " in text else text)
+    return found["message"].strip() if found else text.strip()

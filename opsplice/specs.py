@@ -1,0 +1,51 @@
+"""Specs as they are given: `.splice` files of our language, `.mlir` files of the transform dialect."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang.loader import LoadedSpec, load
+
+
+@dataclass(frozen=True)
+class TransformSpec:
+    """A transform-dialect spec; it is read when it is applied, in the context of the program."""
+
+    path: Path
+
+
+Spec = LoadedSpec | TransformSpec
+
+
+def load_specs(paths: Iterable[str | os.PathLike[str]]) -> tuple[Spec, ...]:
+    """Read specs in the order given.
+
+    Raises OpspliceError for a file that is not there or of another kind, SpecError for what is wrong in a `.splice` file.
+    """
+    return tuple(_load(Path(p)) for p in paths)
+
+
+def _load(path: Path) -> Spec:
+    if path.suffix == ".splice":
+        return load(path)
+    if path.suffix in (".mlir", ".mlirbc"):
+        if not path.is_file():
+            raise OpspliceError(f"no such spec: {path}", hint=_nearby(path))
+        return TransformSpec(path)
+    raise OpspliceError(
+        f"{path} is no spec", hint="a spec is a .splice file, or a .mlir file with a transform-dialect spec"
+    )
+
+
+def _nearby(path: Path) -> str | None:
+    try:
+        names = [p.name for p in path.parent.iterdir() if p.suffix in (".splice", ".mlir", ".mlirbc")]
+    except OSError:
+        return None
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {path.parent / near[0]}?" if near else None

@@ -1,0 +1,292 @@
+"""Inputs and outputs of a program as text and files: `8xf32=2`, `@x.npy`, and printed results.
+
+The forms are those of IREE's `iree-run-module` (runtime/src/iree/tooling/function_io.c, hal/string_util.c), read more
+strictly: too many values are an error here. This module knows arrays and numbers, not programs.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from opsplice.errors import OpspliceError
+
+# An array, or a bare number that takes the type which the function declares for it.
+Value = np.ndarray | int | float | bool
+
+ELEMENT_TYPES: dict[str, np.dtype] = {
+    "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "i64": np.dtype(np.int64),
+    "i32": np.dtype(np.int32),
+    "i16": np.dtype(np.int16),
+    "i8": np.dtype(np.int8),
+    "i1": np.dtype(np.bool_),
+    "si64": np.dtype(np.int64),
+    "si32": np.dtype(np.int32),
+    "si16": np.dtype(np.int16),
+    "si8": np.dtype(np.int8),
+    "ui64": np.dtype(np.uint64),
+    "ui32": np.dtype(np.uint32),
+    "ui16": np.dtype(np.uint16),
+    "ui8": np.dtype(np.uint8),
+    "complex<f32>": np.dtype(np.complex64),
+    "complex<f64>": np.dtype(np.complex128),
+}
+
+# The first name of each dtype is the one that messages and printed results use.
+_NAMES = {dtype: name for name, dtype in reversed(ELEMENT_TYPES.items())}
+
+_TYPED = re.compile(r"(?P<dims>(?:\d+x)*)(?P<element>[a-z]+\d\w*|complex<f\d+>)(?:=(?P<values>.*))?", re.DOTALL)
+_SEPARATORS = re.compile(r"[\s,;:\[\]]+")
+_TRUTHS = {"0": False, "00": False, "false": False, "1": True, "01": True, "true": True}
+
+_FORMS = "inputs are written 8xf32=2 (all equal), 2x2xi32=1,2,3,4, 8xf32 (zeros), 8xf32=@raw.bin, @array.npy or 1.5"
+
+_NPY_MAGIC = b"\x93NUMPY"
+
+
+def element_name(dtype: np.dtype) -> str:
+    """The MLIR name of a dtype: "f32", "i1", ...; numpy's own name where MLIR has none here."""
+    return _NAMES.get(dtype, str(dtype))
+
+
+def type_name(value: Value) -> str:
+    """The type of a value in MLIR's words: "4x4xf32" for an array, "float" and the like for a bare number."""
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    return "x".join([*map(str, value.shape), element_name(value.dtype)])
+
+
+def parse_input(text: str) -> list[Value]:
+    """The values of one input, as `iree-run-module --input=` takes it: one, or all the arrays of an .npy file.
+
+    Raises OpspliceError for text in none of the forms, values that do not fit the type or the shape, and files that
+    cannot be read.
+    """
+    text = text.strip()
+    if text.startswith("@"):
+        return list(_read_npy(Path(text[1:])))
+    typed = _TYPED.fullmatch(text)
+    if typed is None or (typed["element"] not in ELEMENT_TYPES and text.lower() in ("inf", "nan")):
+        return [_bare_number(text)]
+    dtype = ELEMENT_TYPES.get(typed["element"])
+    if dtype is None:
+        raise OpspliceError(
+            f"input '{_cut(text)}' has an unknown element type '{typed['element']}'",
+            hint=f"element types are {', '.join(ELEMENT_TYPES)}",
+        )
+    shape = tuple(int(dim) for dim in typed["dims"].split("x")[:-1])
+    try:
+        return [_array(text, shape, dtype, typed["values"] or "")]
+    except (MemoryError, OverflowError):
+        raise OpspliceError(f"input '{_cut(text)}' is too large for this machine's memory") from None
+
+
+def format_value(value: Value, limit: int = 1024) -> str:
+    """A value as `iree-run-module` prints it, `2x2xf32=[1 2][3 4]`, at most `limit` elements of it."""
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    return f"{type_name(value)}={_nested(value, _Budget(limit))}"
+
+
+def save_values(values: Sequence[Value], target: str | os.PathLike[str]) -> list[Path]:
+    """Writes values with numpy: to one .npy file, one after the other, or as output0.npy, ... into a folder.
+
+    `np.load(file)` reads one array from an open file and leaves it at the next. Types that .npy has no name for (bf16,
+    f8) are stored as raw elements of their size. Returns the files, each complete or not written at all. Raises
+    OpspliceError when they cannot be written.
+    """
+    path = Path(target)
+    arrays = [np.asarray(value) for value in values]
+    try:
+        if path.suffix == ".npy":
+            _write(path, arrays)
+            return [path]
+        path.mkdir(parents=True, exist_ok=True)
+        files = [path / f"output{number}.npy" for number in range(len(arrays))]
+        for file, array in zip(files, arrays, strict=True):
+            _write(file, [array])
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OpspliceError(f"cannot write the outputs to {path}: {reason}") from None
+    return files
+
+
+def _bare_number(text: str) -> Value:
+    for kind in (_integer, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise OpspliceError(f"cannot read the input '{_cut(text)}'", hint=_FORMS)
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(text, 0)
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float(int(text, 16))
+
+
+def _array(text: str, shape: tuple[int, ...], dtype: np.dtype, values: str) -> np.ndarray:
+    count = math.prod(shape)
+    if values.startswith("@"):
+        return _read_raw(Path(values[1:]), shape, dtype)
+    words = [word for word in _SEPARATORS.split(values) if word]
+    if not words:
+        return np.zeros(shape, dtype)
+    if len(words) not in (1, count):
+        raise OpspliceError(
+            f"input '{_cut(text)}' has {len(words)} values for {count} elements",
+            hint="give one value for all the elements, or one for each",
+        )
+    try:
+        elements = _elements(words, dtype)
+    except (ValueError, KeyError, OverflowError):
+        raise OpspliceError(_bad_value(text, words, dtype), hint=_FORMS) from None
+    return np.full(shape, elements[0], dtype) if len(words) == 1 else elements.reshape(shape)
+
+
+def _elements(words: Sequence[str], dtype: np.dtype) -> np.ndarray:
+    """Raises ValueError, KeyError or OverflowError when a word is no value of the dtype."""
+    if dtype == np.bool_:
+        return np.array([_TRUTHS[word.lower()] for word in words], dtype)
+    if dtype.kind in "iu":
+        numbers = [_integer(word) for word in words]
+        limits = np.iinfo(dtype)
+        # A signless integer is written either way: i8=255 is i8=-1.
+        largest = limits.max if dtype.kind == "u" else 2 * limits.max + 1
+        if min(numbers) < limits.min or max(numbers) > largest:
+            raise OverflowError
+        bits = [number & (2 ** (8 * dtype.itemsize) - 1) for number in numbers]
+        return np.array(bits, np.dtype(f"u{dtype.itemsize}")).view(dtype)
+    if dtype.kind == "c":
+        return np.array([complex(word) for word in words], dtype)
+    return np.array([_float(word) for word in words]).astype(dtype)
+
+
+def _bad_value(text: str, words: Sequence[str], dtype: np.dtype) -> str:
+    for word in words:
+        try:
+            _elements([word], dtype)
+        except (ValueError, KeyError, OverflowError):
+            return f"'{word}' in the input '{_cut(text)}' is not a value of {element_name(dtype)}"
+    raise AssertionError("every word alone is a value")
+
+
+def _read_raw(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    content = _read_bytes(path)
+    wanted = math.prod(shape) * dtype.itemsize
+    if len(content) != wanted:
+        described = "x".join([*map(str, shape), element_name(dtype)])
+        raise OpspliceError(f"{path} has {len(content)} bytes, {described} takes {wanted}")
+    if dtype == np.bool_:
+        return (np.frombuffer(content, np.uint8) != 0).reshape(shape)
+    return np.frombuffer(content, dtype).reshape(shape).copy()
+
+
+def _read_npy(path: Path) -> list[np.ndarray]:
+    content = _read_bytes(path)
+    if not content.startswith(_NPY_MAGIC):
+        raise OpspliceError(
+            f"{path} is not an .npy file", hint="numpy.save writes one; raw bytes are given as 8xf32=@raw.bin"
+        )
+    stream = io.BytesIO(content)
+    arrays = []
+    try:
+        while stream.tell() < len(content):
+            array = np.lib.format.read_array(stream, allow_pickle=False)
+            arrays.append(np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C"))
+    except (ValueError, EOFError, MemoryError) as error:
+        raise OpspliceError(f"cannot read array {len(arrays)} of {path}: {error}") from None
+    return arrays
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise OpspliceError(f"cannot read the input {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+class _Budget:
+    """How many more elements may be printed."""
+
+    def __init__(self, elements: int) -> None:
+        self.elements = elements
+
+
+def _nested(array: np.ndarray, budget: _Budget) -> str:
+    # The innermost rows stand in brackets, none around the whole: 2x2xf32=[1 2][3 4], 4xf32=1 2 3 4.
+    if array.ndim == 0:
+        return _number(array[()])
+    if array.ndim > 1:
+        rows: list[str] = []
+        for row in array:
+            if budget.elements <= 0:
+                return "".join([*rows, "[...]"])
+            rows.append(f"[{_nested(row, budget)}]")
+        return "".join(rows)
+    shown = array[: max(0, budget.elements)]
+    budget.elements -= len(shown)
+    text = " ".join(_number(element) for element in shown)
+    return text if len(shown) == len(array) else f"{text}..."
+
+
+def _number(element: Any) -> str:
+    if element.dtype == np.bool_:
+        return str(int(element))
+    if element.dtype.kind in "iu":
+        return str(element)
+    if element.dtype.kind == "c":
+        return str(complex(element)).strip("()")
+    return f"{float(element):G}"
+
+
+def _write(path: Path, arrays: Sequence[np.ndarray]) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for array in arrays:
+                np.save(file, array)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    # There is no way to read it but to set it.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

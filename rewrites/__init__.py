@@ -1,0 +1,1 @@
+"""From matches to edits: the planner, and one module per approach."""

@@ -1,0 +1,65 @@
+"""A kernel call: everything an approach needs to know to put a kernel in the place of a match.
+
+It is made by the planner, is independent of the approach, and holds payload values without touching them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opsplice.matchers.match import Match, Size
+from opsplice.spec_lang import tree
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor argument: a dense row-major buffer of `element`s, whose dims are `shape`."""
+
+    name: str
+    value: Any
+    element: str
+    shape: tuple[tree.Dim, ...]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar argument of type `element`: a payload value (a scalar or a tensor of rank 0), a number, or a dim."""
+
+    name: str
+    element: str
+    value: Any = None
+    number: int | float | None = None
+    dim: str | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result: a fresh buffer, or (`alias`) the argument that is overwritten. `root` is the value that it replaces."""
+
+    root: Any
+    sizes: tuple[Size, ...]
+    element: str
+    shape: tuple[tree.Dim, ...]
+    alias: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCall:
+    """A kernel in the place of a match.
+
+    symbol:  the function's name in the artifacts.
+    dims:    the kernel's dims in order of their first appearance; the size of a pack is a tuple.
+    objects: for each executable target of the program, as MLIR writes it, the file to link.
+    """
+
+    match: Match
+    rule: tree.Rule
+    kernel: tree.Kernel
+    symbol: str
+    arguments: tuple[Buffer | Scalar, ...]
+    outputs: tuple[Output, ...]
+    dims: Mapping[str, Size | tuple[Size, ...]]
+    objects: Mapping[str, Path]

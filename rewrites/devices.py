@@ -1,0 +1,101 @@
+"""The executable targets of a program, read from the module itself: what IREE will make code for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+_START = "#hal.executable.target<"
+_NAMES = re.compile(r'#hal\.executable\.target<"([^"]*)", "([^"]*)"')
+_FEATURES = re.compile(r'cpu_features = "([^"]*)"')
+_TRIPLE = re.compile(r'target_triple = "([^"]*)"')
+
+
+@dataclass(frozen=True)
+class ProgramTarget:
+    """One `#hal.executable.target`.
+
+    text:     the attribute, as MLIR writes it.
+    backend:  `llvm-cpu`, `vulkan-spirv`, `cuda`, ...; format: `embedded-elf-x86_64`, `vulkan-spirv-fb`, ...
+    arch:     the first part of the target triple (`x86_64`, `aarch64`, ...), "" where there is none.
+    features: LLVM's notation of the CPU's features, "" where there are none.
+    """
+
+    text: str
+    backend: str
+    format: str
+    arch: str = ""
+    features: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.backend} {self.format}"
+
+
+def object_key(target: ProgramTarget, targets: Sequence[ProgramTarget]) -> str:
+    """The attribute to list a target's objects under: its format alone, unless another target shares it.
+
+    The short key still fits when the program is compiled later for the same format with other CPU features.
+    """
+    if any(t.format == target.format for t in targets if t != target):
+        return target.text
+    return f'{_START}"{target.backend}", "{target.format}">'
+
+
+def targets_of(module: ir.Module) -> tuple[ProgramTarget, ...]:
+    """The executable targets of a module's devices, in order; empty before devices are assigned (phase `abi`)."""
+    found: dict[str, ProgramTarget] = {}
+    for text in _device_texts(module):
+        for target in _targets_in(text):
+            found.setdefault(target, parse_target(target))
+    return tuple(found.values())
+
+
+def _device_texts(module: ir.Module) -> Iterator[str]:
+    attributes = module.operation.attributes
+    if "hal.device.targets" in attributes:
+        yield str(attributes["hal.device.targets"])
+    for op in module.body.operations:
+        if op.operation.name == "util.global" and "initial_value" in op.operation.attributes:
+            text = str(op.operation.attributes["initial_value"])
+            if "#hal.device" in text:
+                yield text
+
+
+def _targets_in(text: str) -> Iterator[str]:
+    """Each executable target in the text of an attribute, to its own closing bracket."""
+    start = text.find(_START)
+    while start >= 0:
+        end = _closing(text, start + len(_START))
+        yield text[start:end]
+        start = text.find(_START, end)
+
+
+def _closing(text: str, at: int) -> int:
+    depth, quoted = 1, False
+    while at < len(text) and depth:
+        character = text[at]
+        if character == '"':
+            quoted = not quoted
+        elif not quoted and character == "<":
+            depth += 1
+        elif not quoted and character == ">" and text[at - 1] != "-":
+            depth -= 1
+        at += 1
+    return at
+
+
+def parse_target(text: str) -> ProgramTarget:
+    """A target from the text of its attribute, or from the beginning of it."""
+    names = _NAMES.match(text)
+    backend, form = names.groups() if names else ("", "")
+    features, triple = _FEATURES.search(text), _TRIPLE.search(text)
+    return ProgramTarget(
+        text=text,
+        backend=backend,
+        format=form,
+        arch=triple[1].partition("-")[0] if triple else "",
+        features=features[1] if features else "",
+    )

@@ -1,0 +1,60 @@
+"""Small helpers to build IR in IREE's generic form, which does not drift between releases as the pretty syntax does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+# Every dialect that a rewrite builds ops of.
+_DIALECTS = ("arith", "flow", "func", "hal", "iree_codegen", "llvm", "memref", "stream", "tensor", "util")
+
+
+def load_dialects(context: ir.Context) -> None:
+    """Load what rewrites build, before they build it.
+
+    An op that is built before its dialect is loaded keeps a name that loading frees: it would crash the process later.
+    """
+    for name in _DIALECTS:
+        context.get_dialect_descriptor(name)
+
+
+def op(
+    name: str,
+    operands: Sequence[ir.Value] = (),
+    results: Sequence[ir.Type] = (),
+    attributes: dict[str, ir.Attribute] | None = None,
+    regions: int = 0,
+    at: ir.InsertionPoint | None = None,
+) -> Any:
+    """Build an op at the insertion point `at` (default: the current one). Needs a current location."""
+    return ir.Operation.create(
+        name, results=list(results), operands=list(operands), attributes=attributes or {}, regions=regions, ip=at
+    )
+
+
+def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes: ir.Attribute) -> ir.Value:
+    """The single result of an op built at the current insertion point."""
+    return op(name, operands, [result], attributes).results[0]
+
+
+def index(number: int) -> ir.Value:
+    """A constant of type index."""
+    kind = ir.IndexType.get()
+    return value("arith.constant", [], kind, value=ir.IntegerAttr.get(kind, number))
+
+
+def constant(number: int | float, kind: ir.Type) -> ir.Value:
+    """A constant of an integer, index or float type."""
+    if isinstance(kind, (ir.IntegerType, ir.IndexType)):
+        return value("arith.constant", [], kind, value=ir.IntegerAttr.get(kind, int(number)))
+    return value("arith.constant", [], kind, value=ir.FloatAttr.get(kind, float(number)))
+
+
+def text(string: str) -> ir.StringAttr:
+    return ir.StringAttr.get(string)
+
+
+def symbol(*names: str) -> ir.Attribute:
+    return ir.SymbolRefAttr.get(list(names))

@@ -1,0 +1,357 @@
+"""The planner: which rule, kernel and artifact each match gets, or why it is left alone. It changes nothing.
+
+Rules count in file order: an earlier rule's matches are settled first, and within a rule the program's order decides.
+A match is left alone when an earlier choice has taken its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers import conditions
+from opsplice.matchers.match import Match, Size
+from opsplice.matchers.terms import DimSize
+from opsplice.matchers.views import element_type
+from opsplice.rewrites import static_function
+from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.devices import ProgramTarget, object_key
+from opsplice.spec_lang import tree
+from opsplice.targets import arch as archs
+from opsplice.targets.artifacts import Artifact
+
+# Finds or builds the artifact of a kernel's clause for a target of the program.
+Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """A match that is left as it is, and why."""
+
+    match: Match
+    rule: tree.Rule
+    reason: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The artifact for a target of the program, and the clause of the kernel that it comes from."""
+
+    target: ProgramTarget
+    clause: tree.ArtifactClause
+    artifact: Artifact
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What will be done: the calls in program order, and what is left alone.
+
+    choices: for each call, in the same order, the artifact for each target of the program.
+    """
+
+    calls: tuple[KernelCall, ...]
+    left: tuple[Left, ...]
+    choices: tuple[tuple[Choice, ...], ...]
+
+
+class _LeaveError(Exception):
+    """Raised inside the planner: this match cannot have this rule's kernel, for the reason in the message."""
+
+
+def plan(
+    matches: Sequence[Match],
+    rules: Sequence[tree.Rule],
+    kernels: Mapping[str, tree.Kernel],
+    targets: Sequence[ProgramTarget],
+    resolve: Resolver,
+) -> Plan:
+    """Choose a rule, kernel and artifacts for each match.
+
+    Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
+    `resolve` raises for an artifact that is broken.
+    """
+    return _Planner(matches, rules, kernels, targets, resolve).plan()
+
+
+class _Planner:
+    def __init__(
+        self,
+        matches: Sequence[Match],
+        rules: Sequence[tree.Rule],
+        kernels: Mapping[str, tree.Kernel],
+        targets: Sequence[ProgramTarget],
+        resolve: Resolver,
+    ) -> None:
+        self.matches = matches
+        self.rules = rules
+        self.kernels = kernels
+        self.targets = targets
+        self.resolve = resolve
+        self.roots: dict[Any, KernelCall] = {}
+        self.covered: dict[Any, KernelCall] = {}
+        self.left: list[Left] = []
+        self.choices: dict[KernelCall, tuple[Choice, ...]] = {}
+
+    def plan(self) -> Plan:
+        order = {match: i for i, match in enumerate(self.matches)}
+        chosen: dict[Match, KernelCall] = {}
+        reasons: dict[Match, list[Left]] = {}
+        for rule in self.rules:
+            for match in self.matches:
+                if match.pattern.name != rule.pattern or match in chosen:
+                    continue
+                try:
+                    chosen[match] = self._call(match, rule)
+                except _LeaveError as left:
+                    reasons.setdefault(match, []).append(Left(match, rule, str(left)))
+        calls = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
+        alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
+        return Plan(calls, alone, tuple(self.choices[call] for call in calls))
+
+    def _call(self, match: Match, rule: tree.Rule) -> KernelCall:
+        self._check_overlap(match)
+        _check_order(match)
+        kernel = self.kernels[rule.kernel]
+        _check_condition(rule.where, match.static_dims(), "the rule's")
+        call = _Signature(match, rule, kernel).call()
+        choices = self._choices(rule, kernel, call.symbol)
+        call = dataclasses.replace(call, objects={object_key(c.target, self.targets): c.artifact.path for c in choices})
+        self.choices[call] = choices
+        self.roots.update(dict.fromkeys(match.roots, call))
+        self.covered.update(dict.fromkeys(match.ops, call))
+        return call
+
+    # ---- overlaps -------------------------------------------------------------------------------------------------
+
+    def _check_overlap(self, match: Match) -> None:
+        for root in match.roots:
+            if root in self.roots:
+                raise _LeaveError(f"rule {_name(self.roots[root].rule)} replaces this value already")
+            winner = self.covered.get(root.owner.operation)
+            if winner is not None and all(use.owner.operation in self.covered for use in root.uses):
+                raise _LeaveError(f"it lies inside a match of rule {_name(winner.rule)}")
+        own = {root.owner.operation for root in match.roots}
+        for op in match.ops:
+            if op in own:
+                continue
+            for result in op.results:
+                if result in self.roots:
+                    raise _LeaveError(f"rule {_name(self.roots[result].rule)} replaces a part of it")
+
+    # ---- artifacts ------------------------------------------------------------------------------------------------
+
+    def _choices(self, rule: tree.Rule, kernel: tree.Kernel, symbol: str) -> tuple[Choice, ...]:
+        found: list[Choice] = []
+        missing: list[ProgramTarget] = []
+        for target in self.targets:
+            clause = _clause_for(kernel, target)
+            if clause is None:
+                missing.append(target)
+            else:
+                found.append(Choice(target, clause, self.resolve(clause, symbol, target)))
+        if not missing:
+            return tuple(found)
+        if rule.keep:
+            raise _LeaveError(f"kernel {kernel.name} has no artifact for {', '.join(map(str, missing))}")
+        raise OpspliceError(
+            f"kernel '{kernel.name}' has no artifact for {missing[0]}{_with_features(missing[0])}",
+            hint=f'add a clause such as `cpu {missing[0].arch or "x86_64"} "..."` to the kernel at {kernel.span}, '
+            "or write `otherwise keep` on the rule to leave such targets to the compiler",
+        )
+
+
+# ---- checks ------------------------------------------------------------------------------------------------------
+
+
+def _check_order(match: Match) -> None:
+    """With several results the replacement stands at the last of them, so no user may come before it."""
+    if len(match.roots) == 1:
+        return
+    ops = [root.owner.operation for root in match.roots]
+    last = ops[0]
+    for op in ops[1:]:
+        if op.block != last.block:
+            raise _LeaveError("its results are made in different blocks")
+        if last.is_before_in_block(op):
+            last = op
+    for root in match.roots:
+        for use in root.uses:
+            user = use.owner.operation
+            if user in match.ops or user.block != last.block:
+                continue
+            if user.is_before_in_block(last):
+                raise _LeaveError("one of its results is used before another is made")
+
+
+def _check_condition(where: tree.Condition | None, sizes: conditions.Sizes, whose: str) -> None:
+    if where is None or conditions.holds(where, sizes):
+        return
+    failed = conditions.first_failure(where, sizes)
+    shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(conditions.names_in(failed)))
+    raise _LeaveError(f"{whose} condition `{conditions.text(failed)}` does not hold: {shown}")
+
+
+def _shown(size: int | tuple[int | None, ...] | None) -> str:
+    if isinstance(size, tuple):
+        return " x ".join(map(_shown, size))
+    return "dynamic" if size is None else str(size)
+
+
+def _name(rule: tree.Rule) -> str:
+    return f"`replace {rule.pattern} with {rule.kernel}`"
+
+
+# ---- artifacts ---------------------------------------------------------------------------------------------------
+
+
+def _clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:
+    """The first clause that a target can take."""
+    if target.backend != "llvm-cpu":
+        return None
+    features = set(target.features.replace("+", "").split(","))
+    for clause in kernel.artifacts:
+        if clause.backend != "cpu" or (clause.arch is not None and not _same_arch(clause.arch, target.arch)):
+            continue
+        if features.issuperset(clause.features):
+            return clause
+    return None
+
+
+def _same_arch(left: str, right: str) -> bool:
+    return archs.normalize(left) == archs.normalize(right)
+
+
+def _with_features(target: ProgramTarget) -> str:
+    return f" with features {target.features}" if target.features else ""
+
+
+# ---- signatures --------------------------------------------------------------------------------------------------
+
+
+class _Signature:
+    """A kernel's signature against a match: arguments, dims and types bound."""
+
+    def __init__(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> None:
+        self.match = match
+        self.rule = rule
+        self.kernel = kernel
+        self.dims: dict[str, Size | tuple[Size, ...]] = {}
+        self.types: dict[str, str] = {}
+        self.variables = {v.name: v for v in kernel.type_variables}
+
+    def call(self) -> KernelCall:
+        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        for parameter in self.kernel.parameters:
+            if isinstance(parameter.type, tree.TensorType):
+                self._bind_buffer(parameter.type, given[parameter.name])
+        arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
+        outputs = tuple(self._output(i, r) for i, r in enumerate(self.kernel.results))
+        sizes = {n: _numbers(s) for n, s in self.dims.items()}
+        _check_condition(self.kernel.where, sizes, f"kernel {self.kernel.name}'s")
+        return KernelCall(
+            match=self.match,
+            rule=self.rule,
+            kernel=self.kernel,
+            symbol=self._symbol(),
+            arguments=arguments,
+            outputs=outputs,
+            dims=self.dims,
+            objects={},
+        )
+
+    def _bind_buffer(self, kind: tree.TensorType, arg: tree.Name | tree.Literal) -> None:
+        assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
+        self._bind_type(kind.element, self.match.inputs[arg.name].element, arg.name)
+        for dim, size in zip(kind.dims, self.match.shapes[arg.name], strict=True):
+            if dim.size is not None and dim.size != size:
+                raise _LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {arg.name}")
+            if dim.name is None:
+                continue
+            known = self.dims.setdefault(dim.name, size)
+            if known != size and _known_unequal(known, size):
+                raise _LeaveError(f"kernel {self.kernel.name}'s dim {dim.name} would be two sizes")
+
+    def _bind_type(self, kind: tree.ScalarType, element: str, what: str) -> None:
+        if element not in static_function.supported_elements() and element != "index":
+            raise _LeaveError(f"{what} has elements of type {element}, which no kernel can take")
+        variable = self.variables.get(kind.name)
+        choices = [c.name for c in variable.choices] if variable else []
+        if choices and element not in choices:
+            raise _LeaveError(f"kernel {self.kernel.name} takes {kind.name} in {{{', '.join(choices)}}}, not {element}")
+        wanted = self.types.setdefault(kind.name, element) if variable else kind.name
+        if wanted != element:
+            raise _LeaveError(f"kernel {self.kernel.name} takes {wanted}, and {what} is {element}")
+
+    def _argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:
+        if isinstance(parameter.type, tree.TensorType):
+            assert isinstance(arg, tree.Name)
+            binding = self.match.inputs[arg.name]
+            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims)
+        element = self.types.get(parameter.type.name, parameter.type.name)
+        if isinstance(arg, tree.Literal):
+            return Scalar(parameter.name, element, number=arg.value)
+        if arg.name not in self.match.inputs:
+            return self._dim_argument(parameter, element, arg)
+        binding = self.match.inputs[arg.name]
+        if binding.constant is not None:
+            return Scalar(parameter.name, element, number=binding.constant)
+        if binding.element != element:
+            raise _LeaveError(f"kernel {self.kernel.name} takes {element} for {parameter.name}, not {binding.element}")
+        return Scalar(parameter.name, element, value=binding.value)
+
+    def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:
+        """A dim of the pattern for a scalar: a number, or the kernel's own dim of the same size."""
+        size = self.match.dims[arg.name]
+        number = _product(size)
+        if number is not None:
+            return Scalar(parameter.name, element, number=number)
+        for name, known in self.dims.items():
+            if known == size:
+                return Scalar(parameter.name, element, dim=name)
+        raise _LeaveError(f"the dynamic dim {arg.name} is no dim of kernel {self.kernel.name}")
+
+    def _output(self, number: int, result: tree.KernelResult) -> Output:
+        root, sizes = self.match.roots[number], self.match.root_sizes[number]
+        element = element_type(root)
+        if result.alias is not None:
+            alias = next(p for p in self.kernel.parameters if p.name == result.alias)
+            assert isinstance(alias.type, tree.TensorType)
+            return Output(root, sizes, element, alias.type.dims, result.alias)
+        assert result.type is not None
+        self._bind_type(result.type.element, element, "the result")
+        wanted = math.prod(_product(self._size_of(d)) or 0 for d in result.type.dims)
+        actual = _product(sizes)
+        if wanted and actual is not None and wanted != actual:
+            raise _LeaveError(f"kernel {self.kernel.name} makes {wanted} elements, and {actual} are wanted")
+        if any(isinstance(s, DimSize) and s.value == root for s in sizes):
+            raise _LeaveError("the size of its result depends on no input")
+        return Output(root, sizes, element, result.type.dims)
+
+    def _size_of(self, dim: tree.Dim) -> Size | tuple[Size, ...]:
+        return dim.size if dim.size is not None else self.dims[dim.name or ""]
+
+    def _symbol(self) -> str:
+        symbol = self.kernel.symbol or self.kernel.name
+        for name, element in self.types.items():
+            symbol = symbol.replace("{" + name + "}", element)
+        return symbol
+
+
+def _numbers(size: Size | tuple[Size, ...]) -> int | tuple[int | None, ...] | None:
+    if isinstance(size, tuple):
+        return tuple(s if isinstance(s, int) else None for s in size)
+    return size if isinstance(size, int) else None
+
+
+def _product(size: Size | tuple[Size, ...]) -> int | None:
+    parts = size if isinstance(size, tuple) else (size,)
+    return None if any(not isinstance(p, int) for p in parts) else math.prod(p for p in parts if isinstance(p, int))
+
+
+def _known_unequal(left: Size | tuple[Size, ...], right: Size | tuple[Size, ...]) -> bool:
+    first, second = _product(left), _product(right)
+    return first is not None and second is not None and first != second

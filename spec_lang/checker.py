@@ -1,0 +1,536 @@
+"""What a syntactically right spec gets wrong: names, ranks, types, dims, and arguments that do not fit.
+
+All errors are found in one go; a declaration with a mistake in it causes no further errors where it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
+
+from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims
+from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warning
+from opsplice.spec_lang.inference import Report, Signature, check_element, children, infer
+from opsplice.spec_lang.tree import Dim, Expr, ScalarType, Span, TensorType, Type
+
+BACKENDS = ("cpu", "cuda", "rocm", "spirv", "metal", "wgsl")
+_Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
+_MAX_ERRORS = 100
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The declarations of all files together, and what was found. Of a name that is declared twice the first counts."""
+
+    kernels: dict[str, tree.Kernel]
+    patterns: dict[str, tree.Pattern]
+    rules: tuple[tree.Rule, ...]
+    types: dict[Expr, Type | None]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class _Enough(Exception):  # noqa: N818
+    """Raised to stop when a spec has more errors than anybody reads."""
+
+
+def check(specs: Sequence[tree.Spec]) -> Checked:
+    """Judge files that share their names, in the order in which their rules apply. Raises nothing.
+
+    Stops looking after a hundred errors.
+    """
+    found: list[Diagnostic] = []
+    errors = itertools.count(1)
+
+    def report(diagnostic: Diagnostic) -> None:
+        found.append(diagnostic)
+        if diagnostic.severity == "error" and next(errors) >= _MAX_ERRORS:
+            raise _Enough
+
+    checked = Checked({}, {}, tuple(r for s in specs for r in s.rules), {}, ())
+    with contextlib.suppress(_Enough):
+        _check_all(specs, checked, report)
+    position = {id(spec.source): i for i, spec in enumerate(specs)}
+    found.sort(key=lambda d: (position.get(id(d.span.source), 0), d.span.start))
+    return replace(checked, diagnostics=tuple(found))
+
+
+def _check_all(specs: Sequence[tree.Spec], checked: Checked, report: Report) -> None:
+    kernels, patterns = checked.kernels, checked.patterns
+    _collect("kernel", (k for s in specs for k in s.kernels), kernels, report)
+    _collect("pattern", (p for s in specs for p in s.patterns), patterns, report)
+    for kernel in kernels.values():
+        _check_kernel(kernel, report)
+    # Until a pattern is inferred, as one in a circle never is when it is first used, its results may be anything.
+    signatures = {
+        p.name: Signature(p.type_variables, p.parameters, (None,) * len(p.results)) for p in patterns.values()
+    }
+    used: dict[str, set[str]] = {}
+    for pattern in _callees_first(patterns, report):
+        _check_pattern_names(pattern, report)
+        types, results = infer(pattern, signatures, report)
+        checked.types.update(types)
+        signatures[pattern.name] = Signature(pattern.type_variables, pattern.parameters, results)
+        used[pattern.name] = _check_use(pattern, report)
+    for rule in checked.rules:
+        _check_rule(rule, kernels, patterns, signatures, used, report)
+    _check_order(checked.rules, report)
+
+
+# ---- names across declarations ---------------------------------------------------------------------------------------
+
+
+def _collect(kind: str, declarations: Iterable[_Declared], found: dict[str, _Declared], report: Report) -> None:
+    for declaration in declarations:
+        first = found.setdefault(declaration.name, declaration)
+        if first is not declaration:
+            message = f"{kind} {declaration.name} is declared twice"
+            report(error(declaration.name_span, message, "rename one", [(first.name_span, "the first one is here")]))
+
+
+def _callees_first(patterns: dict[str, tree.Pattern], report: Report) -> list[tree.Pattern]:
+    """All patterns, each after those it uses. Those that use themselves are reported and come first, in any order."""
+    uses = {name: _used_patterns(pattern, patterns) for name, pattern in patterns.items()}
+    circular: list[str] = []
+    while True:
+        try:
+            order = list(TopologicalSorter(uses).static_order())
+            break
+        except CycleError as failure:
+            cycle = failure.args[1][::-1]  # graphlib lists predecessors first
+            _report_cycle([patterns[name] for name in cycle], report)
+            circular += cycle[:-1]
+            for name in cycle[:-1]:
+                del uses[name]
+            for callees in uses.values():
+                callees.difference_update(cycle)
+    return [patterns[name] for name in (*circular, *order)]
+
+
+def _used_patterns(pattern: tree.Pattern, patterns: dict[str, tree.Pattern]) -> set[str]:
+    calls = (e for e in _expressions(pattern) if isinstance(e, tree.Call) and not e.quoted)
+    return {call.callee for call in calls if call.callee in patterns and ops.find(call.callee) is None}
+
+
+def _report_cycle(cycle: list[tree.Pattern], report: Report) -> None:
+    names = [pattern.name for pattern in cycle]
+    path = f"{names[0]} uses itself" if len(names) == 2 else " uses ".join(names)
+    report(error(cycle[0].name_span, f"patterns cannot be recursive: {path}"))
+
+
+def _expressions(pattern: tree.Pattern) -> Iterator[Expr]:
+    pending = [*(let.expr for let in pattern.body), *pattern.results]
+    while pending:
+        expr = pending.pop()
+        yield expr
+        pending += children(expr)
+
+
+# ---- what kernels and patterns share ---------------------------------------------------------------------------------
+
+
+def _check_variables(variables: tuple[tree.TypeVariable, ...], report: Report) -> None:
+    for variable in variables:
+        if ops.is_element(variable.name):
+            report(error(variable.span, f"{variable.name} is an element type and cannot name a variable", "such as T"))
+        for choice in variable.choices:
+            check_element(choice, (), report)
+        names = [choice.name for choice in variable.choices]
+        twice = next((c for i, c in enumerate(variable.choices) if c.name in names[:i]), None)
+        if twice is not None:
+            report(error(twice.span, f"{twice} stands twice among the choices of {variable.name}"))
+
+
+def _check_parameters(declared: tree.Kernel | tree.Pattern, report: Report) -> dict[str, Dim]:
+    """Judge names and types of a signature; return its dims by name."""
+    _check_variables(declared.type_variables, report)
+    names: dict[str, Span] = {}
+    items: list[tree.TypeVariable | tree.Parameter] = [*declared.type_variables, *declared.parameters]
+    for item in items:
+        if item.name in names:
+            first = [(names[item.name], "the first one is here")]
+            report(error(_name_span(item), f"{item.name} is declared twice", "rename one", first))
+        names.setdefault(item.name, _name_span(item))
+    dims: dict[str, Dim] = {}
+    for parameter in declared.parameters:
+        if check_element(element_of(parameter.type), declared.type_variables, report):
+            _check_dims(dims_of(parameter.type), names, dims, report)
+    return dims
+
+
+def _check_dims(used: tuple[Dim, ...], names: dict[str, Span], dims: dict[str, Dim], report: Report) -> None:
+    packs = [d for d in used if d.pack is not None]
+    if len(packs) > 1:
+        report(error(packs[1].span, "a type has one pack at most", "two could not be told apart"))
+    for dim in used:
+        if dim.name is None:
+            if dim.size is not None and dim.size < 1:
+                report(error(dim.span, "a size is at least 1"))
+            continue
+        if dim.name in names:
+            notes = [(names[dim.name], "which is declared here")]
+            report(error(dim.span, f"dim {dim.name} has the name of something else", "rename one", notes))
+        first = dims.setdefault(dim.name, dim)
+        if (first.pack is None) != (dim.pack is None):
+            notes = [(first.span, "the other is here")]
+            report(error(dim.span, f"{dim.name} is both one dim and a pack of dims", "rename one", notes))
+
+
+def _name_span(item: tree.TypeVariable | tree.Parameter) -> Span:
+    return Span(item.span.source, item.span.start, item.span.start + len(item.name))
+
+
+def _check_condition(condition: tree.Condition | None, dims: Iterable[str], report: Report) -> None:
+    if condition is None:
+        return
+    if isinstance(condition, tree.Logical):
+        for operand in condition.operands:
+            _check_condition(operand, dims, report)
+        return
+    before = _references(condition.left) | _references(condition.right)
+    if not before:
+        report(error(condition.span, "this condition names no dim, so it is always the same"))
+    _check_arithmetic(condition.left, dims, report)
+    _check_arithmetic(condition.right, dims, report)
+
+
+def _check_arithmetic(value: tree.DimExpr, dims: Iterable[str], report: Report, *, exact: bool = False) -> None:
+    """exact: in const(...), where values need not be whole."""
+    if isinstance(value, tree.Literal):
+        if isinstance(value.value, float) and not exact:
+            report(error(value.span, "dims are whole numbers"))
+    elif isinstance(value, tree.DimRef):
+        if value.name not in dims:
+            known = list(dims)
+            advice = did_you_mean(value.name, known) or (f"the dims here are {' '.join(known)}" if known else None)
+            report(error(value.span, f"unknown dim {value.name}", advice))
+    else:
+        if value.op == "/" and not exact:
+            report(error(value.span, "dims are whole numbers, which / does not keep", "write ceildiv or floordiv"))
+        if value.op in ("/", "%", "ceildiv", "floordiv") and value.right == tree.Literal(value.right.span, 0):
+            report(error(value.right.span, "this divides by zero"))
+        _check_arithmetic(value.left, dims, report, exact=exact)
+        _check_arithmetic(value.right, dims, report, exact=exact)
+
+
+def _references(value: tree.DimExpr) -> set[str]:
+    if isinstance(value, tree.DimRef):
+        return {value.name}
+    return _references(value.left) | _references(value.right) if isinstance(value, tree.Arithmetic) else set()
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+
+
+def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
+    dims = _check_parameters(kernel, report)
+    for parameter in kernel.parameters:
+        _check_kernel_type(parameter.type, kernel, report)
+    _check_kernel_results(kernel, dims, report)
+    _check_condition(kernel.where, dims, report)
+    for size in kernel.grid:
+        _check_arithmetic(size, dims, report)
+    if len(kernel.grid) > 3:
+        report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
+    _check_symbol(kernel, report)
+    if not kernel.artifacts:
+        report(error(kernel.name_span, f"kernel {kernel.name} has no code", f'name its file: cpu "{kernel.name}.c"'))
+    for clause in kernel.artifacts:
+        if clause.backend not in BACKENDS:
+            advice = did_you_mean(clause.backend, BACKENDS) or f"there are {' '.join(BACKENDS)}"
+            span = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
+            report(error(span, f"unknown backend {clause.backend}", advice))
+        if not clause.path:
+            report(error(clause.path_span, "the file has no name"))
+
+
+def _check_kernel_type(written: Type, kernel: tree.Kernel, report: Report) -> None:
+    element = element_of(written)
+    variable = next((v for v in kernel.type_variables if v.name == element.name), None)
+    for choice in variable.choices if variable else (element,):
+        scalar_index = choice.name == "index" and isinstance(written, ScalarType)
+        if ops.is_element(choice.name) and choice.name not in ops.KERNEL_ELEMENTS and not scalar_index:
+            advice = f"there are {' '.join(ops.KERNEL_ELEMENTS)}, and index for a scalar"
+            report(error(choice.span, f"kernels take no {choice}", advice))
+    for dim in dims_of(written):
+        if dim.name is None and dim.size is None:
+            report(error(dim.span, "a kernel is told its sizes, so each dim has a name or a size"))
+
+
+def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Report) -> None:
+    parameters = {p.name: p for p in kernel.parameters}
+    elements = {element_of(p.type).name for p in kernel.parameters}
+    names = set(parameters)
+    aliased: set[str] = set()
+    for result in kernel.results:
+        if result.alias is not None:
+            _check_alias(result, parameters, aliased, report)
+            aliased.add(result.alias)
+            continue
+        assert result.type is not None
+        if result.name in names:
+            report(
+                error(result.span, f"{result.name} is declared twice", "give the result a name of its own: y: f32[n]")
+            )
+        names.add(result.name)
+        _check_kernel_type(result.type, kernel, report)
+        element = result.type.element
+        if not check_element(element, kernel.type_variables, report):
+            continue
+        if any(v.name == element.name for v in kernel.type_variables) and element.name not in elements:
+            report(error(element.span, f"no parameter says what {element} is"))
+        for dim in result.type.dims:
+            if dim.name is not None and dim.name not in dims:
+                advice = did_you_mean(dim.name, dims) or "a result's dims are those of the kernel's buffers, or sizes"
+                report(error(dim.span, f"no buffer has a dim {dim.name}", advice))
+
+
+def _check_alias(
+    result: tree.KernelResult, parameters: dict[str, tree.Parameter], aliased: set[str], report: Report
+) -> None:
+    assert result.alias is not None
+    parameter = parameters.get(result.alias)
+    if parameter is None:
+        advice = did_you_mean(result.alias, parameters) or "a result is a buffer, f32[n], or a parameter to overwrite"
+        if ops.is_element(result.alias):
+            advice = f"a result is a buffer: {result.alias}[n], or {result.alias}[] for a single value"
+        report(error(result.span, f"unknown parameter {result.alias}", advice))
+    elif isinstance(parameter.type, ScalarType):
+        report(error(result.span, f"{result.alias} is a scalar and cannot be overwritten", "only buffers can"))
+    elif result.alias in aliased:
+        report(error(result.span, f"{result.alias} is overwritten by two results"))
+
+
+def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
+    symbol = kernel.symbol if kernel.symbol is not None else kernel.name
+    span = kernel.symbol_span or kernel.name_span
+    known = [v.name for v in kernel.type_variables]
+    named = _PLACEHOLDER.findall(symbol)
+    for name in named:
+        if name not in known:
+            advice = did_you_mean(name, known) or "only type variables stand in braces"
+            report(error(span, f"the symbol of {kernel.name} has an unknown {{{name}}}", advice))
+    rest = _PLACEHOLDER.sub("", symbol)
+    if not symbol or re.search(r"[\s{}]", rest):
+        report(error(span, f'"{symbol}" is no symbol that code can define'))
+    for variable in kernel.type_variables:
+        if len(variable.choices) > 1 and variable.name not in named:
+            message = f"{kernel.name} calls one symbol, {symbol}, whatever {variable.name} is"
+            report(warning(variable.span, message, f'name one for each type: symbol "{symbol}_{{{variable.name}}}"'))
+
+
+# ---- patterns --------------------------------------------------------------------------------------------------------
+
+
+def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
+    dims = _check_parameters(pattern, report)
+    if ops.find(pattern.name) is not None:
+        report(error(pattern.name_span, f"{pattern.name} is the name of an op", "choose another name for the pattern"))
+    taken = {p.name: _name_span(p) for p in pattern.parameters}
+    for let in pattern.body:
+        span = Span(let.span.source, let.span.start, let.span.start + len(let.names[0]))
+        for name in let.names:
+            if name in dims:
+                notes = [(dims[name].span, "which is here")]
+                report(error(span, f"{name} has the name of a dim", "rename one", notes))
+            elif name in taken:
+                report(error(span, f"{name} is bound twice", "rename one", [(taken[name], "the first one is here")]))
+            taken.setdefault(name, span)
+    _check_condition(pattern.where, dims, report)
+    for expr in _expressions(pattern):
+        if isinstance(expr, tree.Constant):
+            _check_constant(expr, dims, report)
+
+
+def _check_constant(constant: tree.Constant, dims: Iterable[str], report: Report) -> None:
+    _check_arithmetic(constant.value, dims, report, exact=True)
+    if constant.high is None:
+        return
+    _check_arithmetic(constant.high, dims, report, exact=True)
+    low, high = constant.value, constant.high
+    if isinstance(low, tree.Literal) and isinstance(high, tree.Literal) and low.value > high.value:
+        report(error(constant.span, "this range is empty", f"write const({high.value}..{low.value})"))
+
+
+def _check_use(pattern: tree.Pattern, report: Report) -> set[str]:
+    """Judge the results, warn of what leads to none of them, and return the parameters that do."""
+    lets = {name: let for let in pattern.body for name in let.names}
+    for result in pattern.results:
+        _check_result(result, pattern, lets, report)
+    reached: set[str] = set()
+    pending: list[Expr] = list(pattern.results)
+    while pending:
+        expr = pending.pop()
+        pending += children(expr)
+        if isinstance(expr, tree.Name) and expr.name not in reached:
+            reached.add(expr.name)
+            if expr.name in lets:
+                pending.append(lets[expr.name].expr)
+    for parameter in pattern.parameters:
+        if parameter.name not in reached and not parameter.name.startswith("_"):
+            message = f"no result of {pattern.name} needs {parameter.name}"
+            report(warning(parameter.span, message, "remove it, or begin its name with _"))
+    for let in pattern.body:
+        if not any(name in reached or name.startswith("_") for name in let.names):
+            report(
+                warning(
+                    let.span, f"no result of {pattern.name} needs {let.names[0]}", "it is not looked for; remove it"
+                )
+            )
+    return reached & {p.name for p in pattern.parameters}
+
+
+def _check_result(result: Expr, pattern: tree.Pattern, lets: dict[str, tree.Let], report: Report) -> None:
+    seen: set[str] = set()
+    made = result
+    while isinstance(made, tree.Name) and made.name in lets and made.name not in seen:
+        seen.add(made.name)
+        made = lets[made.name].expr
+    if isinstance(made, tree.Constant):
+        report(error(result.span, "a result is made by an op, and this is a constant"))
+    elif isinstance(made, tree.Name) and any(p.name == made.name for p in pattern.parameters):
+        report(error(result.span, f"a result is made by an op, and this is the parameter {made.name}"))
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _check_rule(
+    rule: tree.Rule,
+    kernels: dict[str, tree.Kernel],
+    patterns: dict[str, tree.Pattern],
+    signatures: dict[str, Signature],
+    used: dict[str, set[str]],
+    report: Report,
+) -> None:
+    pattern, kernel = patterns.get(rule.pattern), kernels.get(rule.kernel)
+    if pattern is None:
+        advice = did_you_mean(rule.pattern, patterns)
+        if advice is None and rule.pattern in kernels:
+            advice = "that is a kernel: write replace pattern with kernel(...)"
+        report(error(rule.pattern_span, f"unknown pattern {rule.pattern}", advice))
+    if kernel is None:
+        advice = did_you_mean(rule.kernel, kernels)
+        report(error(rule.kernel_span, f"unknown kernel {rule.kernel}", advice))
+    if pattern is None or kernel is None:
+        return
+    dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
+    _check_condition(rule.where, dims, report)
+    if len(rule.args) != len(kernel.parameters):
+        wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
+        count = "1 argument" if len(kernel.parameters) == 1 else f"{len(kernel.parameters)} arguments"
+        notes = [(kernel.name_span, f"it takes ({wanted})")]
+        report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+        return
+    binding = Binding(kernel.type_variables, pattern.type_variables, exact=True)
+    parameters = {p.name: p for p in pattern.parameters}
+    fits = True
+    for arg, wanted_parameter in zip(rule.args, kernel.parameters, strict=True):
+        reason = _misfit(arg, wanted_parameter, parameters, dims, used[pattern.name], binding)
+        if reason is not None:
+            report(error(arg.span, *reason, notes=[(wanted_parameter.span, "the kernel's parameter is here")]))
+            fits = False
+    if fits:
+        _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
+
+
+def _misfit(
+    arg: tree.Name | tree.Literal,
+    wanted: tree.Parameter,
+    parameters: dict[str, tree.Parameter],
+    dims: dict[str, Dim],
+    used: set[str],
+    binding: Binding,
+) -> tuple[str, str | None] | None:
+    """Why an argument does not fit a kernel's parameter, and what to do."""
+    wanted_text = f"{wanted.name}: {_kernel_type(wanted.type)}"
+    scalar = isinstance(wanted.type, ScalarType)
+    if isinstance(arg, tree.Literal):
+        if not scalar:
+            return f"{arg.value} is a number, and {wanted_text} is a buffer", None
+        return _misfit_number(arg.value, wanted, wanted_text)
+    parameter = parameters.get(arg.name)
+    if parameter is None:
+        if arg.name not in dims:
+            return f"the pattern has no {arg.name}", did_you_mean(arg.name, [*parameters, *dims])
+        if not scalar:
+            return f"{arg.name} is a dim, and {wanted_text} is a buffer", None
+        if not ops.is_integer(element_of(wanted.type).name):
+            return f"{arg.name} is a dim, and {wanted_text} is not an integer", None
+        return None
+    if arg.name not in used:
+        return f"no result of the pattern needs {arg.name}, so no match can tell what it is", None
+    if scalar and isinstance(parameter.type, TensorType):
+        return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
+    if not scalar and isinstance(parameter.type, ScalarType):
+        return f"{arg.name} is a scalar, and {wanted_text} is a buffer", None
+    reason = binding.match(wanted.type, parameter.type)
+    return None if reason is None else (f"{arg.name}: {parameter.type} does not fit {wanted_text}: {reason}", None)
+
+
+def _misfit_number(value: int | float, wanted: tree.Parameter, wanted_text: str) -> tuple[str, str | None] | None:
+    element = element_of(wanted.type).name
+    if not ops.is_integer(element):
+        return None
+    if isinstance(value, float):
+        return f"{value} is not an integer, and {wanted_text} is", None
+    width = ops.bits(element) or 64
+    if not -(1 << (width - 1)) <= value < 1 << width:
+        return f"{value} does not fit into {width} bits, and {wanted_text} has no more", None
+    return None
+
+
+def _check_rule_results(
+    rule: tree.Rule, kernel: tree.Kernel, signature: Signature, binding: Binding, report: Report
+) -> None:
+    notes = [(kernel.results[0].span, "the kernel's results are here")]
+    if len(signature.results) != len(kernel.results):
+        made, wanted = len(kernel.results), len(signature.results)
+        message = f"{rule.kernel} makes {_results(made)}, and {rule.pattern} has {wanted}"
+        report(error(rule.kernel_span, message, notes=notes))
+        return
+    parameters = {p.name: p.type for p in kernel.parameters}
+    for result, wanted_type in zip(kernel.results, signature.results, strict=True):
+        written = result.type if result.type is not None else parameters.get(result.alias or "")
+        made_type = binding.apply(written) if written is not None else None
+        if made_type is None or wanted_type is None:
+            continue
+        same_element = element_of(made_type).name == element_of(wanted_type).name
+        if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
+            message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
+            report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))
+
+
+def _check_order(rules: tuple[tree.Rule, ...], report: Report) -> None:
+    """Warn of rules behind one that takes every match of their pattern."""
+    settled: dict[str, tree.Rule] = {}
+    for rule in rules:
+        first = settled.get(rule.pattern)
+        if first is not None:
+            message = f"this rule is never reached: {first.pattern_span} replaces every {rule.pattern}"
+            report(warning(rule.pattern_span, message, "put the rule with the narrower where first"))
+        elif rule.where is None:
+            settled[rule.pattern] = rule
+
+
+def _args_span(rule: tree.Rule) -> Span:
+    if not rule.args:
+        return rule.kernel_span
+    return Span(rule.span.source, rule.args[0].span.start, rule.args[-1].span.end)
+
+
+def _kernel_type(written: Type) -> str:
+    """A type as kernels write it."""
+    if isinstance(written, ScalarType):
+        return str(written)
+    return f"{written.element}[{', '.join(map(str, written.dims))}]"
+
+
+def _results(count: int) -> str:
+    return "1 result" if count == 1 else f"{count} results"

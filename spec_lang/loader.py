@@ -1,0 +1,127 @@
+"""A spec and all that it imports, read, merged and checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.checker import check
+from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, error
+from opsplice.spec_lang.parser import parse
+
+MAX_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class LoadedSpec:
+    """A spec that is free of errors, with everything that it imports.
+
+    paths: the files, imported ones first. rules: in the order in which they apply, imported ones first.
+    types: of each expression in each pattern; None where a quoted op leaves it open.
+    """
+
+    paths: tuple[Path, ...]
+    kernels: Mapping[str, tree.Kernel]
+    patterns: Mapping[str, tree.Pattern]
+    rules: tuple[tree.Rule, ...]
+    types: Mapping[tree.Expr, tree.Type | None]
+    warnings: tuple[Diagnostic, ...]
+
+
+def load(path: str | os.PathLike[str]) -> LoadedSpec:
+    """Read a `.splice` file. Raises SpecError for what is wrong in it, OpspliceError when it cannot be read."""
+    path = Path(path)
+    return _load(_read(path), path)
+
+
+def load_text(text: str, path: Path | None = None) -> LoadedSpec:
+    """Like `load`, for text at hand.
+
+    path: where it came from; imports are relative to its folder, or to the current one without it.
+    """
+    return _load(text, path)
+
+
+def _load(text: str, path: Path | None) -> LoadedSpec:
+    files = _Files()
+    files.add(text, path)
+    if files.errors:  # what an unread file declares would only be reported as unknown
+        raise SpecError(files.errors)
+    checked = check(files.specs)
+    if any(d.severity == "error" for d in checked.diagnostics):
+        raise SpecError(checked.diagnostics)
+    return LoadedSpec(
+        paths=tuple(s.source.path for s in files.specs if s.source.path is not None),
+        kernels=MappingProxyType(checked.kernels),
+        patterns=MappingProxyType(checked.patterns),
+        rules=checked.rules,
+        types=MappingProxyType(checked.types),
+        warnings=checked.diagnostics,
+    )
+
+
+class _Files:
+    """The specs of a load, each after those it imports, and what went wrong in reading them."""
+
+    def __init__(self) -> None:
+        self.specs: list[tree.Spec] = []
+        self.errors: list[Diagnostic] = []
+        self._open: list[Path] = []
+        self._done: set[Path] = set()
+
+    def add(self, text: str, path: Path | None) -> None:
+        spec = parse(text, path)
+        if path is not None:
+            self._open.append(path.resolve())
+        for import_ in spec.imports:
+            self._import(import_, (path.parent if path is not None else Path()) / import_.path)
+        if path is not None:
+            self._done.add(self._open.pop())
+        self.specs.append(spec)
+
+    def _import(self, import_: tree.Import, path: Path) -> None:
+        resolved = path.resolve()
+        if resolved in self._open:
+            chain = [p.name for p in (*self._open[self._open.index(resolved) :], resolved)]
+            self.errors.append(error(import_.path_span, f"these files import each other: {' -> '.join(chain)}"))
+            return
+        if resolved in self._done:
+            return
+        try:
+            self.add(_read(path), path)
+        except SpecError as failure:
+            self._done.add(resolved)
+            self.errors += failure.diagnostics
+        except OpspliceError as failure:
+            self.errors.append(error(import_.path_span, failure.message, failure.hint))
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.is_dir():
+            raise OpspliceError(f"{path} is a folder, not a spec", hint="name a .splice file in it")
+        if path.stat().st_size > MAX_BYTES:
+            raise OpspliceError(f"{path} is larger than {MAX_BYTES >> 20} MiB, which no spec needs to be")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise OpspliceError(f"there is no file {path}", hint=_nearby(path)) from None
+    except OSError as failure:
+        raise OpspliceError(f"cannot read {path}: {failure.strerror or failure}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        line = data.count(b"\n", 0, failure.start) + 1
+        raise OpspliceError(f"{path} is not UTF-8 text (line {line})", hint="save it as UTF-8") from None
+
+
+def _nearby(path: Path) -> str | None:
+    try:
+        names = [p.name for p in path.parent.iterdir()]
+    except OSError:
+        return None
+    return did_you_mean(path.name, names)

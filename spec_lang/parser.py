@@ -1,0 +1,543 @@
+"""Text to tree: lark runs the grammar, the builder makes the nodes of `tree` as it goes.
+
+Nothing is judged here beyond syntax; names, ranks and types are the checker's. The builder keeps the dims that a
+pattern's parameters declare while it reads the body, because `n` and `mn` there mean what the parameters say they mean.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import pickle
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import lark
+from lark import Lark, Token
+
+from opsplice.spec_lang import syntax_errors, tree
+from opsplice.spec_lang.diagnostics import SpecError, did_you_mean, error
+from opsplice.spec_lang.tree import Source, Span
+
+# The checker, the formatter and the matchers walk trees by recursion; Python's own limit is a thousand frames.
+MAX_DEPTH = 100
+_MAX_DIGITS = 20
+RESERVED = frozenset(
+    {"and", "or", "not", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast", "transpose"}
+)
+_DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_SOURCE = Source("")
+_ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}
+
+_GRAMMAR = Path(__file__).with_name("grammar.lark")
+_OPTIONS: dict[str, Any] = {
+    "parser": "lalr",
+    "lexer": "contextual",
+    "keep_all_tokens": True,
+    "maybe_placeholders": True,
+}
+
+
+def parse(text: str, path: Path | None = None) -> tree.Spec:
+    """The tree of a spec.
+
+    path: where the text came from, for messages; nothing is read from it.
+    Raises SpecError, with one diagnostic, on the first syntax error.
+    """
+    source = Source(text, path)
+    with _lock, _no_collection():
+        parser, builder = _shared_parser()
+        builder.begin(source)
+        try:
+            return parser.parse(text)
+        except lark.UnexpectedInput as failure:
+            raise SpecError([syntax_errors.explain(failure, source)]) from None
+        finally:
+            builder.begin(_NO_SOURCE)
+
+
+# ---- the one parser of the process -----------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_shared: tuple[Lark, _Builder] | None = None
+
+
+def _shared_parser() -> tuple[Lark, _Builder]:
+    global _shared
+    if _shared is None:
+        builder = _Builder()
+        _shared = (_load_parser(builder), builder)
+    return _shared
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold cyclic garbage collection back: trees have no cycles, and scanning them as they grow doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _load_parser(builder: _Builder) -> Lark:
+    """The parser with its tables from the user's cache, which is ten times faster than making them."""
+    grammar = _GRAMMAR.read_text(encoding="utf-8")
+    key = hashlib.sha256(f"{grammar}{_OPTIONS}{lark.__version__}{sys.version_info[:2]}".encode()).hexdigest()[:16]
+    cached = _cache_folder() / f"grammar-{key}.pickle"
+    try:
+        with cached.open("rb") as file:
+            return Lark._load_from_dict(**pickle.load(file), transformer=builder)
+    except Exception:  # absent, cut short or from elsewhere: whatever is wrong with it, the grammar itself is at hand
+        parser = Lark(grammar, transformer=builder, **_OPTIONS)
+        _save_parser(parser, cached)
+        return parser
+
+
+def _save_parser(parser: Lark, cached: Path) -> None:
+    try:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=cached.parent, delete=False) as file:
+            try:
+                parser.save(file, exclude_options=("transformer",))
+                file.flush()
+                os.replace(file.name, cached)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError:
+        pass  # no folder to write to, or no room: the next process makes the tables again
+
+
+def _cache_folder() -> Path:
+    chosen = os.environ.get("OPSPLICE_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "opsplice"
+
+
+# ---- from grammar rules to nodes -------------------------------------------------------------------------------------
+
+
+class _Builder:
+    """One method per grammar rule, called with the rule's children: tokens and finished nodes, None where absent."""
+
+    def begin(self, source: Source) -> None:
+        self.source = source
+        self.dims: set[str] = set()
+        self.names: set[str] = set()
+        self.depths: dict[int, int] = {}
+
+    # ---- helpers ----
+
+    def _span(self, first: Any, last: Any) -> Span:
+        start = first.start_pos if isinstance(first, Token) else first.span.start
+        end = last.end_pos if isinstance(last, Token) else last.span.end
+        return Span(self.source, start, end)
+
+    def _fail(self, where: Any, message: str, help: str | None = None) -> NoReturn:  # noqa: A002
+        span = where if isinstance(where, Span) else self._span(where, where)
+        raise SpecError([error(span, message, help)])
+
+    def _nest(self, node: Any, *children: Any) -> Any:
+        """Remember how deep a node is; nodes without an entry are leaves."""
+        depths = self.depths
+        depth = 1 + max((depths.get(id(child), 0) for child in children), default=0)
+        if depth > MAX_DEPTH:
+            self._fail(node.span, f"this nests more than {MAX_DEPTH} deep", "bind inner parts to names")
+        depths[id(node)] = depth
+        return node
+
+    def _declared(self, token: Token) -> str:
+        if token in RESERVED:
+            self._fail(token, f"{token} is a word of the language", "choose another name")
+        return str(token)
+
+    def _string(self, token: Token) -> str:
+        text = token[1:-1]
+        if "\\" not in text:
+            return text
+        pieces, position = [], 0
+        while position < len(text):
+            character = text[position]
+            if character == "\\":
+                position += 1
+                if text[position] not in _ESCAPES:
+                    self._fail(token, f"unknown escape \\{text[position]}", 'write \\\\, \\", \\n or \\t')
+                character = _ESCAPES[text[position]]
+            pieces.append(character)
+            position += 1
+        return "".join(pieces)
+
+    def _integer(self, token: Token) -> int:
+        if len(token) > _MAX_DIGITS:
+            self._fail(token, "this number has too many digits")
+        return int(token)
+
+    # ---- files ----
+
+    def start(self, items: list) -> tree.Spec:
+        return tree.Spec(self.source, tuple(items))
+
+    def import_(self, parts: list) -> tree.Import:
+        return tree.Import(self._span(parts[0], parts[1]), self._string(parts[1]), self._span(parts[1], parts[1]))
+
+    # ---- kernels ----
+
+    def kernel(self, parts: list) -> tree.Kernel:
+        word, name, variables, _, parameters, *_ = parts
+        single = not isinstance(parts[7], Token)
+        results, where, clauses = ((parts[7],), parts[8], parts[10]) if single else (parts[8], parts[10], parts[12])
+        grid, symbol, artifacts = clauses
+        return tree.Kernel(
+            self._span(word, parts[-1]),
+            str(name),
+            self._span(name, name),
+            variables or (),
+            self._written_for("kernel", parameters or ()),
+            self._results(results),
+            grid,
+            symbol[0] if symbol else None,
+            artifacts,
+            where,
+            symbol[1] if symbol else None,
+        )
+
+    def results(self, parts: list) -> tuple:
+        return tuple(parts[::2])
+
+    def result(self, parts: list) -> tuple[Token | None, Any]:
+        return parts[0], parts[2]
+
+    def _results(self, results: tuple[tuple[Token | None, tree.Type], ...]) -> tuple[tree.KernelResult, ...]:
+        made = []
+        for position, (name, written) in enumerate(results):
+            fallback = "out" if len(results) == 1 else f"out{position}"
+            span = self._span(name or written, written)
+            if isinstance(written, tree.TensorType):
+                self._want_brackets(written, "kernel")
+                made.append(tree.KernelResult(span, str(name or fallback), type=written))
+            elif name is None:
+                made.append(tree.KernelResult(span, written.name, alias=written.name))
+            else:
+                self._fail(written.span, "a result is a buffer", f"for one with a single value write {written}[]")
+        return tuple(made)
+
+    def _written_for(self, kind: str, parameters: tuple[tree.Parameter, ...]) -> tuple[tree.Parameter, ...]:
+        for parameter in parameters:
+            if isinstance(parameter.type, tree.TensorType):
+                self._want_brackets(parameter.type, kind)
+        return parameters
+
+    def _want_brackets(self, written: tree.TensorType, kind: str) -> None:
+        """Kernels write f32[n] and patterns tensor<n x f32>: dense memory is not the same thing as a value."""
+        bracketed = self.source.text[written.span.end - 1] == "]"
+        if kind == "kernel" and not bracketed:
+            wanted = f"{written.element}[{', '.join(map(str, written.dims))}]"
+            self._fail(written.span, f"a kernel's buffer is written {wanted}")
+        if kind == "pattern" and bracketed:
+            self._fail(written.span, f"a pattern's tensor is written {written}")
+
+    def clauses(self, clauses: list) -> tuple:
+        """(grid, symbol, artifacts) of a kernel's body."""
+        grid: tuple[tree.DimExpr, ...] | None = None
+        symbol: tuple[str, Span] | None = None
+        artifacts = []
+        for kind, span, value in clauses:
+            if kind == "grid" and grid is None:
+                grid = value
+            elif kind == "symbol" and symbol is None:
+                symbol = value
+            elif kind == "artifact":
+                artifacts.append(value)
+            else:
+                self._fail(span, f"a kernel has one {kind}")
+        return grid or (), symbol, tuple(artifacts)
+
+    def grid(self, parts: list) -> tuple:
+        return "grid", self._span(parts[0], parts[0]), tuple(parts[2:-1:2])
+
+    def symbol(self, parts: list) -> tuple:
+        return "symbol", self._span(parts[0], parts[0]), (self._string(parts[1]), self._span(parts[1], parts[1]))
+
+    def artifact(self, parts: list) -> tuple:
+        backend, arch, features, path, *modifiers = parts
+        found: dict[str, str] = {}
+        for word, value in modifiers:
+            if str(word) in found:
+                self._fail(word, f"there is a second {word} here")
+            found[str(word)] = self._string(value) if value.type == "STRING" else str(value)
+        last = modifiers[-1][1] if modifiers else path
+        span = self._span(backend, last)
+        made = tree.ArtifactClause(
+            span,
+            str(backend),
+            self._string(path),
+            self._span(path, path),
+            arch=None if arch is None else str(arch),
+            features=features or (),
+            form=found.get("as"),
+            flags=found.get("flags"),
+        )
+        return "artifact", span, made
+
+    def features(self, parts: list) -> tuple[str, ...]:
+        return tuple(map(str, parts[1::2]))
+
+    def modifier(self, parts: list) -> tuple[Token, Token]:
+        return parts[0], parts[1]
+
+    # ---- patterns ----
+
+    def head(self, parts: list) -> tuple:
+        word, name, variables, _, parameters, *_ = parts
+        parameters = self._written_for("pattern", parameters or ())
+        self.names = {p.name for p in parameters}
+        types = [p.type for p in parameters if isinstance(p.type, tree.TensorType)]
+        self.dims = {d.name for t in types for d in t.dims if d.name is not None}
+        self._declared(name)
+        return word, name, variables or (), parameters
+
+    def pattern(self, parts: list) -> tree.Pattern:
+        (word, name, variables, parameters), where, _, *statements, close = parts
+        for early in statements[:-1]:
+            if not isinstance(early, tree.Let):
+                self._fail_early_result(early)
+        if isinstance(statements[-1], tree.Let):
+            self._fail(close, "the pattern ends without a result", "write what it makes as the last line")
+        return tree.Pattern(
+            self._span(word, close),
+            str(name),
+            self._span(name, name),
+            variables,
+            parameters,
+            where,
+            tuple(statements[:-1]),
+            statements[-1],
+        )
+
+    def _fail_early_result(self, values: tuple[tree.Expr, ...]) -> NoReturn:
+        first = values[0]
+        if isinstance(first, tree.Name) and first.name in ("let", "val", "var", "return", "yield"):
+            self._fail(first.span, f"unknown word {first.name}", "write name = value, and results alone at the end")
+        self._fail(
+            self._span(values[0], values[-1]),
+            "this value is not used",
+            "bind it with name = ...; the last line alone holds results, and arithmetic is written as ops: subf(x, y)",
+        )
+
+    def statement(self, parts: list) -> Any:
+        left, equals, right = parts
+        if equals is None:
+            return left
+        if len(right) != 1:
+            self._fail(self._span(right[0], right[-1]), "one value is bound at a time")
+        names = []
+        for target in left:
+            text = self.source.text[target.span.start : target.span.end]
+            if _IDENTIFIER.fullmatch(text) is None:
+                self._fail(target.span, "only a name can stand left of =")
+            if text in RESERVED:
+                self._fail(target.span, f"{text} is a word of the language", "choose another name")
+            names.append(text)
+        self.names.update(names)
+        return tree.Let(self._span(left[0], right[0]), tuple(names), right[0])
+
+    def values(self, parts: list) -> tuple[tree.Expr, ...]:
+        return tuple(parts[::2])
+
+    def name(self, parts: list) -> tree.Name | tree.Constant:
+        token = parts[0]
+        span = Span(self.source, token.start_pos, token.end_pos)
+        if token in self.dims and token not in self.names:
+            return tree.Constant(span, tree.DimRef(span, str(token)))
+        return tree.Name(span, str(token))
+
+    def number_constant(self, parts: list) -> tree.Constant:
+        return tree.Constant(parts[0].span, parts[0])
+
+    def range_constant(self, parts: list) -> tree.Constant:
+        low, high = parts[2], parts[4]
+        return self._nest(tree.Constant(self._span(parts[0], parts[-1]), low, high), low, high)
+
+    def call(self, parts: list) -> tree.Call:
+        callee, _, args, close, attributes, type_ = parts
+        quoted = callee.type == "STRING"
+        span = self._span(callee, type_ or (attributes and attributes[1]) or close)
+        args = args or ()
+        made = tree.Call(
+            span,
+            self._string(callee) if quoted else str(callee),
+            self._span(callee, callee),
+            args,
+            quoted,
+            attributes[0] if attributes else (),
+            type_,
+        )
+        return self._nest(made, *args)
+
+    def contract(self, parts: list) -> tree.Contract:
+        word, subscripts, _, args, close, type_ = parts
+        args = args or ()
+        return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_), *args)
+
+    def reduce(self, parts: list) -> tree.Reduce:
+        word, combiner, subscripts, _, arg, _, close = parts
+        span = self._span(word, close)
+        return self._nest(tree.Reduce(span, str(combiner), self._span(combiner, combiner), subscripts, arg), arg)
+
+    def rearrange(self, parts: list) -> tree.Rearrange:
+        word, subscripts, _, arg, _, close = parts
+        return self._nest(tree.Rearrange(self._span(word, close), str(word), subscripts, arg), arg)
+
+    def args(self, parts: list) -> tuple[tree.Expr, ...]:
+        return tuple(parts[::2])
+
+    def ascription(self, parts: list) -> tree.Type:
+        if isinstance(parts[1], tree.TensorType):
+            self._want_brackets(parts[1], "pattern")
+        return parts[1]
+
+    def attributes(self, parts: list) -> tuple[tuple[tree.Attribute, ...], Token]:
+        return tuple(p for p in parts if isinstance(p, tree.Attribute)), parts[-1]
+
+    def attribute(self, parts: list) -> tree.Attribute:
+        name, _, value = parts
+        span = self._span(name, value)
+        if isinstance(value, tree.Literal):
+            return tree.Attribute(span, str(name), value.value)
+        if value.type == "STRING":
+            return tree.Attribute(span, str(name), self._string(value))
+        if value in ("true", "false"):
+            return tree.Attribute(span, str(name), value == "true")
+        return tree.Attribute(span, str(name), str(value), bare=True)
+
+    def subscripts(self, parts: list) -> tree.Subscripts:
+        groups = [p for p in parts if isinstance(p, tuple)]
+        return tree.Subscripts(self._span(parts[0], parts[-1]), tuple(groups[:-1]), groups[-1])
+
+    def labels(self, words: list) -> tuple[str, ...]:
+        found: list[str] = []
+        for word in words:
+            whole = word.type == "PACK" or len(word) == 1 or word in self.dims or not word.isalpha()
+            found += [str(word)] if whole else list(word)
+        return tuple(found)
+
+    # ---- rules ----
+
+    def rule(self, parts: list) -> tree.Rule:
+        word, pattern, where, _, kernel, _, args, close, _, keep = parts
+        return tree.Rule(
+            self._span(word, keep or close),
+            str(pattern),
+            self._span(pattern, pattern),
+            str(kernel),
+            self._span(kernel, kernel),
+            args or (),
+            keep is not None,
+            where,
+        )
+
+    def rule_args(self, parts: list) -> tuple[tree.Name | tree.Literal, ...]:
+        return tuple(parts[::2])
+
+    def rule_name(self, parts: list) -> tree.Name:
+        return tree.Name(self._span(parts[0], parts[0]), str(parts[0]))
+
+    # ---- parameters and types ----
+
+    def variables(self, parts: list) -> tuple[tree.TypeVariable, ...]:
+        return tuple(parts[1:-1:2])
+
+    def variable(self, parts: list) -> tree.TypeVariable:
+        choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
+        return tree.TypeVariable(self._span(parts[0], parts[-1] or parts[0]), str(parts[0]), choices)
+
+    def parameters(self, parts: list) -> tuple[tree.Parameter, ...]:
+        return tuple(parts[::2])
+
+    def parameter(self, parts: list) -> tree.Parameter:
+        name, _, type_ = parts
+        return tree.Parameter(self._span(name, type_), self._declared(name), type_)
+
+    def scalar(self, parts: list) -> tree.ScalarType:
+        return tree.ScalarType(self._span(parts[0], parts[0]), str(parts[0]))
+
+    def buffer(self, parts: list) -> tree.TensorType:
+        dims = tuple(p for p in parts if isinstance(p, tree.Dim))
+        return tree.TensorType(self._span(parts[0], parts[-1]), dims, self.scalar(parts))
+
+    def tensor(self, parts: list) -> tree.TensorType:
+        return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))
+
+    def dim(self, parts: list) -> tree.Dim:
+        return self._dim(parts[0])
+
+    def tensor_dim(self, parts: list) -> tree.Dim:
+        return self._dim(parts[0])
+
+    def _dim(self, token: Token) -> tree.Dim:
+        if token.type == "SIZED":  # `4x` or `?x`, in one word
+            token = Token("INT" if token[0] != "?" else "QMARK", token[:-1], token.start_pos, end_pos=token.end_pos - 1)
+        span = self._span(token, token)
+        if token.type == "NAME":
+            return tree.Dim(span, symbol=str(token))
+        if token.type == "INT":
+            return tree.Dim(span, size=self._integer(token))
+        if token.type == "PACK":
+            return tree.Dim(span, pack=str(token[3:]))
+        return tree.Dim(span)
+
+    # ---- conditions and arithmetic ----
+
+    def where(self, parts: list) -> tree.Condition:
+        return parts[1]
+
+    def logical(self, parts: list) -> tree.Logical:
+        """`a and b and c` is one node with three operands."""
+        operands = tuple(parts[::2])
+        return self._nest(tree.Logical(self._span(parts[0], parts[-1]), str(parts[1]), operands), *operands)
+
+    def inverse(self, parts: list) -> tree.Logical:
+        return self._nest(tree.Logical(self._span(parts[0], parts[1]), "not", (parts[1],)), parts[1])
+
+    def comparison(self, parts: list) -> tree.Comparison:
+        left, op, right = parts
+        return self._nest(tree.Comparison(self._span(left, right), str(op), left, right), left, right)
+
+    def arithmetic(self, parts: list) -> tree.Arithmetic:
+        left, op, right = parts
+        return self._nest(tree.Arithmetic(self._span(left, right), str(op), left, right), left, right)
+
+    def parenthesised(self, parts: list) -> Any:
+        return parts[1]
+
+    def function(self, parts: list) -> tree.Arithmetic:
+        name, args = parts[0], parts[2:-1:2]
+        if name not in _DIM_FUNCTIONS:
+            known = f"there are {', '.join(_DIM_FUNCTIONS)}"
+            self._fail(name, f"unknown function {name}", did_you_mean(str(name), _DIM_FUNCTIONS) or known)
+        if len(args) != 2:
+            self._fail(self._span(name, parts[-1]), f"{name} takes two values, found {len(args)}")
+        return self._nest(tree.Arithmetic(self._span(name, parts[-1]), str(name), *args), *args)
+
+    def dim_name(self, parts: list) -> tree.DimRef:
+        return tree.DimRef(self._span(parts[0], parts[0]), str(parts[0]))
+
+    def number(self, parts: list) -> tree.Literal:
+        minus, token = parts
+        value: int | float = self._integer(token) if token.type == "INT" else float(token)
+        if value == float("inf") and token != "inf":
+            self._fail(token, "no float type holds a number this large", "write inf if that is what you mean")
+        return tree.Literal(self._span(minus or token, token), -value if minus else value)

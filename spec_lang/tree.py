@@ -1,0 +1,401 @@
+"""The tree of a spec: what a `.splice` file says, as frozen data.
+
+The parser builds it, the checker judges it, the formatter prints it, the matchers compile its patterns. It knows
+nothing of MLIR payloads. Every node carries the span of source text that it came from.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A text and where it came from; `path` is None for text that was never in a file."""
+
+    text: str = field(repr=False)
+    path: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.path) if self.path is not None else "<text>"
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """The line and column of a character offset, both counted from 1."""
+        line = bisect.bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line (from 1), without its end."""
+        start = self._starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The characters [start, end) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        return self.source.line_column(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.line_column(self.start)[1]
+
+    def __str__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"
+
+
+# ---- types ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dim of a shape: a symbol `n`, a size `64`, a pack `...m` (any number of dims) or `?` (any size).
+
+    Exactly one of `symbol`, `size`, `pack` is set, or none for `?`.
+    """
+
+    span: Span
+    symbol: str | None = None
+    size: int | None = None
+    pack: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The name that the dim binds, if any."""
+        return self.symbol or self.pack
+
+    def __str__(self) -> str:
+        if self.pack is not None:
+            return f"...{self.pack}"
+        if self.size is not None:
+            return str(self.size)
+        return self.symbol or "?"
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """An element type, `f32`, or a type variable, `T`."""
+
+    span: Span
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a dense row-major buffer."""
+
+    span: Span
+    dims: tuple[Dim, ...]
+    element: ScalarType
+
+    def __str__(self) -> str:
+        return "tensor<" + " x ".join([*map(str, self.dims), self.element.name]) + ">"
+
+
+Type = ScalarType | TensorType
+
+
+@dataclass(frozen=True)
+class TypeVariable:
+    """`T` or `T in {f32, f16}` in angle brackets; no choices means any element type."""
+
+    span: Span
+    name: str
+    choices: tuple[ScalarType, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    span: Span
+    name: str
+    type: Type
+
+
+# ---- arithmetic on dims, and conditions ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number. An int stays an int; `0.5`, `1e-5`, `inf` and `-inf` are floats."""
+
+    span: Span
+    value: int | float
+
+
+@dataclass(frozen=True)
+class DimRef:
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`left op right` with op in + - * / %, or op in ceildiv floordiv min max, written as a function.
+
+    `/` is exact division and only allowed inside `const(...)`; grids and conditions take ceildiv or floordiv.
+    """
+
+    span: Span
+    op: str
+    left: DimExpr
+    right: DimExpr
+
+
+DimExpr = Literal | DimRef | Arithmetic
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`left op right` with op in == != < <= > >=."""
+
+    span: Span
+    op: str
+    left: DimExpr
+    right: DimExpr
+
+
+@dataclass(frozen=True)
+class Logical:
+    """`a and b`, `a or b`, `not a`; op in and or not."""
+
+    span: Span
+    op: str
+    operands: tuple[Condition, ...]
+
+
+Condition = Comparison | Logical
+
+
+# ---- expressions of patterns -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Name:
+    """A parameter or a name bound earlier in the body."""
+
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant scalar or splat: a bare number `0.5`, `const(n)`, `const(1 / n)`, or a range `const(0.79..0.80)`.
+
+    `high` is None unless it is a range, whose ends are both included.
+    """
+
+    span: Span
+    value: DimExpr
+    high: DimExpr | None = None
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """`name = value`; the value is a string, a number, a bool, or a bare word such as an enum case (`ugt`)."""
+
+    span: Span
+    name: str
+    value: str | int | float | bool
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """`callee(args) {attributes} : type`.
+
+    callee: an elementwise op by its arith or math name (`mulf`, `math.exp`), another pattern's name, or, when `quoted`,
+    any op's full name (`"torch.aten.gelu"`).
+    """
+
+    span: Span
+    callee: str
+    callee_span: Span
+    args: tuple[Expr, ...]
+    quoted: bool = False
+    attributes: tuple[Attribute, ...] = ()
+    type: Type | None = None
+
+
+@dataclass(frozen=True)
+class Subscripts:
+    """`mk, kn -> mn`: one tuple of labels per operand, and the result's. A pack keeps its dots: "...m"."""
+
+    span: Span
+    operands: tuple[tuple[str, ...], ...]
+    result: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Contract:
+    """`contract[mk, kn -> mn](a, b)`: the sum over the labels that the result lacks of the product of the operands."""
+
+    span: Span
+    subscripts: Subscripts
+    args: tuple[Expr, ...]
+    type: Type | None = None
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """`reduce addf[mn -> m](x)`: combine over the labels that the result lacks."""
+
+    span: Span
+    combiner: str
+    combiner_span: Span
+    subscripts: Subscripts
+    arg: Expr
+
+
+@dataclass(frozen=True)
+class Rearrange:
+    """`broadcast[n -> mn](x)` (new labels repeat) and `transpose[mn -> nm](x)`; kind in broadcast transpose."""
+
+    span: Span
+    kind: str
+    subscripts: Subscripts
+    arg: Expr
+
+
+Expr = Name | Constant | Call | Contract | Reduce | Rearrange
+
+
+@dataclass(frozen=True)
+class Let:
+    """`name = expr`, or `a, b = p(x)` for a pattern with several results."""
+
+    span: Span
+    names: tuple[str, ...]
+    expr: Expr
+
+
+# ---- declarations ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """A result: a fresh buffer of `type`, or (`alias`) a parameter that the kernel overwrites."""
+
+    span: Span
+    name: str
+    type: TensorType | None = None
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class ArtifactClause:
+    """`cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-ffast-math"`.
+
+    arch None means every architecture that the file can be built or used for. Paths are relative to the spec's folder.
+    """
+
+    span: Span
+    backend: str
+    path: str
+    path_span: Span
+    arch: str | None = None
+    features: tuple[str, ...] = ()
+    form: str | None = None
+    flags: str | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """External code with a signature. `symbol` may hold `{T}` for a type variable; None means the kernel's own name.
+
+    grid: workgroup counts, 1 to 3 of them, or empty for a single workgroup that is not told its id.
+    """
+
+    span: Span
+    name: str
+    name_span: Span
+    type_variables: tuple[TypeVariable, ...]
+    parameters: tuple[Parameter, ...]
+    results: tuple[KernelResult, ...]
+    grid: tuple[DimExpr, ...] = ()
+    symbol: str | None = None
+    artifacts: tuple[ArtifactClause, ...] = ()
+    where: Condition | None = None
+    symbol_span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What to look for: the results, as expressions over typed inputs."""
+
+    span: Span
+    name: str
+    name_span: Span
+    type_variables: tuple[TypeVariable, ...]
+    parameters: tuple[Parameter, ...]
+    where: Condition | None
+    body: tuple[Let, ...]
+    results: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`replace pattern where ... with kernel(args) otherwise keep`.
+
+    args: names of the pattern's parameters, dims of the pattern (for scalar parameters), or numbers.
+    keep: leave the compiler's own code for targets without an artifact.
+    """
+
+    span: Span
+    pattern: str
+    pattern_span: Span
+    kernel: str
+    kernel_span: Span
+    args: tuple[Name | Literal, ...]
+    keep: bool = False
+    where: Condition | None = None
+
+
+@dataclass(frozen=True)
+class Import:
+    """`import "common.splice"`: its declarations become visible; its rules come first."""
+
+    span: Span
+    path: str
+    path_span: Span
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One file. `items` are the declarations in file order."""
+
+    source: Source
+    items: tuple[Import | Kernel | Pattern | Rule, ...] = field(default=())
+
+    @property
+    def imports(self) -> tuple[Import, ...]:
+        return tuple(i for i in self.items if isinstance(i, Import))
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(i for i in self.items if isinstance(i, Kernel))
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        return tuple(i for i in self.items if isinstance(i, Pattern))
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return tuple(i for i in self.items if isinstance(i, Rule))

@@ -1,0 +1,1 @@
+"""Backends, toolchains and artifacts. It knows nothing of patterns."""

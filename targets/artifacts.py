@@ -1,0 +1,73 @@
+"""What a kernel's code is asked for with, and what comes back: plain data for every backend.
+
+It must not know how an artifact is built, checked or stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from opsplice.targets import arch as archs
+
+Form = Literal["object", "bitcode"]
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """A CPU that code is made for.
+
+    arch:     `x86_64`, `aarch64` or `riscv64`.
+    features: LLVM's names of the features that may be used beyond the architecture's baseline, without signs.
+    """
+
+    arch: archs.Arch
+    features: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(arch: str, features: str | Iterable[str] = ()) -> CpuTarget:
+        """A target from any usual name of the architecture, and features as a set or in LLVM's `+a,-b` notation.
+
+        Raises OpspliceError for an unknown architecture.
+        """
+        text = features if isinstance(features, str) else ",".join(features)
+        return CpuTarget(archs.normalize(arch), archs.parse_features(text))
+
+
+@dataclass(frozen=True)
+class ArtifactRequest:
+    """A kernel's file as its author named it.
+
+    path:    a source (`.c`, `.cpp`, `.S`, `.ll`) or a prebuilt file (`.o`, `.bc`).
+    symbols: the functions that it has to define.
+    form:    what to make of it; None takes an object from a source, and a prebuilt file as it is.
+    flags:   further compiler flags for a source; relative paths in them start at the source's folder.
+    """
+
+    path: Path
+    symbols: tuple[str, ...]
+    form: Form | None = None
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Checked code on disk, ready to be linked.
+
+    path:      absolute, inside the store; stays valid while the store is not emptied.
+    digest:    SHA-256 of the file's bytes, in hex.
+    arch:      the architecture that it was made or checked for; None where it does not depend on one.
+    toolchain: what built it, such as `clang 14.0.6`; None for a prebuilt file.
+    built:     False when it was found in the store.
+    notes:     what could not be checked or was taken as given; for the user's eyes.
+    """
+
+    path: Path
+    form: Form
+    digest: str
+    arch: archs.Arch | None
+    toolchain: str | None
+    built: bool
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,171 @@
+"""A kernel's file and a CPU in, a checked artifact that IREE's llvm-cpu backend can link out.
+
+Sources are built by a compiler (`.c .cpp .S`) or by llvmlite (`.ll`), prebuilt files (`.o .bc`) are taken as they are;
+all are checked, and what passes lives in the store. It must not know what the kernel computes or where it is called.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import llvm, objects, sources, toolchains
+from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, Form
+from opsplice.targets.store import Entry, Store, key_of
+
+# Part of every key. Raise it when the same inputs come to build, or to check, something else.
+_BUILDER = "cpu 1"
+
+_LANGUAGES: dict[str, toolchains.Language] = {
+    ".c": "c",
+    ".cc": "c++",
+    ".cpp": "c++",
+    ".cxx": "c++",
+    ".S": "assembler-with-cpp",
+    ".s": "assembler-with-cpp",
+}
+_PREBUILT: dict[str, Form] = {".o": "object", ".bc": "bitcode"}
+_SUFFIX: dict[Form, str] = {"object": ".o", "bitcode": ".bc"}
+
+ACCEPTED = (*_LANGUAGES, ".ll", *_PREBUILT)
+
+
+def resolve(
+    request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str] = os.environ
+) -> Artifact:
+    """The artifact for `request` on `target`, built or copied into the store unless it is there.
+
+    environ: where the choice of a compiler is read from (OPSPLICE_CC).
+    Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for another architecture,
+    lacks a symbol, or needs what IREE does not link; and when no compiler can build it or the store cannot be written.
+    """
+    _check_file(request.path)
+    suffix = request.path.suffix
+    if suffix in _LANGUAGES:
+        return _resolve_source(request, target, store, environ)
+    if suffix not in (".ll", *_PREBUILT):
+        raise OpspliceError(
+            f"{request.path.name} is not a kind of file that a CPU kernel can be",
+            hint=f"accepted: {' '.join(ACCEPTED)}",
+        )
+    if request.flags:
+        raise OpspliceError(
+            f"flags do nothing for {request.path.name}", hint="flags go to the compiler of C sources; remove them"
+        )
+    return _resolve_ir(request, target, store) if suffix == ".ll" else _resolve_prebuilt(request, target, store)
+
+
+def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
+    form: Form = request.form or "object"
+    language = _LANGUAGES[request.path.suffix]
+    if form == "bitcode" and language == "assembler-with-cpp":
+        raise OpspliceError(f"{request.path.name} is assembly, which has no bitcode", hint="remove 'as bitcode'")
+    source = request.path.resolve()
+    toolchain = toolchains.choose(target, form, environ)
+    inputs = sources.read_inputs(source, request.flags, toolchains.HEADERS)
+
+    def build(output: Path) -> Mapping[str, Any]:
+        included = toolchain.compile(source, output, target, form, language, request.flags)
+        sources.check_complete(inputs, included, source)
+        notes = _check_product(output, request, target, form)
+        return {"toolchain": toolchain.version(), "notes": notes}
+
+    key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
+    return _artifact(store.get_or_build(key, _SUFFIX[form], build), form, target)
+
+
+def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
+    form: Form = request.form or "object"
+
+    def build(output: Path) -> Mapping[str, Any]:
+        module = llvm.compile_ir(request.path, output, target, form)
+        if form == "bitcode":
+            _check_module(module, request)
+        else:
+            _check_object(output.read_bytes(), request, target)
+        return {"toolchain": llvm.version(), "notes": module.notes}
+
+    key = _key(request, target, form, sources.read_file(request.path), llvm.version())
+    return _artifact(store.get_or_build(key, _SUFFIX[form], build), form, target)
+
+
+def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
+    form = _PREBUILT[request.path.suffix]
+    if request.form not in (None, form):
+        raise OpspliceError(
+            f"{request.path.name} cannot be taken as {request.form}", hint=f"it is {form}; give the source instead"
+        )
+    data = sources.read_file(request.path)
+
+    def build(output: Path) -> Mapping[str, Any]:
+        # The copy is what is checked, so that a file that changes meanwhile does no harm.
+        output.write_bytes(data)
+        if form == "object":
+            _check_object(data, request, target, prebuilt=True)
+            return {"toolchain": None, "notes": ()}
+        module = llvm.import_bitcode(output, request.path.name, target)
+        _check_module(module, request, prebuilt=True)
+        return {"toolchain": None, "notes": module.notes}
+
+    key = _key(request, target, form, data, llvm.version() if form == "bitcode" else "")
+    return _artifact(store.get_or_build(key, _SUFFIX[form], build), form, target)
+
+
+def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, form: Form) -> tuple[str, ...]:
+    """Checks what a compiler made of a source; bitcode is also freed of the CPU that the compiler wrote into it."""
+    if form == "object":
+        _check_object(output.read_bytes(), request, target)
+        return ()
+    neutral = output.with_name(f"neutral{output.suffix}")
+    module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
+    _check_module(module, request)
+    if module.symbols is not None:
+        os.replace(neutral, output)
+    return module.notes
+
+
+def _check_object(data: bytes, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False) -> None:
+    name = request.path.name
+    code = objects.read_object(data, name)
+    objects.check_arch(code, name, target.arch)
+    objects.check_links(code, name, request.symbols, "object", prebuilt=prebuilt)
+
+
+def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bool = False) -> None:
+    if module.symbols is not None:
+        objects.check_links(module.symbols, request.path.name, request.symbols, "bitcode", prebuilt=prebuilt)
+
+
+def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes | str) -> str:
+    features = ",".join(sorted(target.features))
+    return key_of(_BUILDER, request.path.suffix, form, target.arch, features, "\0".join(request.symbols), *parts)
+
+
+def _artifact(entry: Entry, form: Form, target: CpuTarget) -> Artifact:
+    return Artifact(
+        path=entry.path,
+        form=form,
+        digest=entry.digest,
+        arch=target.arch,
+        toolchain=entry.notes["toolchain"],
+        built=entry.built,
+        notes=tuple(entry.notes["notes"]),
+    )
+
+
+def _check_file(path: Path) -> None:
+    if os.path.isfile(path):
+        return
+    if os.path.isdir(path):
+        raise OpspliceError(f"{path} is a folder, not a kernel's file", hint=f"accepted: {' '.join(ACCEPTED)}")
+    try:
+        there = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        raise OpspliceError(f"no such file: {path}", hint=f"there is no folder {path.parent}") from None
+    nearest = difflib.get_close_matches(path.name, there, n=3)
+    hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"nothing in {path.parent} has a name like it"
+    raise OpspliceError(f"no such file: {path}", hint=hint)

@@ -1,0 +1,186 @@
+"""What this machine can build and run, found out by building, and how to get the rest.
+
+It loads no compiler library and no device driver, so it is safe to call anywhere.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets import llvm, toolchains
+from opsplice.targets.artifacts import CpuTarget, Form
+from opsplice.targets.store import Store
+
+_IREE_VERSION = "3.13"
+
+_PROBE_C = "void probe(float *out) { out[0] = 1.0f; }\n"
+_PROBE_IR = "define void @probe(ptr %out) {\n  store float 1.0, ptr %out\n  ret void\n}\n"
+
+_VULKAN_DRIVER_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at; `dataclasses.asdict` gives it as JSON.
+
+    name:       such as `clang`, `kernels for aarch64`, `device vulkan`.
+    ok:         whether it can be used.
+    detail:     what was found, in one line.
+    how_to_get: what to do when it is not ok; None when it is.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    how_to_get: str | None = None
+
+
+def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -> list[Check]:
+    """Looks at everything; takes about a second. A thing that fails is a check that is not ok, never an exception."""
+    with tempfile.TemporaryDirectory(prefix="opsplice-") as name:
+        folder = Path(name)
+        return [
+            *(_package(package) for package in ("iree-base-compiler", "iree-base-runtime")),
+            *(_compiler(compiler, folder) for compiler in toolchains.NAMES),
+            _llvm(folder),
+            *(_kernels(arch, environ) for arch in archs.ARCHS),
+            _cache(store),
+            _host(),
+            *_devices(environ),
+        ]
+
+
+def _package(name: str) -> Check:
+    how_to_get = f"pip install '{name}~={_IREE_VERSION}.0'"
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Check(name, False, "not installed", how_to_get)
+    if version.startswith(f"{_IREE_VERSION}."):
+        return Check(name, True, version)
+    return Check(name, False, f"{version}, but opsplice is made for {_IREE_VERSION}", how_to_get)
+
+
+def _compiler(name: str, folder: Path) -> Check:
+    how_to_get = toolchains.HOW_TO_GET[name]
+    source = folder / "probe.c"
+    source.write_text(_PROBE_C, encoding="utf-8")
+    try:
+        toolchain = toolchains.find(name)
+        if toolchain is None:
+            return Check(name, False, "not found", how_to_get)
+        version = toolchain.version()
+    except OpspliceError as error:
+        return Check(name, False, error.message, how_to_get)
+
+    def build(target: CpuTarget, form: Form) -> None:
+        toolchain.compile(source, folder / "probe.out", target, form, "c")
+
+    built, reason = _try_all(build, toolchain.archs, toolchain.forms)
+    if not built:
+        return Check(name, False, f"{version} builds nothing: {reason}", f"{how_to_get} (install it again)")
+    return Check(name, True, f"{version} builds {built}")
+
+
+def _llvm(folder: Path) -> Check:
+    source = folder / "probe.ll"
+    source.write_text(_PROBE_IR, encoding="utf-8")
+    try:
+        version = llvm.version()
+    except OpspliceError as error:
+        return Check("llvmlite", False, error.message, error.hint)
+
+    def build(target: CpuTarget, form: Form) -> None:
+        llvm.compile_ir(source, folder / "probe.out", target, form)
+
+    built, reason = _try_all(build, archs.ARCHS, ("object",))
+    if not built:
+        return Check("llvmlite", False, f"{version} builds nothing: {reason}", "pip install --force-reinstall llvmlite")
+    return Check("llvmlite", True, f"{version} builds, from LLVM IR, {built}, and bitcode")
+
+
+def _try_all(
+    build: Callable[[CpuTarget, Form], None], arch_names: Iterable[archs.Arch], forms: Iterable[Form]
+) -> tuple[str, str]:
+    """What `build` can build, in words, and why it could not build the last thing that it could not."""
+    built: dict[Form, list[str]] = {}
+    reason = ""
+    for form in forms:
+        for arch in arch_names:
+            try:
+                build(CpuTarget(arch), form)
+            except OpspliceError as error:
+                reason = error.details.partition("\n")[0] or error.message
+            else:
+                built.setdefault(form, []).append(arch)
+    return "; ".join(f"{toolchains.FORM_NAMES[form]} for {', '.join(names)}" for form, names in built.items()), reason
+
+
+def _kernels(arch: archs.Arch, environ: Mapping[str, str]) -> Check:
+    name = f"C kernels for {arch}"
+    chosen: dict[str, list[str]] = {}
+    problem: OpspliceError | None = None
+    forms: tuple[Form, ...] = ("object", "bitcode")
+    for form in forms:
+        try:
+            toolchain = toolchains.choose(CpuTarget(arch), form, environ)
+            chosen.setdefault(toolchain.name, []).append(toolchains.FORM_NAMES[form])
+        except OpspliceError as error:
+            problem = error
+    detail = "; ".join(f"{' and '.join(made)} by {by}" for by, made in chosen.items())
+    if problem is None:
+        return Check(name, True, detail)
+    return Check(name, bool(chosen), f"{detail}; {problem.message}" if detail else problem.message, problem.hint)
+
+
+def _cache(store: Store | None) -> Check:
+    try:
+        found = store or Store()
+        found.check_writable()
+    except OpspliceError as error:
+        return Check("artifact cache", False, error.message, error.hint)
+    return Check("artifact cache", True, str(found.root))
+
+
+def _host() -> Check:
+    arch = archs.host_arch()
+    if arch is None:
+        return Check("host CPU", False, "not an architecture that kernels can be built for", f"use {archs.ARCHS}")
+    return Check("host CPU", True, " ".join([arch, *sorted(archs.host_features())]))
+
+
+def _devices(environ: Mapping[str, str]) -> list[Check]:
+    return [
+        Check("device local-sync", True, "the CPU, in the calling thread"),
+        Check("device local-task", True, "the CPU, in a pool of threads"),
+        _vulkan(environ),
+        _cuda(),
+    ]
+
+
+def _vulkan(environ: Mapping[str, str]) -> Check:
+    how_to_get = "apt-get install libvulkan1 mesa-vulkan-drivers, or the driver of your GPU's maker"
+    if ctypes.util.find_library("vulkan") is None:
+        return Check("device vulkan", False, "there is no libvulkan.so.1", how_to_get)
+    named = environ.get("VK_DRIVER_FILES") or environ.get("VK_ICD_FILENAMES")
+    if named:
+        drivers = [Path(path).name for path in named.split(os.pathsep) if Path(path).is_file()]
+    else:
+        drivers = [file.name for folder in _VULKAN_DRIVER_FOLDERS for file in sorted(Path(folder).glob("*.json"))]
+    if not drivers:
+        return Check("device vulkan", False, "libvulkan.so.1 is there, but no driver", how_to_get)
+    return Check("device vulkan", True, f"drivers: {', '.join(drivers)} (not tried)")
+
+
+def _cuda() -> Check:
+    if ctypes.util.find_library("cuda") is None:
+        return Check("device cuda", False, "there is no libcuda.so.1", "install NVIDIA's driver")
+    return Check("device cuda", True, "libcuda.so.1 is there (not tried)")

@@ -1,0 +1,153 @@
+"""LLVM IR text to objects and bitcode, and bitcode made ready for the link, all through llvmlite: no compiler needed.
+
+The work is done in a child process (`llvm_worker.py`), because LLVM ends its process on some bad input. It must not
+know the store.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets.artifacts import CpuTarget, Form
+from opsplice.targets.objects import ObjectFile
+
+_WORKER = Path(__file__).with_name("llvm_worker.py")
+
+# Baselines: what IREE itself takes for the architecture when it is given no CPU.
+_CPU: dict[archs.Arch, str] = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv64"}
+_BASE_FEATURES: dict[archs.Arch, frozenset[str]] = {
+    "x86_64": frozenset(),
+    "aarch64": frozenset({"reserve-x18"}),
+    "riscv64": frozenset("mafdc"),
+}
+_ABI: dict[archs.Arch, str] = {"x86_64": "", "aarch64": "", "riscv64": "lp64d"}
+
+_MAGIC = b"BC\xc0\xde"
+_WRAPPER_MAGIC = b"\xde\xc0\x17\x0b"
+_LONGEST_DETAILS = 4000
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of LLVM IR that was read.
+
+    symbols: its names; None where this LLVM could not read the module.
+    notes:   what the user should know about it.
+    """
+
+    symbols: ObjectFile | None
+    notes: tuple[str, ...] = ()
+
+
+def version() -> str:
+    """`llvmlite 0.50.0`. Raises OpspliceError when it is not installed."""
+    try:
+        return f"llvmlite {metadata.version('llvmlite')}"
+    except metadata.PackageNotFoundError as error:
+        raise OpspliceError("llvmlite is not installed", hint="pip install llvmlite") from error
+
+
+def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Module:
+    """Compiles a `.ll` file at -O3 into an object for `target`, or into bitcode that fits any CPU.
+
+    Raises OpspliceError, with LLVM's own words as details, when the text is not valid IR or uses what the target lacks.
+    """
+    answer = _run(
+        {
+            "do": "compile",
+            "source": str(source),
+            "output": str(output),
+            "form": form,
+            "triple": archs.llvm_triple(target.arch),
+            "cpu": _CPU[target.arch],
+            "features": archs.feature_string(target.features | _BASE_FEATURES[target.arch]),
+            "abi": _ABI[target.arch],
+        },
+        source.name,
+    )
+    if "error" in answer:
+        details = re.sub(r"<string>:", f"{source}:", answer["error"].removeprefix("LLVM IR parsing error\n"))
+        raise OpspliceError(f"{source.name} is not valid LLVM IR", details=details[:_LONGEST_DETAILS])
+    return Module(_symbols(answer), _made_for_note(answer, source.name, target.arch))
+
+
+def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path | None = None) -> Module:
+    """Reads a bitcode file's names; with `neutral`, also writes it there without the CPU that its functions name.
+
+    A module of a newer LLVM than llvmlite's cannot be read: then the symbols are None, a note says so, and `neutral` is
+    not written. name: how errors and notes call the file. Raises OpspliceError when the file is not bitcode.
+    """
+    _check_magic(source, name)
+    answer = _run({"do": "import", "source": str(source), "output": str(neutral) if neutral else None}, name)
+    if "unreadable" in answer:
+        reason = answer["unreadable"].replace("LLVM bitcode parsing error\n", "").strip()
+        return Module(None, (f"the symbols of {name} were not checked: {version()} cannot read it ({reason})",))
+    return Module(_symbols(answer), _made_for_note(answer, name, target.arch))
+
+
+def _check_magic(source: Path, name: str) -> None:
+    with open(source, "rb") as file:
+        magic = file.read(4)
+    if magic not in (_MAGIC, _WRAPPER_MAGIC):
+        found = "an object, so its name must end in .o" if magic == b"\x7fELF" else "not LLVM bitcode"
+        raise OpspliceError(f"{name} is {found}", hint="clang -emit-llvm -c makes bitcode")
+    if source.stat().st_size % 4:
+        raise OpspliceError(f"{name} is bitcode that was cut off", hint="build or copy it again")
+
+
+def _run(job: dict[str, Any], name: str) -> dict[str, Any]:
+    # -P keeps this folder off the child's import path: its module names are not meant for the top level.
+    command = [sys.executable, "-P", str(_WORKER)]
+    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    raise OpspliceError(
+        f"LLVM failed on {name}",
+        hint=_crash_hint(done.stderr),
+        details=_crash_details(done.stderr, done.returncode),
+    )
+
+
+def _crash_hint(stderr: str) -> str:
+    if "No module named 'llvmlite'" in stderr:
+        return "pip install llvmlite"
+    if "cannot select" in stderr.lower() or "do not know how to" in stderr.lower():
+        return "the code uses what this CPU lacks: name the CPU feature that it needs, or write it without"
+    return "check the file with LLVM's own 'opt -verify' and 'llc'"
+
+
+def _crash_details(stderr: str, status: int) -> str:
+    lines = stderr.splitlines()
+    # LLVM's own line says what was wrong; its stack dump helps nobody here.
+    said = [line for line in lines if line.startswith("LLVM ERROR")] or lines[-5:]
+    return "\n".join(said)[:_LONGEST_DETAILS] or f"its process ended with status {status}"
+
+
+def _symbols(answer: dict[str, Any]) -> ObjectFile:
+    found = answer["symbols"]
+    return ObjectFile(
+        arch=archs.of_triple(answer["made_for"]),
+        machine=None,
+        functions=frozenset(found["functions"]),
+        data=frozenset(found["data"]),
+        local=frozenset(found["local"]),
+        undefined=frozenset(found["undefined"]),
+        tls=found["tls"],
+        absolute=False,
+    )
+
+
+def _made_for_note(answer: dict[str, Any], name: str, arch: archs.Arch) -> tuple[str, ...]:
+    made_for = archs.of_triple(answer["made_for"])
+    if made_for in (None, arch):
+        return ()
+    return (f"{name} was made for {made_for} and is compiled for {arch}",)

@@ -1,0 +1,121 @@
+"""What the result of compiling a source file depends on: its bytes and those of the files that it includes.
+
+Found by reading, without running a compiler, so that a build that was done before costs no process. Reading takes in
+too much rather than too little (every quoted name that is a file counts), and the compiler's own list of what it
+included is checked against it after each build, so that nothing slips through. It must not know the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opsplice.errors import OpspliceError
+
+# Every text between quotes, escaped ones too, or angle brackets: #include, #embed, .incbin, and names that macros pass
+# on. The look-ahead lets candidates overlap, so that a stray bracket hides none.
+_QUOTED = re.compile(r'(?=["<]([^<>"\n\0]{1,255}?)\\?[">])')
+
+# Flags whose value is a folder to search, joined or as the next word.
+_FOLDER_FLAGS = ("-I", "-iquote", "-isystem", "-idirafter")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a build reads.
+
+    files:  resolved paths.
+    digest: SHA-256 over their names, as written, and contents, in hex.
+    """
+
+    files: frozenset[Path]
+    digest: str
+
+
+def read_inputs(source: Path, flags: Sequence[str], headers: Path) -> Inputs:
+    """The inputs of compiling `source` with `flags` (paths in which start at the source's folder).
+
+    headers: a folder that is searched as well. Raises OpspliceError when a file cannot be read.
+    """
+    folder = source.parent
+    searched = [*_search_folders(folder, flags), headers]
+    digest = hashlib.sha256()
+    # Flags may name files as well (`-include x.h`, `-DHEADER="x.h"`, `-fprofile-use=x`).
+    waiting = [("", source), *_named_by_flags(folder, flags)]
+    seen: set[Path] = set()
+    while waiting:
+        name, path = waiting.pop()
+        path = path.resolve()
+        # Each name counts, also of a file that was read: a new file that takes a name over must change the digest.
+        data = read_file(path)
+        _update(digest, name.encode("utf-8", "surrogateescape"), hashlib.sha256(data).digest())
+        if path in seen:
+            continue
+        seen.add(path)
+        waiting += _named_in(data.decode("utf-8", "surrogateescape"), [path.parent, *searched])
+    return Inputs(frozenset(seen), digest.hexdigest())
+
+
+def check_complete(inputs: Inputs, included: Iterable[Path], source: Path) -> None:
+    """Raises OpspliceError when the compiler included a file that `inputs` misses: a change of it would go unseen."""
+    missed = sorted(str(path) for path in set(included) - inputs.files)
+    if missed:
+        raise OpspliceError(
+            f"{source.name} includes {missed[0]} under a name that is put together by macros",
+            hint=f'include it by its plain name, #include "{Path(missed[0]).name}", so that a change of it is noticed',
+        )
+
+
+def _search_folders(folder: Path, flags: Sequence[str]) -> list[Path]:
+    found = []
+    for index, flag in enumerate(flags):
+        for prefix in _FOLDER_FLAGS:
+            if flag == prefix and index + 1 < len(flags):
+                found.append(folder / flags[index + 1])
+            elif flag.startswith(prefix) and flag != prefix:
+                found.append(folder / flag.removeprefix(prefix))
+    return found
+
+
+def _named_by_flags(folder: Path, flags: Sequence[str]) -> list[tuple[str, Path]]:
+    folders = [folder, *_search_folders(folder, flags)]
+    found = []
+    for flag in flags:
+        # `@file` holds further flags, which may in turn name anything.
+        if flag.startswith("@"):
+            raise OpspliceError(f"the compiler flag {flag} is not supported", hint="write the flags out")
+        names = {flag, flag.partition("=")[2], flag.partition("=")[2].strip('"'), *_QUOTED.findall(flag)}
+        found += _existing(sorted(names), folders)
+    return found
+
+
+def _named_in(text: str, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    return _existing(sorted(set(_QUOTED.findall(text))), folders)
+
+
+def _existing(names: Iterable[str], folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    found = []
+    for name in names:
+        for folder in folders:
+            path = os.path.join(folder, name)
+            if name and os.path.isfile(path):
+                found.append((name, Path(path)))
+    return found
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file of the user's. Raises OpspliceError when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise OpspliceError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
+
+
+def _update(digest: hashlib._Hash, *parts: bytes) -> None:
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)

@@ -1,0 +1,177 @@
+"""A content-addressed store of artifacts on disk, shared by processes.
+
+    <root>/keys/<key>            JSON: the digest of what was built for this key, and what its builder noted
+    <root>/blobs/<sha256>.<ext>  the bytes, under their own digest
+    <root>/locks/<key>           held (flock) by the process that builds
+    <root>/tmp/<key>/            where the holder of the lock works
+
+Files appear under their final name complete or not at all (write, fsync, rename), and a key is written after its blob,
+so a process that dies half-way leaves only its folder under tmp, which the next builder of that key empties. A blob is
+hashed each time it is handed out, so a damaged one is built again.
+
+It must not know what an artifact is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+
+Builder = Callable[[Path], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in the store.
+
+    path:   absolute path of its bytes; not to be written to.
+    digest: SHA-256 of its bytes, in hex.
+    built:  True when this call built it, False when it was there.
+    notes:  what its builder returned; JSON values.
+    """
+
+    path: Path
+    digest: str
+    built: bool
+    notes: Mapping[str, Any]
+
+
+def default_root(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$OPSPLICE_CACHE`, else `$XDG_CACHE_HOME/opsplice`, else `~/.cache/opsplice`."""
+    if chosen := environ.get("OPSPLICE_CACHE"):
+        return Path(chosen)
+    if base := environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "opsplice"
+    try:
+        return Path.home() / ".cache" / "opsplice"
+    except RuntimeError as error:
+        raise OpspliceError(
+            "there is no home folder to keep the artifact cache in", hint="set OPSPLICE_CACHE"
+        ) from error
+
+
+def key_of(*parts: bytes | str) -> str:
+    """A key from parts: SHA-256 over each part with its length, so that no two lists of parts collide by joining."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class Store:
+    """The store under one folder; it is made when something is first written."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = Path(os.path.abspath(root if root is not None else default_root()))
+
+    def get_or_build(self, key: str, suffix: str, build: Builder) -> Entry:
+        """The entry of `key`, built by `build(path)` where it is absent or damaged.
+
+        key:    hex digest of all that the result depends on (see `key_of`).
+        suffix: the file name's ending, with its dot.
+        build:  writes the file at the path it is given; what it returns (JSON values) is kept as the entry's notes.
+                Whatever it raises passes through, and nothing is kept; its OSErrors are taken for failures to write.
+
+        Processes that ask for one key at one time build it once. Raises OpspliceError when the folder cannot be used.
+        """
+        if (entry := self._find(key, suffix)) is not None:
+            return entry
+        with self._lock(key):
+            # Another process may have built it while this one waited for the lock.
+            if (entry := self._find(key, suffix)) is not None:
+                return entry
+            return self._build(key, suffix, build)
+
+    def check_writable(self) -> None:
+        """Raises OpspliceError unless files can be made in the store."""
+        with self._lock("probe"), self._workplace("probe") as folder, self._explained():
+            _write_synced(folder / "probe", b"probe")
+
+    def _find(self, key: str, suffix: str) -> Entry | None:
+        try:
+            record = json.loads((self.root / "keys" / key).read_bytes())
+            digest, notes = record["digest"], record["notes"]
+            blob = self._blob(digest, suffix)
+            sound = hashlib.sha256(blob.read_bytes()).hexdigest() == digest
+        except (OSError, ValueError, KeyError, TypeError):
+            # Absent, unreadable or damaged: in each case building again is the remedy, and it reports what stops it.
+            return None
+        return Entry(blob, digest, False, notes) if sound else None
+
+    def _build(self, key: str, suffix: str, build: Builder) -> Entry:
+        with self._workplace(key) as folder:
+            product = folder / f"product{suffix}"
+            with self._explained():
+                notes = dict(build(product) or {})
+            data = product.read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            with self._explained():
+                # The builder may have left a link or odd permissions, so the bytes are written afresh.
+                self._publish(folder, self._blob(digest, suffix), data)
+                record = json.dumps({"digest": digest, "notes": notes}, sort_keys=True).encode()
+                self._publish(folder, self.root / "keys" / key, record)
+        return Entry(self._blob(digest, suffix), digest, True, notes)
+
+    def _blob(self, digest: str, suffix: str) -> Path:
+        return self.root / "blobs" / f"{digest}{suffix}"
+
+    @staticmethod
+    def _publish(folder: Path, target: Path, data: bytes) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = folder / "staged"
+        _write_synced(staged, data)
+        os.replace(staged, target)
+
+    @contextlib.contextmanager
+    def _lock(self, key: str) -> Iterator[None]:
+        with self._explained():
+            folder = self.root / "locks"
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(folder / key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            with self._explained():
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def _workplace(self, key: str) -> Iterator[Path]:
+        folder = self.root / "tmp" / key
+        with self._explained():
+            # Left by a builder that was killed; the lock says that nobody else works here now.
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OpspliceError(
+                f"cannot write to the artifact cache {self.root}: {error.strerror or error}",
+                hint="make room in that folder or make it writable, or set OPSPLICE_CACHE to another folder",
+            ) from error
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,295 @@
+"""Compilers for C, C++ and assembly: which are here, what each can make, and how it is run.
+
+clang is preferred, then the clang inside the ziglang wheel, then gcc for the machine's own architecture; the
+environment variable OPSPLICE_CC overrides that. It must not know the store, nor what a source is a kernel of.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets.artifacts import CpuTarget, Form
+
+Language = Literal["c", "c++", "assembler-with-cpp"]
+
+# Headers for kernels: the parts of <math.h> and <string.h> that need no library.
+HEADERS = Path(__file__).with_name("include")
+
+ENVIRONMENT_VARIABLE = "OPSPLICE_CC"
+
+# In order of preference.
+NAMES = ("clang", "zig", "gcc")
+HOW_TO_GET = {"clang": "apt-get install clang", "zig": "pip install ziglang", "gcc": "apt-get install gcc"}
+
+# Code that IREE's linker takes: position independent, no C library, no unwinder, no run-time checks. Errors of
+# mathematics set no errno, so that sqrtf and its like are instructions.
+_COMMON_FLAGS = [
+    *("-O3", "-c", "-g0", "-fPIC", "-ffreestanding", "-fvisibility=hidden"),
+    *("-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
+    *("-fno-math-errno", "-fomit-frame-pointer"),
+]
+_LANGUAGE_FLAGS: dict[Language, list[str]] = {
+    "c": ["-std=c17"],
+    "c++": ["-std=c++17", "-fno-exceptions", "-fno-rtti"],
+    "assembler-with-cpp": [],
+}
+# Shadow call stacks use x18 on AArch64, so IREE's code leaves it alone.
+_ARCH_FLAGS: dict[archs.Arch, list[str]] = {
+    "x86_64": [],
+    "aarch64": ["-ffixed-x18"],
+    "riscv64": ["-march=rv64gc", "-mabi=lp64d"],
+}
+
+FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode"}
+
+_MOST_LINES = 40
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """One compiler.
+
+    name:    how the user calls it.
+    family:  whose command line it takes.
+    command: how it is started.
+    archs:   what it can build for.
+    banner:  what it says of its version, where it had to be asked; a wrapper's program says nothing of what it starts.
+    """
+
+    name: str
+    family: Literal["clang", "gcc"]
+    command: tuple[str, ...]
+    archs: tuple[archs.Arch, ...]
+    banner: str = ""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """What it can make: GCC has no LLVM bitcode."""
+        return ("object", "bitcode") if self.family == "clang" else ("object",)
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the compiler may have changed: its command, and size and time of its program.
+
+        The version would say less (distributions patch without changing it) and cost a process on each compile.
+        """
+        program = os.path.realpath(self.command[0])
+        status = os.stat(program)
+        return "\0".join([*self.command, self.banner, program, str(status.st_size), str(status.st_mtime_ns)])
+
+    def version(self) -> str:
+        """Its name and version, such as `clang 14.0.6` or `zig (clang 22.1.8)`. Runs it once per process."""
+        found = re.search(r"\d+\.\d+(\.\d+)?", _output((*self.command, "--version")).partition("\n")[0])
+        release = f"{self.family} {found.group() if found else '(unknown version)'}"
+        return release if self.name == self.family else f"{self.name} ({release})"
+
+    def compile(
+        self, source: Path, output: Path, target: CpuTarget, form: Form, language: Language, flags: Sequence[str] = ()
+    ) -> frozenset[Path]:
+        """Compiles one source file into `output`; returns the files it included, without the compiler's own headers.
+
+        flags: the user's, after ours, so that they win. The compiler runs in the source's folder.
+        Raises OpspliceError with the compiler's own lines as details.
+        """
+        dependencies = output.with_name(f"{output.name}.d")
+        command = self._command_line(source, output, target, form, language, flags)
+        run_compiler(self, [*command, "-MMD", "-MF", str(dependencies)], source)
+        if not (output.is_file() and dependencies.is_file()):
+            raise OpspliceError(
+                f"{self.name} made no code from {source.name}",
+                hint="remove the flags that make it do something else, such as -fsyntax-only",
+            )
+        included = _read_dependencies(dependencies, source.parent)
+        dependencies.unlink()
+        return included
+
+    def _command_line(
+        self, source: Path, output: Path, target: CpuTarget, form: Form, language: Language, flags: Sequence[str]
+    ) -> list[str]:
+        if self.family == "clang":
+            # Without the C library's headers, which belong to the host: half of them would be found.
+            selection = [f"--target={archs.llvm_triple(target.arch)}", "-nostdlibinc", *_ARCH_FLAGS[target.arch]]
+            # The driver's -m flags name other sets in each release; these names are LLVM's, as IREE's are.
+            for feature in sorted(target.features):
+                selection += ["-Xclang", "-target-feature", "-Xclang", f"+{feature}"]
+            if form == "bitcode":
+                selection.append("-emit-llvm")
+        else:
+            selection = [*_ARCH_FLAGS[target.arch], *self._gcc_features(target)]
+        return [
+            *self.command,
+            *_COMMON_FLAGS,
+            *_LANGUAGE_FLAGS[language],
+            *selection,
+            "-isystem",
+            str(HEADERS),
+            *flags,
+            "-x",
+            language,
+            str(source),
+            "-o",
+            str(output),
+        ]
+
+    def _gcc_features(self, target: CpuTarget) -> list[str]:
+        """GCC's flags for LLVM's features; without those that it does not know, the code uses less than it may."""
+        if target.arch != "x86_64":
+            return []
+        known = set(re.findall(r"^\s+(-m[\w.-]+)\s", _output((*self.command, "-Q", "--help=target")), re.MULTILINE))
+        return ["-fcf-protection=none", *(f"-m{name}" for name in sorted(target.features) if f"-m{name}" in known)]
+
+
+def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:
+    """Runs a compiler in the source's folder; raises OpspliceError with its lines when it fails."""
+    done = _run(command, cwd=source.parent)
+    if done.returncode == 0:
+        return
+    lines = done.stderr.splitlines() or [f"it ended with status {done.returncode} and said nothing"]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]
+    raise OpspliceError(
+        f"{toolchain.name} cannot compile {source.name}", hint=_hint(done.stderr, toolchain), details="\n".join(lines)
+    )
+
+
+def find(name: str) -> Toolchain | None:
+    """The compiler called `clang`, `zig` or `gcc`, or None where it is absent."""
+    return _FINDERS[name]()
+
+
+def find_all(environ: Mapping[str, str] = os.environ) -> tuple[Toolchain, ...]:
+    """The compilers at hand, in order of preference; with OPSPLICE_CC set, that one alone.
+
+    OPSPLICE_CC: `clang`, `zig`, `gcc`, or a command line that starts a clang or a gcc.
+    Raises OpspliceError when OPSPLICE_CC names none that is here.
+    """
+    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if not chosen:
+        return tuple(toolchain for name in NAMES if (toolchain := find(name)) is not None)
+    toolchain = find(chosen) if chosen in NAMES else _from_command(chosen)
+    if toolchain is None:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} asks for {chosen}, which is not here",
+            hint=f"{HOW_TO_GET[chosen]}, or unset {ENVIRONMENT_VARIABLE}",
+        )
+    return (toolchain,)
+
+
+def choose(target: CpuTarget, form: Form, environ: Mapping[str, str] = os.environ) -> Toolchain:
+    """The preferred compiler that makes `form` for `target`. Raises OpspliceError when there is none."""
+    found = find_all(environ)
+    for toolchain in found:
+        if target.arch in toolchain.archs and form in toolchain.forms:
+            return toolchain
+    here = ", ".join(f"{toolchain.name} ({', '.join(toolchain.archs)})" for toolchain in found) or "none"
+    needed = "clang" if form == "bitcode" or target.arch != archs.host_arch() else "clang or gcc"
+    unset = f", and unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
+    raise OpspliceError(
+        f"no compiler here makes {FORM_NAMES[form]} for {target.arch}; that needs {needed} (found: {here})",
+        hint=f"{HOW_TO_GET['zig']} or {HOW_TO_GET['clang']}{unset}",
+    )
+
+
+def _find_clang() -> Toolchain | None:
+    path = shutil.which("clang")
+    return Toolchain("clang", "clang", (path,), archs.ARCHS) if path else None
+
+
+def _find_zig() -> Toolchain | None:
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    # `zig clang` is clang itself; `zig cc` would take zig's own names of CPUs and targets. It needs to be told where
+    # its headers are, which `zig cc` would do.
+    command = (str(folder / "zig"), "clang", "-isystem", str(folder / "lib" / "include"))
+    return Toolchain("zig", "clang", command, archs.ARCHS)
+
+
+def _find_gcc() -> Toolchain | None:
+    path, host = shutil.which("gcc"), archs.host_arch()
+    if path is None or host is None:
+        return None
+    return _from_command(path, name="gcc")
+
+
+_FINDERS: dict[str, Callable[[], Toolchain | None]] = {"clang": _find_clang, "zig": _find_zig, "gcc": _find_gcc}
+
+
+def _from_command(line: str, name: str | None = None) -> Toolchain:
+    """The compiler behind a command line, which is asked what it is."""
+    words = shlex.split(line)
+    path = shutil.which(words[0])
+    if path is None:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} names '{words[0]}', which is not a program here",
+            hint=f"give clang, zig, gcc or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
+        )
+    command = (path, *words[1:])
+    said = _output((*command, "--version"))
+    if "clang" in said:
+        return Toolchain(name or Path(path).name, "clang", command, archs.ARCHS, said)
+    if "Free Software Foundation" in said:
+        arch = archs.of_triple(_output((*command, "-dumpmachine")).strip())
+        return Toolchain(name or Path(path).name, "gcc", command, (arch,) if arch else (), said)
+    raise OpspliceError(f"'{line}' is neither clang nor gcc", hint=f"set {ENVIRONMENT_VARIABLE} to one of them")
+
+
+@functools.cache
+def _output(command: tuple[str, ...]) -> str:
+    """What a compiler says about itself, asked once per process."""
+    done = _run(command)
+    if done.returncode != 0:
+        raise OpspliceError(f"{shlex.join(command)} failed", hint="install it again", details=done.stderr.strip())
+    return done.stdout
+
+
+def _run(command: Sequence[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise OpspliceError(f"cannot run {command[0]}: {error.strerror}", hint="install it again") from error
+
+
+def _environment() -> dict[str, str]:
+    """Messages in English, and none of the variables that add folders to a compiler's search behind our back."""
+    hidden = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LANGUAGE", "DEPENDENCIES_OUTPUT"}
+    return {name: value for name, value in os.environ.items() if name not in hidden} | {"LC_ALL": "C"}
+
+
+def _read_dependencies(path: Path, folder: Path) -> frozenset[Path]:
+    """The prerequisites in a Makefile rule as compilers write them (`out.o: k.c \\\\\\n  k.h`), resolved."""
+    rule = path.read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
+    _, _, prerequisites = rule.partition(": ")
+    names = re.findall(r"(?:\\.|[^\s\\])+", prerequisites)
+    return frozenset((folder / re.sub(r"\\([ #\\])", r"\1", name).replace("$$", "$")).resolve() for name in names)
+
+
+def _hint(stderr: str, toolchain: Toolchain) -> str | None:
+    header = re.search(r"fatal error: '?([^':\s]+)'?(?:: No such file| file not found)", stderr)
+    if header is not None:
+        return (
+            f"kernels are built without a C library: besides your own headers there are <stddef.h>, <stdint.h>, "
+            f"<math.h>, <string.h>, <float.h>, <limits.h> and the compiler's intrinsics, not <{header.group(1)}>"
+        )
+    if re.search(r"requires target feature|target specific option mismatch|needs target feature", stderr):
+        return "the code needs a CPU feature: name it for this artifact ('when avx2') or add the flag (-mavx2)"
+    if re.search(r"(_Float16|__bf16) is not supported on this target", stderr):
+        return f"this compiler is too old for that type: {HOW_TO_GET['zig']} and set {ENVIRONMENT_VARIABLE}=zig"
+    if "cc1plus" in stderr and toolchain.family == "gcc":
+        return "apt-get install g++"
+    if "o space left on device" in stderr:
+        return "make room on the disk, or set OPSPLICE_CACHE to another folder"
+    return None

@@ -1,0 +1,90 @@
+from opsplice.pipeline.diagnostics import Diagnostic, Location, parse_callback, render, renamed, unique
+
+
+def line_reader(text):
+    lines = text.split("\n")
+    return lambda location: lines[location.line - 1]
+
+
+def test_callback_text_is_split_into_place_message_and_notes():
+    text = "a b.py:3:4: failed to legalize\n\nx.py:1:2: called from\n\na b.py:3:4: see current operation: %0 = ..."
+    assert parse_callback(2, text) == Diagnostic(
+        "error",
+        "failed to legalize",
+        Location("a b.py", 3, 4),
+        (
+            Diagnostic("note", "called from", Location("x.py", 1, 2)),
+            Diagnostic("note", "see current operation: %0 = ...", Location("a b.py", 3, 4)),
+        ),
+    )
+
+
+def test_callback_text_without_a_file():
+    assert parse_callback(2, "loc(unknown): no devices") == Diagnostic("error", "no devices")
+    assert parse_callback(1, 'loc("my op"): odd') == Diagnostic("warning", "odd", Location('"my op"'))
+
+
+def test_empty_lines_within_a_message_make_no_notes():
+    parsed = parse_callback(2, "m.mlir:1:1: first\n\nsecond paragraph")
+    assert parsed.message == "first\n\nsecond paragraph"
+    assert parsed.notes == ()
+
+
+def test_advice_on_the_generic_cpu_is_one_line():
+    text = 'm.mlir:4:8: while creating CPU target: \nDefaulting to ...\n\nThis can be done\n    cpu="name"\n'
+    parsed = parse_callback(1, text)
+    assert parsed.severity == "warning"
+    assert parsed.location is None
+    assert "\n" not in parsed.message
+    assert "--iree-llvmcpu-target-cpu=host" in parsed.message
+
+
+def test_source_line_and_caret():
+    shown = render([Diagnostic("error", "no such value", Location("m.mlir", 2, 5))], line_reader("one\n\t two %x"))
+    assert shown == "m.mlir:2:5: error: no such value\n    2 | \t two %x\n      | \t   ^"
+
+
+def test_caret_counts_bytes_and_wide_characters():
+    text = 'é"数"%x'
+    column = len('é"数"'.encode()) + 1
+    caret = render([Diagnostic("error", "here", Location("m", 1, column))], line_reader(text)).splitlines()[-1]
+    # Four characters stand before it, one of them two columns wide.
+    assert caret == "      | " + " " * 5 + "^"
+
+
+def test_long_lines_are_windowed_around_the_caret():
+    text = "a" * 5000 + "%x" + "b" * 5000
+    excerpt, caret = render([Diagnostic("error", "here", Location("m", 1, 5001))], line_reader(text)).splitlines()[1:]
+    assert len(excerpt) < 130
+    assert excerpt[caret.index("^")] == "%"
+
+
+def test_a_place_without_text_shows_no_excerpt():
+    diagnostic = Diagnostic("error", "bad", Location("other.py", 3, 1))
+    assert render([diagnostic], lambda _location: None) == "other.py:3:1: error: bad"
+
+
+def test_dump_of_the_operation_is_left_out_beside_the_source_line():
+    place = Location("m", 1, 1)
+    diagnostic = Diagnostic("error", "bad", place, (Diagnostic("note", "see current operation: DUMP", place),))
+    assert "DUMP" not in render([diagnostic], line_reader("text"))
+    assert "DUMP" in render([diagnostic])
+    assert "DUMP" in render([diagnostic], line_reader("text"), verbose=True)
+
+
+def test_long_messages_are_cut_unless_verbose():
+    diagnostic = Diagnostic("error", "\n".join(f"line {n}" for n in range(100)))
+    assert render([diagnostic]).endswith("... (88 more lines)")
+    assert render([diagnostic], verbose=True).endswith("line 99")
+
+
+def test_repeated_diagnostics_are_shown_once():
+    one, two = Diagnostic("error", "a"), Diagnostic("error", "b")
+    assert unique([one, two, one]) == [one, two]
+
+
+def test_renamed_reaches_the_notes():
+    diagnostic = Diagnostic("error", "a", Location("-", 1, 2), (Diagnostic("note", "n", Location("-", 3, 4)),))
+    changed = renamed(diagnostic, "-", "<module>")
+    assert str(changed.location) == "<module>:1:2"
+    assert str(changed.notes[0].location) == "<module>:3:4"

@@ -1,0 +1,464 @@
+"""The checker: right specs pass with the right types, wrong ones get the error that names the mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.checker import Checked, check
+from opsplice.spec_lang.parser import parse
+
+KERNEL = 'kernel k(x: f32[m, n], s: f32, c: i32) -> f32[m, n] { cpu "k.c" }\n'
+PATTERN = "pattern p(x: tensor<m x n x f32>, y: tensor<n x f32>) { addf(x, broadcast[n -> m n](y)) }\n"
+
+
+def checked(text: str) -> Checked:
+    return check([parse(text)])
+
+
+def messages(text: str, severity: str = "error") -> list[str]:
+    found = [d for d in checked(text).diagnostics if d.severity == severity]
+    return [f"{d.message}; {d.help}" if d.help else d.message for d in found]
+
+
+def in_pattern(body: str, parameters: str) -> str:
+    return f"pattern p({parameters}) {{ {body} }}"
+
+
+X = "x: tensor<m x n x f32>"
+
+
+# ---- what is right ---------------------------------------------------------------------------------------------------
+
+
+def test_everything_at_once_is_free_of_errors():
+    text = """
+    kernel mul_abs_negate(lhs: f32[n], rhs: f32[n]) -> f32[n] { grid (ceildiv(n, 64)) cpu "functions.c" }
+    kernel layernorm<T in {f32, f64}>(x: T[...m, n], gain: T[n], bias: T[n], eps: f32) -> T[...m, n] {
+      grid (ceildiv(m, 16)) symbol "layernorm_{T}"
+      cpu x86_64 when avx2 and fma "ln_avx2.c" flags "-mavx2 -mfma" cpu "ln.c" as bitcode
+    }
+    kernel softmax_kernel<T in {f32, f64}>(x: T[...m, n]) -> x { symbol "softmax_{T}" cpu "softmax.c" }
+    kernel clamp_kernel(x: f32[...n], low: f32, size: i64) -> f32[...n] { cpu "clamp.c" }
+    kernel stats(x: f32[m, n]) -> (mean: f32[m], f32[m]) where n % 8 == 0 { grid (m) cpu "stats.c" }
+
+    pattern neg_abs_mul(lhs: tensor<n x f32>, rhs: tensor<n x f32>) { negf(absf(mulf(lhs, rhs))) }
+    pattern softmax<T in {f32, f64}>(x: tensor<...m x n x T>) where n % 4 == 0 and n <= 4096 {
+      peak = reduce maximumf[...m n -> ...m](x)
+      e = exp(subf(x, broadcast[...m -> ...m n](peak)))
+      divf(e, broadcast[...m -> ...m n](reduce addf[...m n -> ...m](e)))
+    }
+    pattern relu(x: tensor<n x f32>) { maximumf(x, 0.0) }
+    pattern both(x: tensor<m x n x f32>) {
+      s = reduce addf[mn -> m](x)
+      divf(s, n), sqrt(mulf(s, const(1 / n)))
+    }
+    replace neg_abs_mul with mul_abs_negate(lhs, rhs)
+    replace softmax where m >= 2 with softmax_kernel(x) otherwise keep
+    replace relu with clamp_kernel(x, 0.0, n)
+    replace both with stats(x)
+    """
+    assert checked(text).diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "parameters", "type_"),
+    [
+        ("mulf(x, 2)", X, "tensor<m x n x f32>"),
+        ("mulf(x, s)", f"{X}, s: f32", "tensor<m x n x f32>"),
+        ("mulf(x, s)", f"{X}, s: tensor<f32>", "tensor<m x n x f32>"),
+        ("exp(s)", "s: f32", "f32"),
+        ("cmpf(x, 0.0) {predicate = ugt}", X, "tensor<m x n x i1>"),
+        ("cmpf(x, 0.0) {predicate = true}", X, "tensor<m x n x i1>"),
+        ("select(cmpf(x, 0.0) {predicate = ugt}, x, 0.0)", X, "tensor<m x n x f32>"),
+        ("select(cmpf(x, 0.0) {predicate = ugt}, 1.0, 0.0) : f16", X, "tensor<m x n x f16>"),
+        ("truncf(x) : f16", X, "tensor<m x n x f16>"),
+        ("sitofp(x) : f32", "x: tensor<n x i8>", "tensor<n x f32>"),
+        ("index_cast(x) : i32", "x: tensor<n x index>", "tensor<n x i32>"),
+        ("bitcast(x) : i32", X, "tensor<m x n x i32>"),
+        ("fpowi(x, 3)", X, "tensor<m x n x f32>"),
+        ("addf(x, y)", "x: tensor<? x n x f32>, y: tensor<m x ? x f32>", "tensor<m x n x f32>"),
+        ("addf(x, x) : tensor<m x n x f32>", X, "tensor<m x n x f32>"),
+        ("reduce addf[mn -> n](x)", X, "tensor<n x f32>"),
+        ("reduce arith.maximumf[mn -> ](x)", X, "tensor<f32>"),
+        ("reduce addf[...a b -> ...a](x)", X, "tensor<m x f32>"),
+        ("transpose[a b -> b a](x)", X, "tensor<n x m x f32>"),
+        ("broadcast[a b -> a b m](x)", X, "tensor<m x n x m x f32>"),
+        ("broadcast[a b -> z a b](x)", X, "tensor<? x m x n x f32>"),
+        ("broadcast[-> mn](s)", f"{X}, s: f32", "tensor<m x n x f32>"),
+        ("contract[mk, kn -> mn](x, y)", "x: tensor<4x8xf32>, y: tensor<8 x n x f32>", "tensor<4 x n x f32>"),
+        ("contract[mk, kn -> mn](x, y) : i32", "x: tensor<m x k x i8>, y: tensor<k x n x i8>", "tensor<m x n x i32>"),
+        (
+            "contract[...b m k, ...b k n -> ...b m n](x, y)",
+            "x: tensor<...b x m x k x f32>, y: tensor<...b x k x n x f32>",
+            "tensor<...b x m x n x f32>",
+        ),
+        ('"a.b"(x)', X, "None"),
+        ('"a.b"(x) : tensor<m x f16>', X, "tensor<m x f16>"),
+        ('addf(x, "a.b"(x))', X, "tensor<m x n x f32>"),
+        ('exp("a.b"(x))', X, "None"),
+        ('reduce addf[mn -> m]("a.b"(x))', X, "None"),
+        ('contract[mk, kn -> mn](x, "a.b"(x))', X, "tensor<m x ? x f32>"),
+    ],
+)
+def test_types(body, parameters, type_):
+    found = checked(in_pattern(body, parameters))
+    assert [d.message for d in found.diagnostics if d.severity == "error"] == []
+    result = found.patterns["p"].results[0]
+    assert str(found.types[result]) == type_
+
+
+def test_constants_take_the_type_that_they_meet():
+    found = checked(in_pattern("c = 0.5  addf(mulf(x, c), addf(x, n))", X))
+    constants = {type(e).__name__: str(t) for e, t in found.types.items() if isinstance(e, tree.Constant)}
+    assert constants == {"Constant": "f32"}
+    assert len([e for e in found.types if isinstance(e, tree.Constant)]) == 2
+
+
+def test_every_expression_has_a_type():
+    pattern = "pattern p(x: tensor<m x n x f32>) { a = exp(mulf(x, 0.5)) a }"
+    found = checked(pattern)
+    assert {str(t) for t in found.types.values()} == {"f32", "tensor<m x n x f32>"}
+    assert len(found.types) == 5
+
+
+def test_a_used_pattern_is_typed_by_its_arguments():
+    text = """
+    pattern twice(x: tensor<a x b x f64>) { both(x) }
+    pattern both(y: tensor<a x b x f64>) { s, t = sums(y, 2)  addf(s, transpose[ba -> ab](t)) }
+    pattern sums<T in {f32, f64}>(z: tensor<...p x q x T>, e: T) {
+      mulf(z, e), transpose[a b -> b a]("a.b"(z) : tensor<q x q x T>)
+    }
+    """
+    assert "different shapes" in messages(text)[0]
+    text = text.replace("tensor<q x q x T>", "tensor<? x q x T>")
+    found = checked(text)
+    assert found.diagnostics == ()
+    assert str(found.types[found.patterns["twice"].results[0]]) == "tensor<a x b x f64>"
+
+
+# ---- what is wrong in a pattern --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "parameters", "expected"),
+    [
+        ("negf(muli(x, x))", X, "muli works on integers, but x is tensor<m x n x f32>; for floats write mulf"),
+        ("mulf(x, x)", "x: tensor<n x i32>", "mulf works on floats, but x is tensor<n x i32>; for integers write muli"),
+        ("exp(x)", "x: tensor<n x i32>", "exp works on floats"),
+        ("addf(x, y)", f"{X}, y: tensor<m x n x f64>", "addf takes one element type, found f32 and f64"),
+        ("select(x, x, x)", X, "select works on i1, but x is"),
+        ("subf(x, reduce addf[mn -> m](x))", X, "repeat the smaller one: broadcast[m -> m n](reduce addf[mn -> m](x))"),
+        ("addf(x, y)", "x: tensor<m x f32>, y: tensor<n x f32>", "x is tensor<m x f32>, y is tensor<n x f32>"),
+        ("addf(x, y)", "x: tensor<4xf32>, y: tensor<n x f32>", "different shapes"),
+        ("addf(x, y)", "x: tensor<...m x f32>, y: tensor<n x f32>", "different shapes"),
+        ("addf(x)", X, "addf takes 2 values, found 1"),
+        ("addf(1.0, 2.0)", X, "nothing says what type addf makes of constants alone"),
+        ("addi(x, 0.5)", "x: tensor<n x i32>", "0.5 is not an integer, and the other operand is of type i32"),
+        ("c = 0.5 addi(x, c)", "x: tensor<n x i32>", "0.5 is not an integer"),
+        ("cmpf(x, x)", X, "cmpf needs a predicate; write {predicate = ogt}"),
+        ("cmpi(x, x) {predicate = ogt}", "x: tensor<n x i8>", "cmpi has no predicate ogt; the predicates of"),
+        ("truncf(x)", X, "truncf needs the type that it converts to; write it after the op: truncf(x) : f16"),
+        ("truncf(x) : f64", X, "truncf converts to a narrower type, and f32 to f64 is not that"),
+        ("extf(x) : i64", X, "extf works on floats, but this is i64"),
+        ("index_cast(x) : i32", "x: tensor<n x i8>", "converts to index to an integer or back"),
+        ("bitcast(x) : i16", X, "a type of equal width"),
+        ("sitofp(x) : f32", "x: tensor<n x index>", "sitofp works on integers, but x is"),
+        ("exp(x) : f16", X, "this makes f32, not f16"),
+        ("exp(x) : tensor<n x m x f32>", X, "this makes tensor<m x n x f32>, not tensor<n x m x f32>"),
+        ("exp(y)", X, "unknown name y"),
+        ("exp(inptu)", "input: tensor<n x f32>", "unknown name inptu; did you mean input?"),
+        ("a = exp(b) b = exp(x) addf(a, b)", X, "b is bound further down"),
+        ("addf(x, nan)", X, "no value equals nan; test with isnan(x)"),
+        ("mulff(x, x)", X, "unknown op or pattern mulff; did you mean mulf?"),
+        ("gelu_tanh_exact(x)", X, 'any op can be named in quotes: "dialect.gelu_tanh_exact"(...)'),
+        ('"gelu"(x)', X, "an op in quotes is written in full"),
+        ("a, b = exp(x) addf(a, b)", X, "2 names are bound to 1 result"),
+        ("contract[mk, kn -> mn](x, y)", f"{X}, y: tensor<k x n x f32>", "k would be both n and k"),
+        ("contract[mk, kn -> mn](x)", X, "contract takes two operands"),
+        ("contract[mk, kn -> mn](x, x, x)", X, "the subscripts are for 2 values, found 3"),
+        ("contract[mk, kn -> mz](x, y)", f"{X}, y: tensor<n x k x f32>", "label z comes from no operand"),
+        ("contract[mk, kn -> mn](x, y)", f"{X}, y: tensor<n x k x f16>", "the operands are of types f16 and f32"),
+        ("contract[mk, kn -> mn](x, 0.5)", X, "a constant has no dims to label"),
+        ("contract[mm, mn -> mn](x, x)", X, "label m stands twice in [m m]"),
+        ("contract[...a ...b, mn -> mn](x, x)", X, "there are two packs"),
+        ("reduce addf[mnk -> m](x)", X, "[m n k] does not fit x, which is tensor<m x n x f32>: 3 dims wanted"),
+        ("reduce subf[mn -> m](x)", X, "subf cannot reduce; the ops that can are addf mulf"),
+        ("reduce addi[mn -> m](x)", X, "addi works on integers, but x is tensor<m x n x f32>; for floats write addf"),
+        ("reduce addf[mn -> nm](x)", X, "nothing is reduced"),
+        ("reduce addf[mn -> m](x)", "x: tensor<...m x n x f32>", "whose rank is open"),
+        ("reduce addf[...a b c -> ...a](x)", "x: tensor<...m x n x f32>", "nothing says how many dims ...m has"),
+        ("transpose[mn -> m](x)", X, "transpose keeps all labels and adds none"),
+        ("broadcast[mn -> m](x)", X, "broadcast keeps every label, and n is lost"),
+        ("broadcast[mn -> nm](x)", X, "no label is added"),
+        ("broadcast[mn -> ...b mn](x)", X, "nothing says how many dims ...b has"),
+        ("x", X, "a result is made by an op, and this is the parameter x"),
+        ("y = x z = y z", X, "a result is made by an op, and this is the parameter x"),
+        ("c = 1.0 c", X, "a result is made by an op, and this is a constant"),
+        ("m = exp(x) negf(m)", X, "m has the name of a dim"),
+        ("x = exp(x) negf(x)", X, "x is bound twice"),
+        ("y = exp(x) y = negf(y) y", X, "y is bound twice"),
+        ("exp(x)", "x: tensor<...m x ...n x f32>", "a type has one pack at most"),
+        ("exp(x)", "x: tensor<...m x m x f32>", "m is both one dim and a pack of dims"),
+        ("exp(x)", "x: tensor<x x f32>", "dim x has the name of something else"),
+        ("exp(x)", "x: tensor<0xf32>", "a size is at least 1"),
+        ("exp(x)", "x: tensor<n x float>", "unknown element type float; did you mean f32?"),
+        ("exp(x)", "x: tensor<n x T>", "a type variable is declared after the name: <T>"),
+        ("exp(x)", "x: tensor<nx4xf32>", "write dims apart: tensor<n x 4 x f32>"),
+        ("addf(x, y)", f"{X}, {X}, y: tensor<m x n x f32>", "x is declared twice"),
+        ('"a.b"(x) : tensor<k x f32>', X, "no parameter has a dim k"),
+        ("mulf(x, const(1 / k))", X, "unknown dim k; the dims here are m n"),
+        ("mulf(x, const(0.8..0.7))", X, "this range is empty; write const(0.7..0.8)"),
+        ("mulf(x, const(n / 0))", X, "this divides by zero"),
+    ],
+)  # fmt: skip
+def test_pattern_errors(body, parameters, expected):
+    found = messages(in_pattern(body, parameters))
+    assert len(found) == 1, found
+    assert expected in found[0]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("k == 1", "unknown dim k; the dims here are m n"),
+        ("m % 2.5 == 1", "dims are whole numbers"),
+        ("m / 2 == 1", "dims are whole numbers, which / does not keep; write ceildiv or floordiv"),
+        ("not (m % 0 == 1 or n > 1)", "this divides by zero"),
+        ("1 == 1", "this condition names no dim"),
+    ],
+)
+def test_condition_errors(condition, expected):
+    for text in (
+        f"pattern p({X}) where {condition} {{ exp(x) }}",
+        f'kernel k(x: f32[m, n]) -> x where {condition} {{ cpu "k.c" }}',
+        KERNEL + f"pattern p({X}) {{ exp(x) }} replace p where {condition} with k(x, 1.0, m)",
+    ):
+        (found,) = messages(text)
+        assert expected in found
+
+
+def test_type_variables():
+    assert messages("pattern p<T>(x: tensor<n x T>) { exp(x) }") == []
+    (found,) = messages("pattern p<T in {f32, i32}>(x: tensor<n x T>) { exp(x) }")
+    assert "exp works on floats, but x is tensor<n x T>" in found
+    (found,) = messages("pattern p<f32>(x: tensor<n x f32>) { exp(x) }")
+    assert "f32 is an element type and cannot name a variable" in found
+    (found,) = messages("pattern p<T in {f32, f32}>(x: tensor<n x T>) { exp(x) }")
+    assert "f32 stands twice" in found
+    (found,) = messages("pattern p<T in {f32, fp16}>(x: tensor<n x T>) { exp(x) }")
+    assert "unknown element type fp16; did you mean f16?" in found
+
+
+def test_recursion_is_found_once_for_each_circle():
+    text = """
+    pattern a(x: tensor<n x f32>) { b(x) }
+    pattern b(x: tensor<n x f32>) { c(x) }
+    pattern c(x: tensor<n x f32>) { a(x) }
+    pattern d(x: tensor<n x f32>) { negf(d(a(x))) }
+    pattern fine(x: tensor<n x f32>) { negf(d(x)) }
+    """
+    assert messages(text) == [
+        "patterns cannot be recursive: a uses b uses c uses a",
+        "patterns cannot be recursive: d uses itself",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("q(x)", "q takes 2 values, found 1"),
+        ("q(y, x)", "x is tensor<m x n x f32>, which does not fit e: f32: 0 dims wanted, found 2 dims"),
+        ("q(1.0, 1.0)", "q takes a tensor<k x f32> as a, not a constant"),
+        ("negf(r(y))", "r has 2 results; bind them all: r0, r1 = r(...)"),
+        ("q(y, 0.5) {n = 1}", "a pattern takes no attributes"),
+    ],
+)
+def test_errors_in_using_a_pattern(call, expected):
+    text = f"""
+    pattern q(a: tensor<k x f32>, e: f32) {{ mulf(a, e) }}
+    pattern r(a: tensor<k x f32>) {{ exp(a), negf(a) }}
+    pattern p(x: tensor<m x n x f32>, y: tensor<m x f32>) {{ {call} }}
+    """
+    (found,) = messages(text)
+    assert expected in found
+
+
+def test_warnings():
+    text = """
+    pattern p(x: tensor<n x f32>, y: tensor<n x f32>, _z: f32) { a = exp(x) b = exp(y) c = exp(b) _d = exp(x) negf(a) }
+    """
+    assert messages(text) == []
+    assert [m.partition(";")[0] for m in messages(text, "warning")] == [
+        "no result of p needs y",
+        "no result of p needs b",
+        "no result of p needs c",
+    ]
+
+
+# ---- what is wrong in a kernel ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("k(x: f32[n]) -> x {}", 'kernel k has no code; name its file: cpu "k.c"'),
+        ('k(x: f32[n]) -> x { cqu "k.c" }', "unknown backend cqu; did you mean cpu?"),
+        ('k(x: f32[n]) -> x { cpu "" }', "the file has no name"),
+        ('k(x: f32[n]) -> x { grid (n, n, n, n) cpu "k.c" }', "a grid has 3 dims at most, found 4"),
+        ('k(x: f32[n]) -> x { grid (k) cpu "k.c" }', "unknown dim k"),
+        ('k(x: f32[n]) -> x { grid (n / 2) cpu "k.c" }', "write ceildiv or floordiv"),
+        ('k(x: f32[n]) -> f32[m] { cpu "k.c" }', "no buffer has a dim m"),
+        ('k(x: f32[n]) -> f32 { cpu "k.c" }', "f32[] for a single value"),
+        ('k(x: f32[n]) -> y { cpu "k.c" }', "unknown parameter y"),
+        ('k(x: f32[n], s: f32) -> s { cpu "k.c" }', "s is a scalar and cannot be overwritten"),
+        ('k(x: f32[n]) -> (x, x) { cpu "k.c" }', "x is overwritten by two results"),
+        ('k(x: f32[n]) -> x: f32[n] { cpu "k.c" }', "x is declared twice; give the result a name of its own"),
+        ('k(out: f32[n]) -> f32[n] { cpu "k.c" }', "out is declared twice"),
+        ('k(x: f32[n], x: f32[n]) -> x { cpu "k.c" }', "x is declared twice"),
+        ('k(x: f32[?]) -> x { cpu "k.c" }', "each dim has a name or a size"),
+        ('k(x: index[n]) -> x { cpu "k.c" }', "kernels take no index"),
+        ('k(x: f8E4M3FN[n]) -> x { cpu "k.c" }', "kernels take no f8E4M3FN"),
+        ('k<T in {f32, i4}>(x: T[n]) -> x { symbol "k_{T}" cpu "k.c" }', "kernels take no i4"),
+        ('k<T>(x: f32[n]) -> T[n] { cpu "k.c" }', "no parameter says what T is"),
+        ('k(n: i32, x: f32[n]) -> x { cpu "k.c" }', "dim n has the name of something else"),
+        ('k(x: f32[...n, ...m]) -> x { cpu "k.c" }', "one pack at most"),
+        ('k(x: f32[n]) -> x { symbol "k_{T}" cpu "k.c" }', "the symbol of k has an unknown {T}"),
+        ('k(x: f32[n]) -> x { symbol "k k" cpu "k.c" }', '"k k" is no symbol that code can define'),
+    ],
+)
+def test_kernel_errors(text, expected):
+    (found,) = messages(f"kernel {text}")
+    assert expected in found
+
+
+def test_an_index_scalar_is_fine():
+    assert messages('kernel k(x: f32[n], i: index) -> x { cpu "k.c" }') == []
+
+
+def test_one_symbol_for_several_types_is_a_warning():
+    (found,) = messages('kernel k<T in {f32, f64}>(x: T[n]) -> x { cpu "k.c" }', "warning")
+    assert 'name one for each type: symbol "k_{T}"' in found
+
+
+# ---- what is wrong in a rule -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("replace q with k(x, 1.0, m)", "unknown pattern q"),
+        ("replace k with k(x, 1.0, m)", "that is a kernel"),
+        ("replace p with kk(x, 1.0, m)", "unknown kernel kk; did you mean k?"),
+        ("replace p with k(x)", "k takes 3 arguments, found 1"),
+        ("replace p with k(y, 1.0, m)", "y: tensor<n x f32> does not fit x: f32[m, n]: 2 dims wanted, found 1 dim"),
+        ("replace p with k(1.0, 1.0, m)", "1.0 is a number, and x: f32[m, n] is a buffer"),
+        ("replace p with k(m, 1.0, m)", "m is a dim, and x: f32[m, n] is a buffer"),
+        ("replace p with k(z, 1.0, m)", "the pattern has no z"),
+        ("replace p with k(x, m, m)", "m is a dim, and s: f32 is not an integer"),
+        ("replace p with k(x, x, m)", "x is a tensor, and s: f32 is a scalar"),
+        ("replace p with k(x, 1, 1.5)", "1.5 is not an integer, and c: i32 is"),
+        ("replace p with k(x, 1, 99999999999)", "99999999999 does not fit into 32 bits"),
+        ("replace p where z > 1 with k(x, 1, 1)", "unknown dim z"),
+    ],
+)
+def test_rule_errors(rule, expected):
+    (found,) = messages(KERNEL + PATTERN + rule)
+    assert expected in found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pattern", "expected"),
+    [
+        ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<m x f32>, y: tensor<? x f32>)", "n would be both m and ?"),
+        ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<? x f32>, y: tensor<? x f32>)", "two unnamed sizes"),
+        ("k(a: f32[64], b: f32[64]) -> f32[64]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "size 64 is wanted"),
+        ("k(a: f32[n], b: f32[n]) -> f32[n]", "p<T>(x: tensor<n x T>, y: tensor<n x T>)", "T, which may be any type"),
+        (
+            "k<T in {f16, f32}>(a: T[n], b: T[n]) -> T[n]",
+            "p<T in {f32, f64}>(x: tensor<n x T>, y: tensor<n x T>)",
+            "T is one of f16, f32, found T, which may be f32 or f64",
+        ),
+        ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<...n x f32>, y: tensor<...n x f32>)", "whose rank is open"),
+        ("k(a: f64[n], b: f32[n]) -> f32[n]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "f64 is wanted, found f32"),
+        ("k(a: f32[n], b: f32[n]) -> f64[n]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "k makes tensor<n x f64>"),
+        ("k(a: f32[n], b: f32[n]) -> (a, b)", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "k makes 2 results"),
+        ("k(a: f32[n], b: f32) -> f32[n]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "y is a tensor, and b: f32"),
+        ("k(a: f32[n], b: f32[]) -> f32[n]", "p(x: tensor<n x f32>, y: f32)", "y is a scalar, and b: f32[]"),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_fit(kernel, pattern, expected):
+    text = f'kernel {kernel} {{ symbol "k" cpu "k.c" }} pattern {pattern} {{ addf(x, y) }} replace p with k(x, y)'
+    found = messages(text)
+    assert expected in found[0]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pattern"),
+    [
+        ("k(a: f32[...m, n], b: f32[n]) -> a", "p(x: tensor<a x b x c x f32>, y: tensor<c x f32>)"),
+        ("k(a: f32[...m, n], b: f32[n]) -> f32[...m, n]", "p(x: tensor<...a x c x f32>, y: tensor<c x f32>)"),
+        ("k(a: f32[m, n], b: f32[]) -> a", "p(x: tensor<4 x ? x f32>, y: tensor<f32>)"),
+        ("k<T>(a: T[...m], b: T) -> a", "p<U in {f32, f64}>(x: tensor<...q x U>, y: U)"),
+        ("k(a: f32[64, n], b: f32) -> a", "p(x: tensor<64 x ? x f32>, y: f32)"),
+    ],
+)
+def test_arguments_that_fit(kernel, pattern):
+    body = '"a.b"(x, y)'
+    assert messages(f'kernel {kernel} {{ cpu "k.c" }} pattern {pattern} {{ {body} }} replace p with k(x, y)') == []
+
+
+def test_a_parameter_that_no_result_needs_cannot_be_passed_on():
+    text = 'kernel k(a: f32[n]) -> a { cpu "k.c" } pattern p(x: tensor<n x f32>, _y: tensor<n x f32>) { exp(x) }'
+    (found,) = messages(f"{text} replace p with k(_y)")
+    assert "no match can tell what it is" in found
+
+
+def test_a_rule_that_is_never_reached_is_a_warning():
+    rules = "replace p where m > 2 with k(x, 1, m) replace p with k(x, 1, m) replace p with k(x, 2, m)"
+    text = KERNEL + PATTERN.replace("addf(x, broadcast[n -> m n](y))", "exp(x)") + rules
+    (found,) = [m for m in messages(text, "warning") if "never reached" in m]
+    assert "3:47 replaces every p" in found
+
+
+# ---- names, and many errors ------------------------------------------------------------------------------------------
+
+
+def test_names_that_are_declared_twice_point_at_both():
+    found = checked(KERNEL * 2 + PATTERN * 2)
+    assert [(d.message, d.span.line, d.notes[0][0].line) for d in found.diagnostics if d.severity == "error"] == [
+        ("kernel k is declared twice", 2, 1),
+        ("pattern p is declared twice", 4, 3),
+    ]
+
+
+def test_kernels_and_patterns_have_names_of_their_own():
+    assert messages(KERNEL + PATTERN.replace("pattern p", "pattern k")) == []
+
+
+def test_a_pattern_cannot_have_an_ops_name():
+    (found,) = messages("pattern mulf(x: tensor<n x f32>) { exp(x) }")
+    assert "mulf is the name of an op" in found
+
+
+def test_all_errors_are_found_in_the_order_of_the_text():
+    text = "replace a with b()\npattern p(x: tensor<n x f32>) { foo(y) }\nkernel k(x: f32[n]) -> x {}\n"
+    spans = [d.span.line for d in checked(text).diagnostics if d.severity == "error"]
+    assert spans == [1, 1, 2, 2, 3]
+
+
+def test_one_mistake_is_one_error():
+    text = in_pattern("a = mulff(x) b = exp(a) c = addf(b, x) reduce addf[mn -> m](c)", X)
+    assert len(messages(text)) == 1
+
+
+def test_a_flood_of_errors_ends():
+    text = "".join(f"replace pattern_{i} with kernel_{i}()\n" for i in range(3000)) + PATTERN + KERNEL
+    assert len(messages(text)) == 100
+
+
+def test_a_long_chain_of_patterns_is_no_trouble():
+    links = [f"pattern p{i}(x: tensor<n x f32>) {{ negf(p{i + 1}(x)) }}" for i in range(3000)]
+    found = checked("\n".join(links) + "pattern p3000(x: tensor<n x f32>) { exp(x) }")
+    assert found.diagnostics == ()
+    assert str(found.types[found.patterns["p0"].results[0]]) == "tensor<n x f32>"

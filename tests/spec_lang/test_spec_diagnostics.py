@@ -1,0 +1,101 @@
+"""Diagnostics: the place is underlined as a terminal shows it, and errors cross process borders."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang.diagnostics import MAX_SHOWN, SpecError, error, nearest, render, warning
+from opsplice.spec_lang.tree import Source, Span
+
+
+def at(text: str, marked: str, path: Path | None = Path("a.splice")) -> Span:
+    start = text.index(marked)
+    return Span(Source(text, path), start, start + len(marked))
+
+
+def test_render():
+    text = "pattern p(x: f32) {\n  mulf(x, y)\n}\n"
+    found = error(at(text, "mulf"), "mulf is wrong", "write muli", [(at(text, "x: f32"), "x is here")])
+    assert render(found) == (
+        "a.splice:2:3: error: mulf is wrong\n"
+        "    2 |   mulf(x, y)\n"
+        "      |   ^~~~\n"
+        "a.splice:1:11: note: x is here\n"
+        "    1 | pattern p(x: f32) {\n"
+        "      |           ^~~~~~\n"
+        "help: write muli"
+    )
+
+
+def test_a_warning_of_text_without_a_file():
+    assert render(warning(at("abc", "b", None), "odd")).startswith("<text>:1:2: warning: odd\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "line", "underline"),
+    [
+        ("\tfoo(x)", "foo", "    foo(x)", "    ^~~"),
+        ("漢字 foo", "foo", "漢字 foo", "     ^~~"),
+        ("a 漢字 b", "漢字", "a 漢字 b", "  ^~~~"),
+        ("e\u0301 foo", "foo", "e\u0301 foo", "  ^~~"),
+        ("foo\r\nbar", "foo", "foo", "^~~"),
+        ("foo(\n  bar)", "foo(\n  bar)", "foo(", "^~~~"),
+        ("\x1b[31mfoo", "foo", "\ufffd[31mfoo", "     ^~~"),
+    ],
+)
+def test_underlines(text, marked, line, underline):
+    _, shown, under = render(error(at(text, marked), "m")).splitlines()
+    assert (shown.partition(" | ")[2], under.partition(" | ")[2]) == (line, underline)
+
+
+def test_a_long_line_is_cut_around_the_place():
+    text = "x" * 5000 + " foo " + "y" * 5000
+    _, shown, under = render(error(at(text, "foo"), "m")).splitlines()
+    assert len(shown) < 140
+    assert shown[under.index("^") :].startswith("foo y")
+    assert under.endswith("^~~")
+
+
+def test_the_end_of_a_file_has_a_place():
+    source = Source("abc")
+    assert render(error(Span(source, 3, 3), "m")).splitlines()[1:] == ["    1 | abc", "      |    ^"]
+    assert render(error(Span(Source(""), 0, 1), "m")) == "<text>:1:1: error: m"
+
+
+def test_color_only_paints():
+    found = error(at("foo bar", "bar"), "m", "h", [(at("foo bar", "foo"), "n")])
+    colored = render(found, color=True)
+    assert "\x1b[1;31merror:" in colored
+    plain = colored
+    for code in ("\x1b[0m", "\x1b[1m", "\x1b[1;31m", "\x1b[1;32m", "\x1b[1;36m"):
+        plain = plain.replace(code, "")
+    assert plain == render(found)
+
+
+def test_a_spec_error_says_it_all_and_survives_pickling():
+    text = "foo bar"
+    raised = SpecError([warning(at(text, "foo"), "odd"), error(at(text, "bar"), "wrong", "mend it")])
+    assert isinstance(raised, OpspliceError)
+    again = pickle.loads(pickle.dumps(raised))
+    for found in (raised, again):
+        assert found.message == "1 error in a.splice"
+        assert "a.splice:1:5: error: wrong" in str(found)
+        assert "help: mend it" in str(found)
+        assert [d.message for d in found.diagnostics] == ["odd", "wrong"]
+
+
+def test_a_flood_is_cut():
+    raised = SpecError([error(at("foo", "foo"), f"m{i}") for i in range(MAX_SHOWN + 5)])
+    assert raised.message == "25 errors in a.splice"
+    assert "m19\n" in str(raised)
+    assert "m20\n" not in str(raised)
+    assert str(raised).endswith("and 5 more")
+
+
+def test_nearest():
+    assert nearest("mulff", ["addf", "mulf", "muli"]) == "mulf"
+    assert nearest("zzz", ["addf", "mulf"]) is None

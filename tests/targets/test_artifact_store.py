@@ -1,0 +1,219 @@
+"""The store under damage, races, kills and folders that cannot be written."""
+
+import errno
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from opsplice.errors import OpspliceError
+from opsplice.targets.store import Store, default_root, key_of
+
+KEY = key_of("a key")
+
+# The children share what the test built up, and fork starts them fast.
+processes = multiprocessing.get_context("fork")
+
+
+def write(text: str):
+    def build(path: Path):
+        path.write_text(text)
+        return {"by": "test"}
+
+    return build
+
+
+def never(path: Path):
+    raise AssertionError("built although it was in the store")
+
+
+def files(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def test_second_request_builds_nothing_and_remembers_the_notes(store):
+    first = store.get_or_build(KEY, ".o", write("code"))
+    second = Store(store.root).get_or_build(KEY, ".o", never)
+    assert (first.built, second.built) == (True, False)
+    assert second.path == first.path
+    assert second.path.read_text() == "code"
+    assert second.path.suffix == ".o"
+    assert second.notes == {"by": "test"}
+
+
+def test_equal_results_of_different_keys_are_one_file(store):
+    one = store.get_or_build(key_of("one"), ".o", write("code"))
+    two = store.get_or_build(key_of("two"), ".o", write("code"))
+    assert two.built
+    assert one.path == two.path
+
+
+@pytest.mark.parametrize("damage", [b"c0de", b"", b"code and more"])
+def test_damaged_file_is_built_again(store, damage):
+    entry = store.get_or_build(KEY, ".o", write("code"))
+    entry.path.write_bytes(damage)
+    again = store.get_or_build(KEY, ".o", write("code"))
+    assert again.built
+    assert again.path.read_text() == "code"
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"digest": 3, "notes": {}}', b"\xff\xfe"])
+def test_damaged_record_is_built_again(store, damage):
+    store.get_or_build(KEY, ".o", write("code"))
+    (store.root / "keys" / KEY).write_bytes(damage)
+    assert store.get_or_build(KEY, ".o", write("code")).built
+
+
+def test_failed_build_leaves_nothing(store):
+    def fail(path: Path):
+        path.write_text("half")
+        raise OpspliceError("does not compile")
+
+    with pytest.raises(OpspliceError, match="does not compile"):
+        store.get_or_build(KEY, ".o", fail)
+    assert [path for path in files(store.root) if path.parent.name != "locks"] == []
+    assert store.get_or_build(KEY, ".o", write("code")).built
+
+
+def test_processes_that_ask_at_once_build_once(store, tmp_path):
+    tally = tmp_path / "tally"
+    barrier = processes.Barrier(4)
+
+    def slow(path: Path):
+        with open(tally, "a") as file:
+            file.write("x")
+        time.sleep(0.3)
+        path.write_text("code")
+
+    def ask():
+        barrier.wait()
+        entry = Store(store.root).get_or_build(KEY, ".o", slow)
+        os._exit(0 if entry.path.read_text() == "code" else 1)
+
+    children = [processes.Process(target=ask) for _ in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(20)
+    assert [child.exitcode for child in children] == [0] * 4
+    assert tally.read_text() == "x"
+
+
+def test_killed_builder_leaves_nothing_that_is_taken_for_a_result(store):
+    started = processes.Event()
+
+    def hang(path: Path):
+        path.write_text("half")
+        started.set()
+        time.sleep(60)
+
+    child = processes.Process(target=lambda: store.get_or_build(KEY, ".o", hang))
+    child.start()
+    assert started.wait(10)
+    os.kill(child.pid, signal.SIGKILL)
+    child.join(10)
+    assert not (store.root / "keys" / KEY).exists()
+    entry = store.get_or_build(KEY, ".o", write("whole"))
+    assert entry.built
+    assert entry.path.read_text() == "whole"
+    # The killed builder's leavings went with the next build.
+    assert files(store.root / "tmp") == []
+
+
+def in_child(action) -> OpspliceError | None:
+    """Runs `action` in a forked child, which may give up rights or space; returns the error that it raised."""
+    here, there = processes.Pipe(duplex=False)
+
+    def body():
+        try:
+            action()
+            there.send(None)
+        except OpspliceError as error:
+            there.send(error)
+
+    child = processes.Process(target=body)
+    child.start()
+    there.close()
+    assert here.poll(20), "the child died"
+    error = here.recv()
+    child.join(10)
+    return error
+
+
+def test_full_disk_is_a_clear_error_and_leaves_no_result(store, tmp_path):
+    product = tmp_path / "product"
+    product.write_bytes(b"x" * 10_000)
+
+    def action():
+        # The nearest thing to a full disk that needs no rights: no file may grow beyond a limit.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        store.get_or_build(KEY, ".o", lambda path: os.link(product, path))
+
+    error = in_child(action)
+    assert error is not None
+    assert str(store.root) in error.message
+    assert os.strerror(errno.EFBIG) in error.message
+    assert "OPSPLICE_CACHE" in error.hint
+    assert not (store.root / "keys" / KEY).exists()
+    assert store.get_or_build(KEY, ".o", write("code")).built
+
+
+def test_disk_that_fills_while_building_is_a_clear_error(store):
+    def build(path: Path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OpspliceError, match=r"cannot write to the artifact cache .*No space left"):
+        store.get_or_build(KEY, ".o", build)
+
+
+def test_folder_without_write_permission_is_a_clear_error(store):
+    store.root.mkdir()
+    store.root.chmod(0o555)
+
+    def action():
+        if os.getuid() == 0:  # whom permissions do not stop
+            os.setuid(65534)
+        store.get_or_build(KEY, ".o", write("code"))
+
+    error = in_child(action)
+    assert error is not None
+    assert str(store.root) in error.message
+    assert os.strerror(errno.EACCES) in error.message
+    assert "OPSPLICE_CACHE" in error.hint
+
+
+def test_what_is_there_can_be_read_from_a_folder_that_cannot_be_written(store, monkeypatch):
+    store.get_or_build(KEY, ".o", write("code"))
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("open", "replace", "mkdir"):
+        monkeypatch.setattr(os, name, refuse)
+    assert store.get_or_build(KEY, ".o", never).path.read_text() == "code"
+
+
+def test_a_file_in_the_folders_place_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OpspliceError, match="cannot write to the artifact cache"):
+        Store(tmp_path / "file" / "cache").check_writable()
+
+
+def test_writable_folder_passes_the_check_and_stays_clean(store):
+    store.check_writable()
+    assert files(store.root / "tmp") == []
+
+
+def test_where_the_store_is_kept():
+    assert default_root({"OPSPLICE_CACHE": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a")
+    assert default_root({"XDG_CACHE_HOME": "/b"}) == Path("/b/opsplice")
+    assert default_root({}) == Path.home() / ".cache" / "opsplice"
+
+
+def test_keys_tell_apart_parts_that_join_to_one_text():
+    assert key_of("ab", "c") != key_of("a", "bc")
+    assert key_of("a") == key_of(b"a")

@@ -1,0 +1,261 @@
+"""From a kernel's file to a checked artifact: what is built, what is reused, what is refused."""
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from llvmlite import binding
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets import cpu, objects, toolchains
+from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.targets.store import Store
+
+X86 = CpuTarget("x86_64")
+EMPTY_IR = "define void @scale() {\n  ret void\n}\n"
+
+
+def ask(path, symbol="scale", **options):
+    return ArtifactRequest(path, (symbol,), **options)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The compiles that were really run."""
+    runs = []
+    original = toolchains.run_compiler
+
+    def run(toolchain, command, source):
+        runs.append(source.name)
+        original(toolchain, command, source)
+
+    monkeypatch.setattr(toolchains, "run_compiler", run)
+    return runs
+
+
+@pytest.mark.parametrize("arch", archs.ARCHS)
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_c_is_built_for_every_architecture(kernel, store, cross, arch, form):
+    artifact = cpu.resolve(ask(kernel, form=form), CpuTarget(arch), store, cross)
+    assert artifact.built
+    assert artifact.form == form
+    assert artifact.arch == arch
+    assert artifact.toolchain
+    assert artifact.path.is_relative_to(store.root)
+    assert artifact.path.suffix == {"object": ".o", "bitcode": ".bc"}[form]
+    if form == "object":
+        assert objects.read_object(artifact.path.read_bytes(), "k.o").arch == arch
+
+
+def test_the_host_is_built_for_by_each_compiler(kernel, store, compiler):
+    host = archs.host_arch()
+    if host is None:
+        pytest.skip("no kernels for this machine's architecture")
+    artifact = cpu.resolve(ask(kernel), CpuTarget(host), store, {"OPSPLICE_CC": compiler.name})
+    assert artifact.toolchain.startswith(compiler.name)
+
+
+def test_the_second_time_nothing_is_built(kernel, store, cross, counted):
+    first = cpu.resolve(ask(kernel), X86, store, cross)
+    second = cpu.resolve(ask(kernel), X86, Store(store.root), cross)
+    assert counted == ["kernel.c"]
+    assert (first.built, second.built) == (True, False)
+    assert (second.path, second.digest, second.toolchain) == (first.path, first.digest, first.toolchain)
+
+
+def test_whatever_can_change_the_result_builds_anew(kernel, store, cross, counted):
+    cpu.resolve(ask(kernel), X86, store, cross)
+    cpu.resolve(ask(kernel, flags=("-O1",)), X86, store, cross)
+    cpu.resolve(ask(kernel), CpuTarget.of("x86_64", {"avx2"}), store, cross)
+    cpu.resolve(ask(kernel), CpuTarget("aarch64"), store, cross)
+    cpu.resolve(ask(kernel, form="bitcode"), X86, store, cross)
+    kernel.write_text(kernel.read_text().replace("2.0f", "3.0f"))
+    cpu.resolve(ask(kernel), X86, store, cross)
+    assert len(counted) == 6
+
+
+def test_another_compiler_builds_anew(kernel, store, counted):
+    available = [name for name in toolchains.NAMES if toolchains.find(name)]
+    if len(available) < 2:
+        pytest.skip("only one compiler here")
+    host = CpuTarget(archs.host_arch())
+    for name in available:
+        assert cpu.resolve(ask(kernel), host, store, {"OPSPLICE_CC": name}).built
+    assert len(counted) == len(available)
+
+
+def test_a_changed_header_builds_anew(tmp_path, store, cross, counted):
+    (tmp_path / "deep.h").write_text("#define FACTOR 2.0f\n")
+    (tmp_path / "top.h").write_text('#include "deep.h"\n')
+    source = tmp_path / "k.c"
+    source.write_text('#include "top.h"\nvoid scale(float *x) { *x *= FACTOR; }\n')
+    before = cpu.resolve(ask(source), X86, store, cross)
+    (tmp_path / "deep.h").write_text("#define FACTOR 3.0f\n")
+    after = cpu.resolve(ask(source), X86, store, cross)
+    assert after.built
+    assert after.digest != before.digest
+    assert len(counted) == 2
+
+
+def test_a_header_whose_changes_would_go_unseen_is_refused(tmp_path, store, cross):
+    (tmp_path / "hidden.h").write_text("#define FACTOR 2.0f\n")
+    source = tmp_path / "k.c"
+    source.write_text("#define TEXT(x) #x\n#include TEXT(hidden.h)\nvoid scale(float *x) { *x *= FACTOR; }\n")
+    with pytest.raises(OpspliceError, match=r"k\.c includes .*hidden\.h under a name that is put together"):
+        cpu.resolve(ask(source), X86, store, cross)
+
+
+def test_processes_build_one_kernel_once(kernel, store, cross):
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    barrier = context.Barrier(3)
+
+    def resolve():
+        barrier.wait()
+        queue.put(cpu.resolve(ask(kernel), X86, Store(store.root), cross))
+
+    children = [context.Process(target=resolve) for _ in range(3)]
+    for child in children:
+        child.start()
+    artifacts = [queue.get() for _ in children]
+    for child in children:
+        child.join(20)
+    assert sorted(artifact.built for artifact in artifacts) == [False, False, True]
+    assert len({artifact.path for artifact in artifacts}) == 1
+
+
+def test_ir_is_built_without_a_compiler(tmp_path, store):
+    source = tmp_path / "k.ll"
+    source.write_text(EMPTY_IR)
+    artifact = cpu.resolve(ask(source), CpuTarget("riscv64"), store, {"OPSPLICE_CC": "/no/such/compiler"})
+    assert artifact.toolchain.startswith("llvmlite")
+    assert not cpu.resolve(ask(source), CpuTarget("riscv64"), store).built
+    assert cpu.resolve(ask(source, form="bitcode"), CpuTarget("riscv64"), store).path.suffix == ".bc"
+
+
+def test_assembly_is_built(tmp_path, store, cross):
+    source = tmp_path / "k.S"
+    source.write_text(".text\n.globl scale\nscale:\n  ret\n")
+    assert cpu.resolve(ask(source), X86, store, cross).built
+    with pytest.raises(OpspliceError, match="assembly, which has no bitcode"):
+        cpu.resolve(ask(source, form="bitcode"), X86, store, cross)
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_prebuilt_files_are_copied_and_outlive_their_original(kernel, tmp_path, store, cross, form):
+    made = cpu.resolve(ask(kernel, form=form), X86, store, cross)
+    path = tmp_path / f"shipped{made.path.suffix}"
+    path.write_bytes(made.path.read_bytes())
+    artifact = cpu.resolve(ask(path), X86, Store(tmp_path / "other"))
+    path.unlink()
+    assert artifact.digest == made.digest
+    assert artifact.path.read_bytes() == made.path.read_bytes()
+    assert artifact.toolchain is None
+
+
+def test_an_object_for_another_architecture_is_refused(kernel, tmp_path, store, cross):
+    path = tmp_path / "arm.o"
+    path.write_bytes(cpu.resolve(ask(kernel), CpuTarget("aarch64"), store, cross).path.read_bytes())
+    with pytest.raises(OpspliceError, match=r"arm\.o is an object for aarch64, but the target is x86_64"):
+        cpu.resolve(ask(path), X86, store)
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_a_missing_symbol_is_refused_each_time(kernel, store, cross, form):
+    for _ in range(2):
+        with pytest.raises(OpspliceError, match=r"kernel\.c does not define the function 'scales'") as caught:
+            cpu.resolve(ask(kernel, "scales", form=form), X86, store, cross)
+        assert "did you mean 'scale'?" in caught.value.hint
+
+
+def test_mathematics_links_as_bitcode_only(tmp_path, store, cross):
+    source = tmp_path / "k.c"
+    source.write_text("#include <math.h>\nvoid scale(float *x) { *x = expf(*x); }\n")
+    with pytest.raises(OpspliceError, match=r"k\.c needs 'expf'") as caught:
+        cpu.resolve(ask(source), X86, store, cross)
+    assert "as bitcode" in caught.value.hint
+    assert cpu.resolve(ask(source, form="bitcode"), X86, store, cross).built
+
+
+@pytest.mark.parametrize("arch", archs.ARCHS)
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_thread_local_variables_are_refused(tmp_path, store, cross, arch, form):
+    source = tmp_path / "k.c"
+    source.write_text("static _Thread_local int calls;\nint scale(void) { return calls++; }\n")
+    with pytest.raises(OpspliceError, match="thread-local"):
+        cpu.resolve(ask(source, form=form), CpuTarget(arch), store, cross)
+
+
+def test_code_that_is_not_position_independent_is_refused(tmp_path, store, cross):
+    source = tmp_path / "k.c"
+    source.write_text("static int table[64];\nint *scale(int i) { return &table[i]; }\n")
+    # RISC-V's plain code model holds absolute addresses as soon as -fPIC is off.
+    with pytest.raises(OpspliceError, match="not position independent"):
+        cpu.resolve(ask(source, flags=("-fno-pic",)), CpuTarget("riscv64"), store, cross)
+
+
+def test_bitcode_fits_any_cpu(kernel, store, cross):
+    artifact = cpu.resolve(ask(kernel, form="bitcode"), CpuTarget.of("x86_64", {"avx2"}), store, cross)
+    assert "target-features" not in str(binding.parse_bitcode(artifact.path.read_bytes()))
+
+
+def test_an_absent_file_names_its_neighbours(kernel, store):
+    with pytest.raises(OpspliceError, match="no such file") as caught:
+        cpu.resolve(ask(kernel.with_name("kernal.c")), X86, store)
+    assert "did you mean kernel.c?" in caught.value.hint
+
+
+def test_an_absent_folder_is_named(tmp_path, store):
+    with pytest.raises(OpspliceError, match="no such file") as caught:
+        cpu.resolve(ask(tmp_path / "nowhere" / "k.c"), X86, store)
+    assert "there is no folder" in caught.value.hint
+
+
+def test_flags_that_stop_the_compiler_early_are_told(kernel, store, compiler):
+    with pytest.raises(OpspliceError, match=r"made no code from kernel\.c"):
+        cpu.resolve(
+            ask(kernel, flags=("-fsyntax-only",)), CpuTarget(compiler.archs[0]), store, {"OPSPLICE_CC": compiler.name}
+        )
+
+
+@pytest.mark.parametrize("name", ["k.c", "k.ll", "k.o", "k.bc"])
+def test_a_file_that_cannot_be_read_is_told(tmp_path, store, cross, monkeypatch, name):
+    path = tmp_path / name
+    path.write_text("")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(OpspliceError, match=rf"cannot read .*{name}: Permission denied"):
+        cpu.resolve(ask(path), X86, store, cross)
+
+
+def test_unknown_kinds_of_files_list_the_known_ones(tmp_path, store):
+    path = tmp_path / "kernel.cu"
+    path.write_text("")
+    with pytest.raises(OpspliceError, match=r"kernel\.cu is not a kind of file") as caught:
+        cpu.resolve(ask(path), X86, store)
+    assert ".c " in caught.value.hint
+    assert ".bc" in caught.value.hint
+
+
+def test_what_would_have_no_effect_is_refused(tmp_path, store):
+    path = tmp_path / "k.o"
+    path.write_bytes(b"\x7fELF")
+    with pytest.raises(OpspliceError, match="flags do nothing"):
+        cpu.resolve(ask(path, flags=("-O1",)), X86, store)
+    with pytest.raises(OpspliceError, match="cannot be taken as bitcode"):
+        cpu.resolve(ask(path, form="bitcode"), X86, store)
+
+
+def test_a_cut_off_object_is_refused_and_not_kept(kernel, tmp_path, store, cross):
+    made = cpu.resolve(ask(kernel), X86, store, cross).path.read_bytes()
+    path = tmp_path / "half.o"
+    for size in (0, 3, 40, 64, 200, len(made) - 1):
+        path.write_bytes(made[:size])
+        with pytest.raises(OpspliceError, match=r"half\.o"):
+            cpu.resolve(ask(path), X86, store)
+    path.write_bytes(made)
+    assert cpu.resolve(ask(path), X86, store).digest

@@ -1,0 +1,81 @@
+"""What the doctor says of this machine."""
+
+import dataclasses
+import json
+
+import pytest
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets import doctor, toolchains
+
+
+@pytest.fixture
+def checks(store):
+    return {check.name: check for check in doctor.probe(store, {})}
+
+
+def test_every_check_is_json_and_says_what_to_do(checks):
+    for check in checks.values():
+        assert json.loads(json.dumps(dataclasses.asdict(check)))["detail"]
+        assert check.ok or check.how_to_get
+
+
+def test_compilers_are_judged_by_what_they_build(checks):
+    for name in toolchains.NAMES:
+        assert checks[name].ok == (toolchains.find(name) is not None)
+        if checks[name].ok:
+            assert archs.host_arch() in checks[name].detail
+
+
+def test_llvmlite_builds_for_every_architecture(checks):
+    assert checks["llvmlite"].ok
+    assert all(arch in checks["llvmlite"].detail for arch in archs.ARCHS)
+
+
+def test_iree_is_the_release_that_this_is_made_for(checks):
+    assert checks["iree-base-compiler"].ok
+    assert checks["iree-base-compiler"].detail.startswith("3.13.")
+
+
+def test_the_cpu_can_always_run(checks):
+    assert checks["device local-sync"].ok
+    assert checks["device local-task"].ok
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    checks = {check.name: check for check in doctor.probe(doctor.Store(tmp_path / "file"), {})}
+    assert not checks["artifact cache"].ok
+    assert "OPSPLICE_CACHE" in checks["artifact cache"].how_to_get
+
+
+def test_a_compiler_that_builds_nothing_is_not_ok(monkeypatch, store):
+    broken = toolchains.Toolchain("clang", "clang", ("/bin/false",), archs.ARCHS)
+    monkeypatch.setitem(toolchains._FINDERS, "clang", lambda: broken)
+    monkeypatch.setattr(toolchains.Toolchain, "version", lambda self: "clang 0")
+    checks = {check.name: check for check in doctor.probe(store, {})}
+    assert not checks["clang"].ok
+    assert "builds nothing" in checks["clang"].detail
+
+
+def test_an_override_that_is_not_there_is_told(store):
+    checks = {check.name: check for check in doctor.probe(store, {"OPSPLICE_CC": "/no/such/cc"})}
+    assert not checks["C kernels for x86_64"].ok
+    assert "/no/such/cc" in checks["C kernels for x86_64"].detail
+
+
+def test_vulkan_needs_a_loader_and_a_driver(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.ctypes.util, "find_library", lambda name: f"lib{name}.so.1")
+    driver = tmp_path / "driver.json"
+    assert not doctor._vulkan({"VK_DRIVER_FILES": str(driver)}).ok
+    driver.write_text("{}")
+    assert doctor._vulkan({"VK_DRIVER_FILES": str(driver)}).ok
+
+
+def test_a_failing_home_is_a_check_not_an_exception(monkeypatch):
+    def fail():
+        raise OpspliceError("no home folder to keep the artifact cache in", hint="set OPSPLICE_CACHE")
+
+    monkeypatch.setattr(doctor, "Store", fail)
+    assert not doctor._cache(None).ok

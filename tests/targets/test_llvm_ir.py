@@ -1,0 +1,165 @@
+"""LLVM IR text to objects and bitcode through llvmlite, with no compiler."""
+
+import pytest
+from llvmlite import binding
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets import llvm, objects
+from opsplice.targets.artifacts import CpuTarget
+
+X86 = CpuTarget("x86_64")
+
+# A loop that the optimizer would like to make a memset.
+CLEAR = """
+define void @clear(ptr %out, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %place = getelementptr float, ptr %out, i64 %i
+  store float 0.0, ptr %place
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+NAMES = """
+target triple = "aarch64-none-elf"
+@table = global i32 1
+@counter = internal thread_local global i32 0
+@other_name = alias void (ptr), ptr @"public name"
+declare float @expf(float)
+declare float @never_called(float)
+declare extern_weak void @hook()
+define internal void @private() noinline { ret void }
+define void @"public name"(ptr %out) {
+  %x = load float, ptr %out
+  %y = call float @expf(float %x)
+  store float %y, ptr %out
+  %n = load i32, ptr @counter
+  %m = add i32 %n, 1
+  store i32 %m, ptr @counter
+  store i32 %m, ptr @table
+  call void @hook()
+  call void @private()
+  ret void
+}
+"""
+
+TWO_CPUS = """
+define void @plain() #0 { ret void }
+define void @fast() #1 { ret void }
+attributes #0 = { "target-cpu"="x86-64" "target-features"="+sse2" }
+attributes #1 = { "target-cpu"="x86-64" "target-features"="+avx512f" }
+"""
+
+ONE_CPU = """
+define void @plain() #0 { ret void }
+attributes #0 = { nounwind "target-cpu"="x86-64" "target-features"="+sse2" "tune-cpu"="generic" }
+!llvm.module.flags = !{!0}
+!0 = !{i32 1, !"target-abi", !"lp64d"}
+"""
+
+
+@pytest.fixture
+def compiled(tmp_path):
+    def run(text, target=X86, form="object"):
+        source = tmp_path / "kernel.ll"
+        source.write_text(text)
+        output = tmp_path / "kernel.out"
+        return llvm.compile_ir(source, output, target, form), output
+
+    return run
+
+
+@pytest.mark.parametrize("arch", archs.ARCHS)
+def test_objects_for_every_architecture_need_nothing(compiled, arch):
+    _, output = compiled(CLEAR, CpuTarget(arch))
+    code = objects.read_object(output.read_bytes(), "kernel.o")
+    assert code.arch == arch
+    assert code.functions == {"clear"}
+    assert code.undefined == frozenset()  # above all no memset
+
+
+def test_riscv_objects_pass_floats_in_registers(compiled):
+    _, output = compiled(CLEAR, CpuTarget("riscv64"))
+    # e_flags, the ELF psABI for RISC-V: EF_RISCV_FLOAT_ABI_DOUBLE, which IREE's lp64d code needs.
+    assert int.from_bytes(output.read_bytes()[48:52], "little") & 0x6 == 0x4
+
+
+def test_features_reach_the_code(compiled):
+    plain = compiled(CLEAR)[1].read_bytes()
+    assert compiled(CLEAR, CpuTarget.of("x86_64", "+avx,+avx2"))[1].read_bytes() != plain
+
+
+def test_names_in_bitcode(compiled):
+    module, _ = compiled(NAMES, CpuTarget("aarch64"), "bitcode")
+    assert module.symbols.functions == {"public name", "other_name"}
+    assert module.symbols.data == {"table"}
+    assert module.symbols.undefined == {"expf"}
+    assert module.symbols.tls
+    assert module.notes == ()
+
+
+def test_ir_for_another_architecture_is_noted(compiled):
+    module, _ = compiled(NAMES, X86, "bitcode")
+    assert module.notes == ("kernel.ll was made for aarch64 and is compiled for x86_64",)
+
+
+def test_bitcode_names_no_cpu_unless_it_chooses_between_several(compiled):
+    for text, kept in ((ONE_CPU, False), (TWO_CPUS, True)):
+        _, output = compiled(text, X86, "bitcode")
+        assert ("target-cpu" in str(binding.parse_bitcode(output.read_bytes()))) == kept
+
+
+def test_bad_ir_shows_llvms_lines_with_the_files_name(compiled):
+    with pytest.raises(OpspliceError, match=r"kernel\.ll is not valid LLVM IR") as caught:
+        compiled("define void @f() {\n  nonsense\n}\n")
+    assert "kernel.ll:2:3: error: expected instruction opcode" in caught.value.details
+
+
+def test_ir_that_does_not_verify_is_an_error(compiled):
+    with pytest.raises(OpspliceError, match="not valid LLVM IR"):
+        compiled("define i32 @f() {\n  %x = add i32 %x, 1\n  ret i32 %x\n}\n")
+
+
+def test_a_crash_of_llvm_is_an_error(compiled):
+    # An AVX instruction for a CPU without AVX ends LLVM's process.
+    text = (
+        "declare <8 x float> @llvm.x86.avx.rsqrt.ps.256(<8 x float>)\n"
+        "define <8 x float> @f(<8 x float> %x) {\n"
+        "  %y = call <8 x float> @llvm.x86.avx.rsqrt.ps.256(<8 x float> %x)\n  ret <8 x float> %y\n}\n"
+    )
+    with pytest.raises(OpspliceError, match=r"LLVM failed on kernel\.ll") as caught:
+        compiled(text)
+    assert "LLVM ERROR" in caught.value.details
+    assert "CPU feature" in caught.value.hint
+    compiled(text, CpuTarget.of("x86_64", {"avx"}))
+
+
+def test_bitcode_that_cannot_be_read_is_noted_not_refused(tmp_path):
+    path = tmp_path / "future.bc"
+    path.write_bytes(b"BC\xc0\xde" + bytes(64))
+    module = llvm.import_bitcode(path, "future.bc", X86)
+    assert module.symbols is None
+    assert "future.bc were not checked" in module.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x7fELF", "must end in .o"),
+        (b"; text", "not LLVM bitcode"),
+        (b"BC\xc0\xde12345", "cut off"),
+        (b"", "not LLVM"),
+    ],
+)
+def test_files_that_are_no_bitcode_are_refused(tmp_path, data, said):
+    path = tmp_path / "k.bc"
+    path.write_bytes(data)
+    with pytest.raises(OpspliceError, match=said):
+        llvm.import_bitcode(path, "k.bc", X86)
