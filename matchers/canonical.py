@@ -30,8 +30,12 @@ _EXTREMUM = {
 }
 _POWERS = {"math.fpowi": "arith.mulf", "math.powf": "arith.mulf", "math.ipowi": "arith.muli"}
 
-# The ops that some line above starts from: an index on the outermost op must look under these too.
-STARTS = frozenset({*_POWERS, "arith.select", "arith.divf"})
+# What each op that some line above starts from may become: an index on the outermost op must look there too.
+BECOMES = {
+    **{power: (times,) for power, times in _POWERS.items()},
+    "arith.select": tuple(dict.fromkeys(op for pair in _EXTREMUM.values() for op in pair)),
+    "arith.divf": ("math.rsqrt",),
+}
 
 
 def canonical(term: Apply, resolve: Callable[[Any], Any]) -> Apply:

@@ -11,10 +11,10 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.canonical import STARTS
+from opsplice.matchers.canonical import BECOMES
 from opsplice.matchers.graph import Graph, Whole
 from opsplice.matchers.match import Found, Match, NearMiss
-from opsplice.matchers.search import Search
+from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import Views, defining_op, is_structured
 
@@ -31,21 +31,36 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> Found:
     index = _Index(graphs)
     views = Views()
     matches: list[Match] = []
-    misses: dict[str, list[NearMiss]] = {}
+    misses = {graph.pattern.name: _Nearest() for graph in graphs}
+    max_steps = dict.fromkeys(graphs, MAX_STEPS)
     for function, op in _candidates(module, index.wants):
         for number, value in enumerate(op.results):
             for graph in index.starting_at(op, number):
-                outcome = Search(views, graph, function).run(value)
-                if isinstance(outcome, Match):
-                    matches.append(outcome)
-                elif outcome is not None:
-                    misses.setdefault(outcome.pattern, []).append(outcome)
-    nearest = [m for found in misses.values() for m in _nearest(found)]
-    return Found(tuple(matches), tuple(nearest))
+                search = Search(views, graph, function, max_steps[graph])
+                match = search.run(value)
+                if match is not None:
+                    matches.append(match)
+                    continue
+                misses[graph.pattern.name].add(search, value)
+                if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
+                    max_steps[graph] //= 2
+    return Found(tuple(matches), tuple(m for nearest in misses.values() for m in nearest.near_misses()))
 
 
-def _nearest(misses: list[NearMiss]) -> list[NearMiss]:
-    return sorted(misses, key=lambda m: -m.progress)[:_MAX_NEAR_MISSES]
+class _Nearest:
+    """The searches of one pattern that got furthest."""
+
+    def __init__(self) -> None:
+        self._searches: list[tuple[Search, ir.Value]] = []
+
+    def add(self, search: Search, value: ir.Value) -> None:
+        if search.progress > 0:
+            self._searches.append((search, value))
+            self._searches.sort(key=lambda entry: -entry[0].progress)
+            del self._searches[_MAX_NEAR_MISSES:]
+
+    def near_misses(self) -> list[NearMiss]:
+        return [search.near_miss(value) for search, value in self._searches]
 
 
 def _candidates(module: ir.Module, wants: Callable[[str], bool]) -> list[tuple[str, ir.Operation]]:
@@ -75,17 +90,18 @@ class _Index:
             self._by_name.setdefault(_key(graph.results[0].node), []).append(graph)
 
     def wants(self, name: str) -> bool:
-        return name.startswith("linalg.") or name in self._by_name or name in STARTS
+        return name.startswith("linalg.") or bool(self._named(name))
 
     def starting_at(self, op: ir.Operation, number: int) -> list[Graph]:
         name = op.name
-        found = self._by_name.get(name, [])
-        inner = _body_op(op, number) if name.startswith("linalg.") else name
-        if inner is None:
-            return found
-        if inner in STARTS:
-            return [*found, *(g for gs in self._by_name.values() for g in gs if g not in found)]
-        return [*found, *self._by_name.get(inner, [])] if inner != name else found
+        if not name.startswith("linalg."):
+            return self._named(name)
+        inner = _body_op(op, number)
+        return [*self._by_name.get(name, []), *(self._named(inner) if inner else [])]
+
+    def _named(self, name: str) -> list[Graph]:
+        """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
+        return [graph for each in (name, *BECOMES.get(name, ())) for graph in self._by_name.get(each, [])]
 
 
 def _key(node: Any) -> str:

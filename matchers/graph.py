@@ -2,11 +2,13 @@
 
 `compile_pattern` turns a checked pattern into one or two graphs (two when an element type may be an integer or a float,
 which changes the ops of a contraction). Its nodes are the terms of `matchers.terms` with labels for indices, and three
-leaves of their own: `Input`, `Number` and `Whole`. It knows nothing of payloads.
+leaves of their own: `Input`, `Number` and `Whole`. Equal nodes are one object. Patterns used by name are put in place;
+their dims, type variables and conditions come along under names of their own. It knows nothing of payloads.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +17,11 @@ from opsplice.matchers.canonical import canonical
 from opsplice.matchers.terms import Apply, Constant, Reduce
 from opsplice.spec_lang import ops, tree
 
-_EXTENSIONS = {"float": "arith.extf", "int": "arith.extsi"}
-_PRODUCTS = {"float": ("arith.mulf", "arith.addf"), "int": ("arith.muli", "arith.addi")}
+# What a contraction multiplies, adds and widens its operands with.
+_PRODUCTS = {
+    "float": ("arith.mulf", "arith.addf", "arith.extf"),
+    "int": ("arith.muli", "arith.addi", "arith.extsi"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,14 +49,20 @@ class Number:
     high: tree.DimExpr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Whole:
-    """The element at `labels` (None: unknown rank) of what an op makes of whole tensors."""
+    """The element at `labels` (None: unknown rank) of result `number` of the `count` that an op makes of whole tensors.
+
+    element: the element type or type variable that the pattern writes for it, or "".
+    """
 
     op: str
     operands: tuple[Result, ...]
     attributes: tuple[tree.Attribute, ...]
     labels: tuple[Label, ...] | None
+    number: int = 0
+    count: int = 1
+    element: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,12 +77,31 @@ Node = Input | Number | Whole | Apply | Reduce
 
 
 @dataclass(frozen=True, eq=False)
+class Tie:
+    """What a written type says: the sizes of `labels` are `size`, a dim's or a pack's name, or a number."""
+
+    labels: tuple[Label, ...]
+    size: str | int
+    pack: bool
+    node: Node
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
-    """A pattern, compiled. `spans` says where in the spec each node was written, by the node's id."""
+    """A pattern, compiled.
+
+    conditions: the pattern's own and those of the patterns that it uses. variables: the choices of each type variable,
+    none for any type. Names that belong to a used pattern have dots in them: `softmax.0.n`.
+    spans: where in the spec each node was written, by the node's id. size: how many nodes there are besides inputs.
+    """
 
     pattern: tree.Pattern
     results: tuple[Result, ...]
+    ties: tuple[Tie, ...]
+    conditions: tuple[tree.Condition, ...]
+    variables: Mapping[str, tuple[str, ...]]
     spans: Mapping[int, tree.Span]
+    size: int
 
 
 def compile_pattern(
@@ -92,13 +122,22 @@ def compile_pattern(
 Maker = Callable[[tuple[Label, ...] | None], Node]
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _Scope:
-    """What names mean inside one pattern: each a function from labels to the node at them."""
+    """What names mean inside one pattern.
+
+    values: for each name a function from labels to the node at them. dims, elements: the names that the graph has for
+    the pattern's own dims and type variables.
+    """
 
     pattern: tree.Pattern
-    names: dict[str, Maker]
-    dims: frozenset[str]
+    values: dict[str, Maker]
+    dims: Mapping[str, str]
+    elements: Mapping[str, str]
+
+    def element(self, kind: tree.Type | None) -> str:
+        name = _element(kind) or ""
+        return self.elements.get(name, name)
 
 
 class _Builder:
@@ -114,21 +153,36 @@ class _Builder:
         self.ambiguous = False
         self.spans: dict[int, tree.Span] = {}
         self.fresh = 0
+        self.nodes: dict[Any, Node] = {}
         self.memo: dict[tuple[int, int, tuple[Label, ...] | None], Node] = {}
-        self.scopes: list[_Scope] = []  # memo keys hold ids of scopes: keep them alive
+        self.used: dict[tuple[int, int], _Scope] = {}
+        self.ties: dict[Any, Tie] = {}
+        self.conditions: list[tree.Condition] = []
+        self.variables: dict[str, tuple[str, ...]] = {}
 
     def build(self, pattern: tree.Pattern) -> Graph:
-        names: dict[str, Maker] = {}
-        for parameter in pattern.parameters:
-            names[parameter.name] = self._input(parameter)
-        scope = self._scope(pattern, names)
+        scope = self._scope(pattern, "", {p.name: self._input(p) for p in pattern.parameters}, {})
         results = []
         for expr in pattern.results:
             labels = self._labels_of(self.types.get(expr))
             results.append(Result(self._lower(expr, labels, scope), labels))
-        return Graph(pattern, tuple(results), self.spans)
+        return Graph(
+            pattern=pattern,
+            results=tuple(results),
+            ties=tuple(self.ties.values()),
+            conditions=tuple(self.conditions),
+            variables=self.variables,
+            spans=self.spans,
+            size=sum(not isinstance(node, Input) for node in self.nodes.values()),
+        )
 
-    # ---- labels ---------------------------------------------------------------------------------------------------
+    def _node(self, key: Any, make: Callable[[], Node]) -> Node:
+        """One object for each node, so that equal parts of a pattern are the same part."""
+        if key not in self.nodes:
+            self.nodes[key] = make()
+        return self.nodes[key]
+
+    # ---- labels and sizes -----------------------------------------------------------------------------------------
 
     def _label(self, name: str, pack: bool = False) -> Label:
         self.fresh += 1
@@ -141,30 +195,47 @@ class _Builder:
             return ()
         return tuple(self._label(str(d.name or d), d.pack is not None) for d in kind.dims)
 
-    # ---- names ----------------------------------------------------------------------------------------------------
+    def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...] | None, scope: _Scope, node: Node) -> None:
+        """Note what a type says of the sizes of labels."""
+        if not labels or not isinstance(kind, tree.TensorType):
+            return
+        for dim, group in _align(kind.dims, labels):
+            size = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
+            if size is not None:
+                self.ties.setdefault((group, size), Tie(group, size, dim.pack is not None, node))
+
+    # ---- scopes ---------------------------------------------------------------------------------------------------
 
     def _input(self, parameter: tree.Parameter) -> Maker:
         def make(labels: tuple[Label, ...] | None) -> Node:
-            return Input(parameter.name, labels or ())
+            return self._node((parameter.name, labels), lambda: Input(parameter.name, labels or ()))
 
         return make
 
-    def _scope(self, pattern: tree.Pattern, names: dict[str, Maker]) -> _Scope:
-        dims = frozenset(
-            d.name for p in pattern.parameters if isinstance(p.type, tree.TensorType) for d in p.type.dims if d.name
-        )
-        scope = _Scope(pattern, names, dims)
-        self.scopes.append(scope)
+    def _scope(
+        self, pattern: tree.Pattern, prefix: str, values: dict[str, Maker], elements: Mapping[str, str]
+    ) -> _Scope:
+        kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
+        dims = {d.name: prefix + d.name for kind in kinds for d in kind.dims if d.name}
+        named = {v.name: elements.get(v.name, prefix + v.name) for v in pattern.type_variables}
+        for variable in pattern.type_variables:
+            if variable.name not in elements:
+                self.variables[named[variable.name]] = tuple(c.name for c in variable.choices)
+        if pattern.where is not None:
+            self.conditions.append(_renamed(pattern.where, dims))
+        scope = _Scope(pattern, values, dims, named)
         for let in pattern.body:
             for position, name in enumerate(let.names):
-                names[name] = self._let(let, position, scope)
+                values[name] = self._let(let, position, scope)
         return scope
 
     def _let(self, let: tree.Let, position: int, scope: _Scope) -> Maker:
         def make(labels: tuple[Label, ...] | None) -> Node:
             if len(let.names) == 1:
                 return self._lower(let.expr, labels, scope)
-            assert isinstance(let.expr, tree.Call)
+            assert isinstance(let.expr, tree.Call), "the checker lets only calls have several results"
+            if let.expr.quoted:
+                return self._whole(let.expr, labels, scope, position, len(let.names))
             return self._inlined(let.expr, position, labels, scope)
 
         return make
@@ -177,37 +248,46 @@ class _Builder:
             node = self._lowered(expr, labels, scope)
             self.memo[key] = node
             self.spans.setdefault(id(node), expr.span)
+            self._tie(self.types.get(expr), labels, scope, node)
         return self.memo[key]
 
     def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         if isinstance(expr, tree.Name):
-            if expr.name in scope.dims:
-                return Number(tree.DimRef(expr.span, expr.name))
-            return scope.names[expr.name](labels)
+            return scope.values[expr.name](labels)
         if isinstance(expr, tree.Constant):
-            return Number(expr.value, expr.high)
+            low = _renamed(expr.value, scope.dims)
+            high = None if expr.high is None else _renamed(expr.high, scope.dims)
+            return self._node((id(expr), id(scope)), lambda: Number(low, high))
         if isinstance(expr, tree.Call):
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):
             return self._contract(expr, labels, scope)
-        if isinstance(expr, tree.Reduce):
-            bound, new = self._bind(expr.subscripts, labels)
-            body = self._lower(expr.arg, bound[0], scope)
-            return Reduce(_full_name(expr.combiner), new, body)
-        bound, _ = self._bind(expr.subscripts, labels)
-        return self._lower(expr.arg, bound[0], scope)
+        bound, new = self._bind(expr.subscripts, labels)
+        body = self._lower(expr.arg, bound[0], scope)
+        if isinstance(expr, tree.Rearrange):
+            return body
+        return self._node(("reduce", new), lambda: Reduce(_full_name(expr.combiner), new, body))
 
     def _call(self, expr: tree.Call, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         if not expr.quoted and expr.callee in self.patterns:
             return self._inlined(expr, 0, labels, scope)
         known = None if expr.quoted else ops.find(expr.callee)
         if known is None:
-            operands = tuple(self._operand(a, scope) for a in expr.args)
-            return Whole(expr.callee, operands, expr.attributes, labels)
+            return self._whole(expr, labels, scope, 0, 1)
         args = tuple(self._lower(a, () if self._is_scalar(a) else labels, scope) for a in expr.args)
-        kind = expr.type.element if isinstance(expr.type, tree.TensorType) else expr.type
-        term = Apply(known.full_name, args, _attributes(known, expr), kind.name if kind else "")
-        return canonical(term, _resolve)
+        return self._apply(known.full_name, args, _attributes(known, expr), scope.element(expr.type))
+
+    def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
+        key = (op, tuple(map(id, args)), attributes, kind)
+        return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), _resolve))
+
+    def _whole(self, expr: tree.Call, labels: tuple[Label, ...] | None, scope: _Scope, number: int, count: int) -> Node:
+        def make() -> Node:
+            operands = tuple(self._operand(a, scope) for a in expr.args)
+            element = scope.element(expr.type)
+            return Whole(expr.callee, operands, expr.attributes, labels, number, count, element)
+
+        return self._node((id(expr), id(scope), labels, number), make)
 
     def _operand(self, expr: tree.Expr, scope: _Scope) -> Result:
         labels = self._labels_of(self.types.get(expr))
@@ -217,48 +297,67 @@ class _Builder:
         kind = self.types.get(expr)
         return isinstance(kind, tree.ScalarType) or (isinstance(kind, tree.TensorType) and not kind.dims)
 
+    # ---- patterns in patterns -------------------------------------------------------------------------------------
+
     def _inlined(self, expr: tree.Call, position: int, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+        key = (id(expr), id(scope))
+        if key not in self.used:  # once for all results of a call, so that they share their parts
+            self.used[key] = self._use(expr, scope)
+        inner = self.used[key]
+        return self._lower(inner.pattern.results[position], labels, inner)
+
+    def _use(self, expr: tree.Call, scope: _Scope) -> _Scope:
         pattern = self.patterns[expr.callee]
-        names: dict[str, Maker] = {}
+        own = {v.name for v in pattern.type_variables}
+        values: dict[str, Maker] = {}
+        elements: dict[str, str] = {}
+        prefix = f"{pattern.name}.{len(self.used)}."
         for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
-            names[parameter.name] = lambda at, arg=arg: self._lower(arg, () if self._is_scalar(arg) else at, scope)
-        inner = self._scope(pattern, names)
-        return self._lower(pattern.results[position], labels, inner)
+            element, given = _element(parameter.type), self.types.get(arg)
+            if element in own and given is not None:
+                elements[element] = scope.element(given)
+        inner = self._scope(pattern, prefix, values, elements)
+        for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
+            values[parameter.name] = self._argument(parameter, arg, scope, inner)
+        return inner
+
+    def _argument(self, parameter: tree.Parameter, arg: tree.Expr, scope: _Scope, inner: _Scope) -> Maker:
+        def make(labels: tuple[Label, ...] | None) -> Node:
+            node = self._lower(arg, () if self._is_scalar(arg) else labels, scope)
+            self._tie(parameter.type, labels, inner, node)
+            return node
+
+        return make
 
     # ---- subscripts -----------------------------------------------------------------------------------------------
 
     def _contract(self, expr: tree.Contract, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         bound, new = self._bind(expr.subscripts, labels)
-        wanted = _element(self.types.get(expr))
-        family = self._family(expr, scope)
-        times, plus = _PRODUCTS[family]
+        wanted = scope.element(self.types.get(expr))
+        times, plus, extend = _PRODUCTS[self._family(expr, scope)]
         factors = []
         for arg, at in zip(expr.args, bound, strict=True):
             node = self._lower(arg, at, scope)
-            given = _element(self.types.get(arg))
-            if wanted and given and wanted != given:
-                node = Apply(_EXTENSIONS[family], (node,), (), wanted)
-            factors.append(node)
+            given = scope.element(self.types.get(arg))
+            factors.append(self._apply(extend, (node,), (), wanted) if wanted and given and wanted != given else node)
         product = factors[0]
         for factor in factors[1:]:
-            product = Apply(times, (product, factor), (), "")
-        return Reduce(plus, new, product) if new else product
+            product = self._apply(times, (product, factor), (), "")
+        return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
 
     def _family(self, expr: tree.Contract, scope: _Scope) -> str:
-        kinds = {_element(self.types.get(e)) for e in (expr, *expr.args)} - {None}
+        """Whether a contraction is of floats or integers. `ambiguous` is set where it may be either."""
         choices: set[str] = set()
-        for kind in kinds:
-            variable = next((v for v in scope.pattern.type_variables if v.name == kind), None)
-            names = [c.name for c in variable.choices] if variable else [kind]
-            choices |= {"float" if ops.is_float(n) else "int" for n in names if n}
-            if variable and not variable.choices:
-                choices |= {"float", "int"}
-        if not choices:
-            choices = {"float", "int"}
-        if len(choices) > 1:
-            self.ambiguous = True
-            return self.family
-        return choices.pop()
+        for kind in (self.types.get(e) for e in (expr, *expr.args)):
+            if kind is None:
+                continue
+            element = scope.element(kind)
+            names = self.variables.get(element, (element,))
+            choices |= {"float" if ops.is_float(n) else "int" for n in names} or {"float", "int"}
+        if len(choices) == 1:
+            return choices.pop()
+        self.ambiguous = True
+        return self.family
 
     def _bind(
         self, subscripts: tree.Subscripts, labels: tuple[Label, ...] | None
@@ -286,10 +385,35 @@ def _match_names(names: tuple[str, ...], labels: tuple[Label, ...]) -> dict[str,
         return {n: (label,) for n, label in zip(names, labels, strict=True)}
     at, after = packs[0], len(names) - packs[0] - 1
     stop = len(labels) - after
-    found = {n: (label,) for n, label in zip(names[:at], labels[:at], strict=True)}
+    found: dict[str, tuple[Label, ...]] = {n: (label,) for n, label in zip(names[:at], labels[:at], strict=True)}
     found[names[at]] = labels[at:stop]
     found.update({n: (label,) for n, label in zip(names[at + 1 :], labels[stop:], strict=True)})
     return found
+
+
+def _align(dims: tuple[tree.Dim, ...], labels: tuple[Label, ...]) -> list[tuple[tree.Dim, tuple[Label, ...]]]:
+    """Dims of a type with the labels that they are; a pack takes what the others leave. Empty if that cannot be told."""
+    at = next((i for i, d in enumerate(dims) if d.pack is not None), None)
+    if at is None:
+        singles = len(dims) == len(labels) and not any(la.pack for la in labels)
+        return [(d, (la,)) for d, la in zip(dims, labels, strict=True)] if singles else []
+    stop = len(labels) - (len(dims) - at - 1)
+    if stop < at or any(la.pack for la in (*labels[:at], *labels[stop:])):
+        return []
+    before = [(d, (la,)) for d, la in zip(dims[:at], labels[:at], strict=True)]
+    after = [(d, (la,)) for d, la in zip(dims[at + 1 :], labels[stop:], strict=True)]
+    return [*before, (dims[at], labels[at:stop]), *after]
+
+
+def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    """A condition or dim arithmetic with its dims renamed."""
+    if isinstance(node, tree.DimRef):
+        return dataclasses.replace(node, name=names[node.name])
+    if isinstance(node, tree.Literal):
+        return node
+    if isinstance(node, tree.Logical):
+        return dataclasses.replace(node, operands=tuple(_renamed(o, names) for o in node.operands))
+    return dataclasses.replace(node, left=_renamed(node.left, names), right=_renamed(node.right, names))
 
 
 def _element(kind: tree.Type | None) -> str | None:

@@ -63,7 +63,8 @@ class NearMiss:
     """A place where a pattern began to match and failed.
 
     wanted, found: what the pattern asks for and what is there; span: that part of the pattern;
-    progress: how many of the pattern's parts held before it failed.
+    at: the location of the op that was looked at last, "" if unknown;
+    progress: which part of the pattern's ops held before it failed, up to 1.
     """
 
     pattern: str
@@ -72,7 +73,8 @@ class NearMiss:
     wanted: str
     found: str
     span: tree.Span | None
-    progress: int
+    progress: float
+    at: str = ""
 
     def __str__(self) -> str:
         return f"{self.location}: wanted {self.wanted}, found {self.found}"

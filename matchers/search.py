@@ -9,6 +9,7 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,16 +17,17 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import conditions
-from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Whole
+from opsplice.matchers import conditions, effects
+from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Tie, Whole
 from opsplice.matchers.match import Binding, Match, NearMiss, Size
-from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
+from opsplice.matchers.sizes import Classes
+from opsplice.matchers.terms import UNIT, Access, Affine, Apply, Constant, DimSize, Index, Loop, Point, Reduce, Term
 from opsplice.matchers.views import Views, defining_op, element_type, shape_of
 from opsplice.spec_lang import ops, tree
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
-_MAX_STEPS = 50_000
-_MAX_DEPTH = 300
+MAX_STEPS = 20_000
+_MAX_DEPTH = 200
 # How far apart a number in a pattern and one in a program may be, relative: a unit in the last place of the type.
 _PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
@@ -41,10 +43,14 @@ class _Root:
 
 @dataclass(frozen=True)
 class _Failure:
+    """Where a path ended. held: how many ops of the pattern held on it, and how much was bound; at: a payload op."""
+
     node: Any
     wanted: str
     found: str
-    progress: int
+    held: tuple[int, int]
+    at: ir.Operation | None
+    other_op: bool
 
 
 class _GaveUpError(Exception):
@@ -53,36 +59,44 @@ class _GaveUpError(Exception):
 
 # A linked list of (pattern node, payload term): cheap to extend, shared between branches.
 Goals = tuple[tuple[Any, Any], Any] | None
+# The size of a dim, or the sizes of a pack.
+Sizes = Size | tuple[Size, ...]
 
 
 class Search:
     """One attempt to match one graph with its first result at one payload value. Use it once."""
 
-    def __init__(self, views: Views, graph: Graph, function: str) -> None:
+    def __init__(self, views: Views, graph: Graph, function: str, max_steps: int = MAX_STEPS) -> None:
         self.views = views
         self.graph = graph
         self.function = function
+        self.max_steps = max_steps
         self.parameters = {p.name: p for p in graph.pattern.parameters}
-        self.variables = {v.name: v for v in graph.pattern.type_variables}
         # State is held in dicts that only grow along a path; the trail says what to take back on a dead end.
         self.labels: dict[Label, tuple[Index, ...]] = {}
         self.inputs: dict[str, Binding] = {}
-        self.dims: dict[str, tuple[Size | tuple[Size, ...], tuple[Index, ...]]] = {}
+        self.dims: dict[str, tuple[Sizes, tuple[Index, ...]]] = {}
+        self.dims_again: dict[tuple[str, Sizes, tuple[Index, ...]], Any] = {}
         self.types: dict[str, str] = {}
         self.ops: dict[ir.Operation, None] = {}
-        self.scopes: dict[Label, frozenset[Loop]] = {}
-        self.used: dict[Loop, None] = {}
-        self.numbers: dict[tuple[int, Any], Number] = {}
+        self.held: dict[int, None] = {}
+        self.reductions: dict[Reduce, tuple[Loop, ...]] = {}
+        self.scopes: dict[Label, Reduce] = {}
+        self.used: dict[tuple[Reduce, Index], None] = {}
+        self.numbers: dict[tuple[Number, Any], None] = {}
         self.entered: dict[tuple[int, Any], None] = {}
         self.roots: dict[int, Access] = {}
-        self.shapes: dict[str, tuple[Size | tuple[Size, ...], ...]] = {}
+        self.shapes: dict[str, tuple[Sizes, ...]] = {}
         self.extents: dict[Index, Size] = {}
+        self.equal: dict[tuple[Index, Size], None] = {}
         self.trail: list[tuple[dict, Any]] = []
         self.steps = 0
+        self.gave_up = False
         self.furthest: _Failure | None = None
+        self.place: ir.Operation | None = None  # the payload op that was read last
 
-    def run(self, value: ir.Value) -> Match | NearMiss | None:
-        """A match, a near miss, or None where not even the outermost op fits."""
+    def run(self, value: ir.Value) -> Match | None:
+        """The match, or None; then `progress` and `near_miss` say how far it got and why no further."""
         first = self.graph.results[0]
         if not isinstance(first.node, Whole):
             step = self.views.expand(self.views.whole(value))
@@ -94,9 +108,36 @@ class Search:
         try:
             if self._at_root(0, value, goals):
                 return self._match(value)
-        except _GaveUpError:
-            self._fail(first.node, "a decision", "one too large to decide")
-        return self._near_miss(value)
+        except (_GaveUpError, RecursionError):
+            self.gave_up = True
+            self.furthest = _Failure(None, "a decision", "one too large to decide", (len(self.held), 0), None, False)
+        return None
+
+    @property
+    def progress(self) -> float:
+        """Which part of the pattern's ops held before it failed, up to 1; 0 if hardly more than the outermost did."""
+        failure = self.furthest
+        if failure is None or failure.node is self.graph.results[0].node:
+            return 0.0
+        if failure.other_op and failure.held[0] < 2:
+            return 0.0  # many an op is like the outermost one of a pattern, and that says nothing
+        return max(1, failure.held[0]) / max(1, self.graph.size)
+
+    def near_miss(self, value: ir.Value) -> NearMiss:
+        """Why it failed at `value`, where `run` found no match and `progress` is not 0."""
+        failure = self.furthest
+        assert failure is not None, "a search with progress has a failure"
+        span = failure.node.span if isinstance(failure.node, (tree.Comparison, tree.Logical)) else None
+        return NearMiss(
+            pattern=self.graph.pattern.name,
+            function=self.function,
+            location=location_text(value.owner.operation),
+            wanted=failure.wanted,
+            found=failure.found,
+            span=span or self.graph.spans.get(id(failure.node)),
+            progress=self.progress,
+            at="" if failure.at is None else location_text(failure.at),
+        )
 
     # ---- state ----------------------------------------------------------------------------------------------------
 
@@ -110,18 +151,21 @@ class Search:
             table, key = self.trail.pop()
             del table[key]
 
-    def _fail(self, node: Any, wanted: str, found: str) -> bool:
-        progress = len(self.trail)
-        if self.furthest is None or progress > self.furthest.progress:
-            self.furthest = _Failure(node, wanted, found, progress)
+    def _fail(self, node: Any, wanted: str, found: str, *, other_op: bool = False) -> bool:
+        held = (len(self.held), len(self.trail))
+        if self.furthest is None or held > self.furthest.held:
+            self.furthest = _Failure(node, wanted, found, held, self.place, other_op)
         return False
+
+    def _other_op(self, node: Any, wanted: str, found: Any) -> None:
+        self._fail(node, wanted, self._describe(found), other_op=True)
 
     # ---- goals ----------------------------------------------------------------------------------------------------
 
     def _solve(self, goals: Goals, depth: int = 0) -> bool:
         while goals is not None:
             self.steps += 1
-            if self.steps > _MAX_STEPS or depth > _MAX_DEPTH:
+            if self.steps > self.max_steps or depth > _MAX_DEPTH:
                 raise _GaveUpError
             (node, term), rest = goals
             if (id(node), term) in self.entered:
@@ -171,6 +215,9 @@ class Search:
 
     def _bind_root(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
         result = self.graph.results[number]
+        if not isinstance(value.type, ir.RankedTensorType):
+            self._fail(result.node, "a tensor", f"a value of type {value.type}")
+            return None
         access = self.views.whole(value)
         self._set(self.roots, number, access)
         if not self._bind_whole(result, access):
@@ -179,6 +226,7 @@ class Search:
 
     def _bind_whole(self, result: Result, access: Access) -> bool:
         """Give the labels of a result the fresh loops of a whole tensor."""
+        self._note_sizes(access)
         if result.labels is None:
             return True
         free = [label for label in result.labels if label not in self.labels]
@@ -210,6 +258,7 @@ class Search:
     def _resolve(self, term: Term) -> Term:
         """Follow a term through views, and note the ops on the way as accounted for."""
         while isinstance(term, Access):
+            self.place = defining_op(term.value) or self.place
             step = self.views.expand(term)
             if step is None:
                 return term
@@ -221,7 +270,7 @@ class Search:
     def _apply_branches(self, node: Apply, term: Term) -> Iterator[Any]:
         found = self._resolve(term)
         if not isinstance(found, Apply) or found.op != node.op or len(found.args) != len(node.args):
-            yield lambda: self._fail(node, _short(node.op), self._describe(found)) or None
+            yield lambda: self._other_op(node, _short(node.op), found)
             return
         given = dict(found.attributes)
         wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
@@ -232,29 +281,55 @@ class Search:
         if node.type and not self._bind_type(node, node.type, found.type):
             yield lambda: None
             return
-        yield lambda: list(zip(node.args, found.args, strict=True))
+        self._set(self.held, id(node))
+        straight = list(zip(node.args, found.args, strict=True))
+        orders = [straight]
         if _is_commutative(node.op) and node.args[0] is not node.args[1]:
-            yield lambda: list(zip(node.args, reversed(found.args), strict=True))
+            orders.append(list(zip(node.args, reversed(found.args), strict=True)))
+            # An order that cannot hold is not tried, so that choices do not multiply.
+            orders = [o for o in orders if all(self._may_hold(*goal) for goal in o)] or [straight]
+        for order in orders:
+            yield lambda order=order: order
+
+    def _may_hold(self, node: Any, term: Term) -> bool:
+        """False only if a goal must fail for its outermost op alone."""
+        if isinstance(node, Apply):
+            found = self.views.resolve(term)
+            return isinstance(found, Apply) and found.op == node.op
+        if isinstance(node, Reduce):
+            found = self.views.resolve(term)
+            return isinstance(found, Reduce) and found.combiner == node.combiner
+        if isinstance(node, Number) and not conditions.names_in(node.low):
+            return isinstance(self.views.resolve(term), Constant)
+        if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
+            return isinstance(term, Access)
+        return True
 
     def _reduce(self, node: Reduce, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._resolve(term)
         if not isinstance(found, Reduce) or found.combiner != node.combiner:
-            self._fail(node, f"a reduction by {_short(node.combiner)}", self._describe(found))
+            self._other_op(node, f"a reduction by {_short(node.combiner)}", found)
             return None
-        if not any(label.pack for label in node.loops) and len(node.loops) != len(found.loops):
-            self._fail(node, f"a reduction over {len(node.loops)} dims", f"one over {len(found.loops)}")
+        packs = any(label.pack for label in node.loops)
+        if len(node.loops) != len(found.loops) and not packs:
+            self._fail(node, f"a reduction over {_dims(len(node.loops))}", f"one over {_dims(len(found.loops))}")
             return None
+        if self.reductions.get(node, found.loops) != found.loops:
+            self._fail(node, "one reduction for all its uses", "another that computes the same again")
+            return None
+        self._set(self.held, id(node))
+        self._set(self.reductions, node, found.loops)
         for label in node.loops:
-            self._set(self.scopes, label, frozenset(found.loops))
+            self._set(self.scopes, label, node)
         return [(node.body, found.body)]
 
     def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._resolve(term)
         if isinstance(found, Constant) or conditions.names_in(node.low):
             # Dims may be bound by a later goal, so numbers are compared at the end.
-            self._set(self.numbers, (id(node), found), node)
+            self._set(self.numbers, (node, found))
             return []
-        self._fail(node, f"the constant {_number_text(node)}", self._describe(found))
+        self._other_op(node, f"the constant {_number_text(node)}", found)
         return None
 
     def _whole_branches(self, node: Whole, term: Term) -> Iterator[Any]:
@@ -265,10 +340,15 @@ class Search:
                 nothing = False
                 yield lambda access=access, op=op: self._whole(node, access, op)
         if nothing:
-            yield lambda: self._fail(node, node.op, self._describe(term)) or None
+            yield lambda: self._other_op(node, node.op, term)
 
     def _whole(self, node: Whole, access: Access, op: ir.Operation) -> list[tuple[Any, Any]] | None:
+        self.place = op
         self._set(self.ops, op)
+        if (len(op.results), ir.OpResult(access.value).result_number) != (node.count, node.number):
+            found = f"result {ir.OpResult(access.value).result_number} of {len(op.results)}"
+            self._fail(node, f"result {node.number} of {node.count}", found)
+            return None
         if len(op.operands) != len(node.operands):
             self._fail(node, f"{len(node.operands)} operands", f"{len(op.operands)}")
             return None
@@ -277,8 +357,17 @@ class Search:
             if not _same_attribute(attribute, found):
                 self._fail(node, f"{attribute.name} = {attribute.value}", "none" if found is None else str(found))
                 return None
+        if effects.has_own_region(op):
+            self._fail(node, f"{node.op} without a region", "a region, which the pattern does not show")
+            return None
+        if op != self.roots[0].value.owner.operation and effects.has_effects(op):
+            self._fail(node, f"{node.op} without side effects, as it is inside the pattern", "one that has some")
+            return None
+        if node.element and not self._bind_type(node, node.element, element_type(access.value)):
+            return None
         if node.labels is not None and self._unify(node, node.labels, access.indices) is None:
             return None
+        self._set(self.held, id(node))
         goals = []
         for result, operand in zip(node.operands, op.operands, strict=True):
             whole = self.views.whole(operand)
@@ -320,6 +409,7 @@ class Search:
                 self._fail(node, f"a scalar for {node.name}", self._describe(found))
                 return None
             binding = Binding(value=holder.value, element=element_type(holder.value))
+        assert isinstance(parameter.type, tree.ScalarType)
         return [] if self._bind(node, parameter.type.name, binding) else None
 
     def _tensor(
@@ -331,6 +421,10 @@ class Search:
                 self._set(self.ops, step.op)
         assert isinstance(parameter.type, tree.TensorType)
         value = access.value
+        self.place = defining_op(value) or self.place
+        if not isinstance(value.type, ir.RankedTensorType):
+            self._fail(node, f"a tensor for {node.name}", f"a scalar of type {value.type}")
+            return None
         if not self._bind(node, parameter.type.element.name, Binding(value=value, element=element_type(value))):
             return None
         pairs = self._unify(node, node.labels, access.indices)
@@ -349,11 +443,10 @@ class Search:
 
     def _bind_type(self, node: Any, name: str, element: str) -> bool:
         """Check an element type by name, or bind a type variable to it."""
-        variable = self.variables.get(name)
-        wanted = name if variable is None else self.types.get(name)
+        choices = self.graph.variables.get(name)
+        wanted = name if choices is None else self.types.get(name)
         if wanted is not None:
             return wanted == element or self._fail(node, f"element type {wanted}", element)
-        choices = [c.name for c in variable.choices] if variable is not None else []
         if choices and element not in choices:
             return self._fail(node, f"an element type in {{{', '.join(choices)}}}", element)
         self._set(self.types, name, element)
@@ -381,11 +474,11 @@ class Search:
             return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims")
         scope = self.scopes.get(label)
         if scope is not None:
-            free = all(i in scope and i not in self.used for i in found)
-            if not free:
+            loops = self.reductions[scope]
+            if any(i not in loops or (scope, i) in self.used for i in found):
                 return self._fail(node, f"the reduced dim {label.name} here", "another dim")
             for index in found:
-                self._set(self.used, index)
+                self._set(self.used, (scope, index))
         self._set(self.labels, label, found)
         return True
 
@@ -396,63 +489,140 @@ class Search:
         pairs: list[tuple[Label, tuple[Index, ...]]],
         access: Access,
     ) -> bool:
+        self._note_sizes(access)
         sizes = _sizes(access)
         for index, size in sizes.items():
             self._set(self.extents, index, size)
-        shape: list[Size | tuple[Size, ...]] = []
+        shape: list[Sizes] = []
         for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
             found = tuple(sizes.get(i, 1) for i in indices)
-            shape.append(found if dim.pack is not None else found[0])
-            if dim.size is not None and found != (dim.size,):
-                return self._fail(node, f"a dim of size {dim.size}", _size_text(found[0]))
-            if dim.name is None:
-                continue
-            size = found if dim.pack is not None else found[0]
-            known = self.dims.get(dim.name)
-            if known is None:
-                self._set(self.dims, dim.name, (size, indices))
-            elif not _same_size(known, (size, indices)):
-                return self._fail(node, f"{dim.name} = {_size_text(known[0])}", _size_text(size))
+            size: Sizes = found if dim.pack is not None else found[0]
+            shape.append(size)
+            if dim.size is not None and size != dim.size:
+                return self._fail(node, f"a dim of size {dim.size}", _size_text(size))
+            if dim.name is not None and not self._bind_dim(node, dim.name, size, indices):
+                return False
         self._set(self.shapes, node.name, tuple(shape))
         return True
+
+    def _bind_dim(self, node: Any, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
+        """Bind a dim, or note that it has another size too. Sizes known at run time are compared at the end."""
+        self._set(self.dims, name, (size, indices))
+        known = self.dims[name][0]
+        if isinstance(known, int) and isinstance(size, int) and known != size:
+            return self._fail(node, f"{_own_name(name)} = {known}", str(size))
+        self._set(self.dims_again, (name, size, indices), node)
+        return True
+
+    def _note_sizes(self, access: Access) -> None:
+        for index, size in _sizes(access).items():
+            self._set(self.equal, (index, size))
 
     # ---- the end --------------------------------------------------------------------------------------------------
 
     def _holds(self) -> bool:
-        """What can only be judged when everything is bound: numbers, and the pattern's condition."""
+        """What can only be judged when everything is bound: sizes, numbers, and the pattern's conditions."""
+        if not (self._reduces_all() and self._independent()):
+            return False
+        classes = Classes(self.equal)
+        if not all(self._tied(tie) for tie in self.graph.ties):
+            return False
+        if not all(self._same_dim_size(classes, *again) for again in self.dims_again.items()):
+            return False
         sizes = self._static_dims()
-        for (_, found), node in self.numbers.items():
-            if not self._same_number(node, found, sizes):
-                return False
-        where = self.graph.pattern.where
-        if where is None or conditions.holds(where, sizes) is True:
-            return True
+        if not all(self._same_number(node, found, sizes, classes) for node, found in self.numbers):
+            return False
+        for where in self.graph.conditions:
+            if conditions.holds(where, sizes) is not True:
+                return self._condition_failed(where, sizes)
+        return True
+
+    def _condition_failed(self, where: tree.Condition, sizes: conditions.Sizes) -> bool:
         failed = conditions.first_failure(where, sizes)
         names = sorted(conditions.names_in(failed))
         found_text = ", ".join(f"{n} = {_size_text(self.dims[n][0])}" for n in names if n in self.dims)
         return self._fail(failed, conditions.text(failed), found_text)
 
-    def _same_number(self, node: Number, found: Term, sizes: conditions.Sizes) -> bool:
+    def _reduces_all(self) -> bool:
+        """Whether the labels of each reduction are its loops, all of them: one that nothing reads counts too."""
+        for node, loops in self.reductions.items():
+            left = [loop for loop in loops if (node, loop) not in self.used]
+            free = [label for label in node.loops if label not in self.labels]
+            pairs = _pair(tuple(free), tuple(left), {})
+            if pairs is None or len(left) < len([label for label in free if not label.pack]):
+                return self._fail(node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims")
+            for label, indices in pairs:
+                self._set(self.labels, label, indices)
+        return True
+
+    def _independent(self) -> bool:
+        """Whether no input is made from a result: a replacement needs its inputs before it has results."""
+        if len(self.roots) == 1:
+            return True
+        roots = {access.value.owner.operation for access in self.roots.values()}
+        pending = [b.value for b in self.inputs.values() if b.value is not None]
+        seen: set[ir.Operation] = set()
+        while pending:
+            op = defining_op(pending.pop())
+            if op is None or op in seen:
+                continue
+            if op in roots:
+                return self._fail(self.graph.results[0].node, "inputs that need no result", "one made from a result")
+            seen.add(op)
+            if any(_may_use(op, root) for root in roots):
+                pending.extend(op.operands)
+        return True
+
+    def _tied(self, tie: Tie) -> bool:
+        """Whether labels have the size that the pattern writes for them."""
+        bound = [self.labels.get(label) for label in tie.labels]
+        if None in bound:
+            return True  # no part of the payload was looked at under them
+        indices = tuple(i for group in bound if group is not None for i in group)
+        sizes = tuple(self._extent(i) for i in indices)
+        size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
+        if isinstance(tie.size, int):
+            return size == tie.size or self._fail(tie.node, f"a dim of size {tie.size}", _size_text(size))
+        return self._bind_dim(tie.node, tie.size, size, indices)
+
+    def _extent(self, index: Index) -> Size:
+        if index == UNIT:
+            return 1
+        if isinstance(index, Loop) and index.size is not None:
+            return index.size
+        return self.extents.get(index, DimSize(index, 0))
+
+    def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
+        name, size, indices = again
+        known, known_indices = self.dims[name]
+        left, right = _kept(known, known_indices), _kept(size, indices)
+        if len(left) == len(right) and all(
+            classes.same(a, b) or classes.same(i, j) for (a, i), (b, j) in zip(left, right, strict=True)
+        ):
+            return True
+        found = "another size that is dynamic" if known == size or _is_dynamic(size) else _size_text(size)
+        return self._fail(node, f"{_own_name(name)} = {_size_text(known)}", found)
+
+    def _same_number(self, node: Number, found: Term, sizes: conditions.Sizes, classes: Classes) -> bool:
         low = conditions.evaluate(node.low, sizes)
         if not isinstance(found, Constant):
-            return self._same_dim(node, found)
+            return self._same_dim(node, found, classes)
         if low is None:
             return self._fail(node, f"the constant {_number_text(node)}, which is dynamic", str(found.value))
         if node.high is not None:
             high = conditions.evaluate(node.high, sizes)
             good = high is not None and low <= found.value <= high
         else:
-            slack = _PRECISION.get(found.type, 0.0) * abs(low)
-            good = found.value == low or abs(found.value - low) <= slack
+            good = math.isclose(found.value, low, rel_tol=_PRECISION.get(found.type, 0.0))
         return good or self._fail(node, f"the constant {_number_text(node)}", f"{found.value:g}")
 
-    def _same_dim(self, node: Number, found: Term) -> bool:
+    def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
         """A dim that is only known at run time, read from the tensor and cast to the element type."""
         while isinstance(found, Apply) and found.op in _CASTS:
             found = self.views.resolve(found.args[0])
         if isinstance(node.low, tree.DimRef) and isinstance(found, DimSize):
             known = self.dims.get(node.low.name)
-            if known is not None and known[0] == found:
+            if known is not None and classes.same(known[0], found):
                 return True
         return self._fail(node, f"the constant {_number_text(node)}", self._describe(found))
 
@@ -472,8 +642,8 @@ class Search:
             root_sizes=tuple(self._root_sizes(self.roots[i]) for i in range(len(self.graph.results))),
             inputs=dict(self.inputs),
             shapes=dict(self.shapes),
-            dims={n: size for n, (size, _) in self.dims.items()},
-            types=dict(self.types),
+            dims={n: size for n, (size, _) in self.dims.items() if "." not in n},
+            types={n: element for n, element in self.types.items() if "." not in n},
             ops=tuple(self.ops),
             function=self.function,
             location=location_text(value.owner.operation),
@@ -487,21 +657,6 @@ class Search:
             sizes.append(self.extents.get(index, DimSize(access.value, axis)) if size is None else size)
         return tuple(sizes)
 
-    def _near_miss(self, value: ir.Value) -> NearMiss | None:
-        if self.furthest is None or self.furthest.node is self.graph.results[0].node:
-            return None
-        failure = self.furthest
-        span = failure.node.span if isinstance(failure.node, (tree.Comparison, tree.Logical)) else None
-        return NearMiss(
-            pattern=self.graph.pattern.name,
-            function=self.function,
-            location=location_text(value.owner.operation),
-            wanted=failure.wanted,
-            found=failure.found,
-            span=span or self.graph.spans.get(id(failure.node)),
-            progress=failure.progress,
-        )
-
     def _describe(self, term: Term) -> str:
         if isinstance(term, Constant):
             return f"the constant {term.value:g}"
@@ -511,7 +666,7 @@ class Search:
             return f"a reduction by {_short(term.combiner)}"
         if isinstance(term, Access):
             op = defining_op(term.value)
-            return "a function's argument" if op is None else op.name
+            return op.name if op is not None else f"an argument of {term.value.owner.owner.name}"
         return "an index or a size"
 
 
@@ -553,7 +708,7 @@ def _pair(
             return None
         stop = len(indices) - after
         singles = zip((*labels[:pack], *labels[pack + 1 :]), (*indices[:pack], *indices[stop:]), strict=True)
-        pairs = [(label, (index,)) for label, index in singles]
+        pairs: list[tuple[Label, tuple[Index, ...]]] = [(label, (index,)) for label, index in singles]
         pairs.insert(pack, (labels[pack], indices[pack:stop]))
         return pairs
     extra = len(indices) - len(labels)
@@ -584,24 +739,37 @@ def _rank(labels: tuple[Label, ...]) -> str:
     return f"{len(labels) - 1} or more" if packs else str(len(labels))
 
 
+def _kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
+    """Sizes with their indices, without those of size one."""
+    sizes = size if isinstance(size, tuple) else (size,)
+    return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
+
+
+def _is_dynamic(size: Sizes) -> bool:
+    return any(isinstance(s, DimSize) for s in (size if isinstance(size, tuple) else (size,)))
+
+
+def _own_name(name: str) -> str:
+    """A dim as its own pattern calls it."""
+    return name.rpartition(".")[2]
+
+
+def _may_use(op: ir.Operation, root: ir.Operation) -> bool:
+    """False if an op comes before a root in its block, so that nothing that it uses can be made from the root."""
+    return op.block != root.block or not op.is_before_in_block(root)
+
+
 def _sizes(access: Access) -> dict[Index, Size]:
     """The size that each index of an access runs over, read off the value."""
     shape = shape_of(access.value) or ()
     return {
         index: DimSize(access.value, axis) if size is None else size
         for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
-        if index != UNIT
+        if not isinstance(index, (Point, Affine))  # several indices of one text may run over parts of different dims
     }
 
 
-def _same_size(
-    known: tuple[Size | tuple[Size, ...], tuple[Index, ...]], found: tuple[Size | tuple[Size, ...], tuple[Index, ...]]
-) -> bool:
-    """Equal numbers, the same dim of the same tensor, or the same index of the program."""
-    return known[0] == found[0] or _nontrivial(known[1]) == _nontrivial(found[1])
-
-
-def _size_text(size: Size | tuple[Size, ...]) -> str:
+def _size_text(size: Sizes) -> str:
     if isinstance(size, tuple):
         return " x ".join(map(_size_text, size)) or "nothing"
     return str(size) if isinstance(size, int) else "a dynamic size"
@@ -609,6 +777,10 @@ def _size_text(size: Size | tuple[Size, ...]) -> str:
 
 def _short(op: str) -> str:
     return op.partition(".")[2] if op.startswith(("arith.", "math.")) else op
+
+
+def _dims(count: int) -> str:
+    return "1 dim" if count == 1 else f"{count} dims"
 
 
 def _number_text(node: Number) -> str:

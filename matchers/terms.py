@@ -2,14 +2,16 @@
 
 A view (`matchers.views`) reads a payload op as the scalar expression that makes the element at given indices. In that
 form a broadcast, a transpose or a reshape is only another choice of indices, and every spelling of a computation comes
-to the same expression. Terms are frozen and compare by value, so equal expressions are equal objects for memo tables.
+to the same expression.
+
+Terms are frozen. The shallow ones compare by value; `Apply` and `Reduce` compare by identity, because a program shares
+its parts and a comparison by value would walk every path through them. Whoever makes them makes each only once.
 
 Nothing here knows of MLIR beyond carrying its values as opaque hashable objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +28,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Point:
-    """The only index of a dim of size one: zero."""
+    """The only index of a dim of size one: zero. (Zero in a larger dim is an `Affine`.)"""
 
 
 UNIT = Point()
@@ -101,7 +103,7 @@ def split(whole: Index, sizes: tuple[int | None, ...]) -> tuple[Index, ...] | No
 class Access:
     """The element of a payload value (a tensor, or a scalar with no indices) at `indices`."""
 
-    value: Hashable
+    value: Any
     indices: tuple[Index, ...]
 
 
@@ -113,7 +115,7 @@ class Constant:
     type: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Apply:
     """A scalar op. `op` is its full name, `type` its result's, `attributes` those that change its meaning, as text."""
 
@@ -123,12 +125,12 @@ class Apply:
     type: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reduce:
-    """`body` combined by the op `combiner` over all values of `loops`."""
+    """`body` combined by the op `combiner` over all values of `loops` (in a pattern: over labels)."""
 
     combiner: str
-    loops: tuple[Loop, ...]
+    loops: tuple[Any, ...]
     body: Any
 
 
@@ -136,7 +138,7 @@ class Reduce:
 class DimSize:
     """The size of a tensor value along an axis, at run time, as an integer."""
 
-    value: Hashable
+    value: Any
     axis: int
 
 

@@ -83,16 +83,16 @@ class Views:
 
     def __init__(self) -> None:
         self._steps: dict[Access, Step | None] = {}
+        self._wholes: dict[ir.Value, Access] = {}
         self._loops = 0
 
     # ---- entry points ---------------------------------------------------------------------------------------------
 
     def whole(self, value: ir.Value) -> Access:
-        """The access to a value with a fresh loop for each dim."""
-        shape = shape_of(value)
-        if shape is None:
-            return Access(value, ())
-        return Access(value, tuple(self._fresh(size) for size in shape))
+        """The access to a value with a loop of its own for each dim."""
+        if value not in self._wholes:
+            self._wholes[value] = Access(value, tuple(self._fresh(size) for size in shape_of(value) or ()))
+        return self._wholes[value]
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
@@ -125,7 +125,7 @@ class Views:
         name = op.name
         if name == "arith.constant":
             return _constant(op)
-        if name.startswith(("arith.", "math.")):
+        if name.startswith(("arith.", "math.")) and len(op.results) == 1:
             return Step(self._elementwise(op, access.indices), op)
         if name.startswith("linalg."):
             return self._linalg(op, value, access.indices)
@@ -192,7 +192,7 @@ class Views:
             return None
         accumulator = body.accumulator(number)
         sides = [v for v in combiner.operands if v != accumulator]
-        if len(sides) != 1 or body.uses_accumulator(sides[0], accumulator):
+        if len(sides) != 1:
             return None
         kind = element_type(combiner.results[0])
         neutral = identity(combiner.name, kind)
@@ -228,27 +228,28 @@ class Views:
         return Apply("arith.divf", (shifted(indices), reduced("arith.addf", shifted)), (), kind)
 
 
-@dataclass
 class _Body:
     """The body of a structured op, read with its loops set to indices."""
 
-    views: Views
-    op: ir.Operation
-    maps: list[ir.AffineMap]
-    loops: dict[int, Index]
-    inputs: int
-
-    @property
-    def block(self) -> ir.Block:
-        return self.op.regions[0].blocks[0]
+    def __init__(
+        self, views: Views, op: ir.Operation, maps: list[ir.AffineMap], loops: dict[int, Index], inputs: int
+    ) -> None:
+        self.views = views
+        self.op = op
+        self.maps = maps
+        self.loops = loops
+        self.inputs = inputs
+        self.block = op.regions[0].blocks[0]
+        self.terms: dict[ir.Value, Term | None] = {}
+        *inner, self.last = self.block.operations
+        for each in inner:  # in order, so that what the body shares is one term
+            self._read_op(each.operation)
 
     def yielded(self, number: int) -> ir.Value:
-        last = self.block.operations[len(self.block.operations) - 1]
-        return last.operands[number]
+        return self.last.operands[number]
 
     def yielded_op(self, number: int) -> ir.Operation | None:
-        value = self.yielded(number)
-        op = defining_op(value)
+        op = defining_op(self.yielded(number))
         return op if op is not None and op.block == self.block else None
 
     def accumulator(self, number: int) -> ir.Value | None:
@@ -258,36 +259,36 @@ class _Body:
     def initial(self, number: int) -> Access:
         return self._operand(self.inputs + number)
 
-    def uses_accumulator(self, value: ir.Value, accumulator: ir.Value | None) -> bool:
-        if value == accumulator:
-            return True
-        op = defining_op(value)
-        return (
-            op is not None
-            and op.block == self.block
-            and any(self.uses_accumulator(v, accumulator) for v in op.operands)
-        )
-
     def read(self, value: ir.Value) -> Term | None:
-        """The term of a scalar in the body, or of one captured from outside."""
+        """The term of a scalar of the body, or of one captured from outside; None if that cannot be told."""
         if isinstance(value.owner, ir.Block):
-            if value.owner != self.block:
-                return Access(value, ())
-            return self._operand(ir.BlockArgument(value).arg_number)
-        op = value.owner.operation
-        if op.block != self.block:
+            return (
+                self._argument(ir.BlockArgument(value).arg_number) if value.owner == self.block else Access(value, ())
+            )
+        if value.owner.operation.block != self.block:
             return Access(value, ())
+        return self.terms.get(value)
+
+    def _read_op(self, op: ir.Operation) -> None:
         if op.name == "arith.constant":
             step = _constant(op)
-            return None if step is None else step.term
-        if op.name == "linalg.index":
-            return LoopIndex(self.loops[ir.IntegerAttr(op.attributes["dim"]).value])
-        if not op.name.startswith(("arith.", "math.")):
-            return None
-        args = [self.read(v) for v in op.operands]
-        if any(a is None for a in args):
-            return None
-        return self.views._apply(op, tuple(a for a in args if a is not None))
+            self.terms[op.results[0]] = None if step is None else step.term
+        elif op.name == "linalg.index":
+            self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.attributes["dim"]).value])
+        elif op.name.startswith(("arith.", "math.")) and len(op.results) == 1:
+            args = [self.read(v) for v in op.operands]
+            known = tuple(a for a in args if a is not None)
+            self.terms[op.results[0]] = self.views._apply(op, known) if len(known) == len(args) else None
+
+    def _argument(self, number: int) -> Term | None:
+        if number >= self.inputs and not self._visited_once(number):
+            return None  # a running value: neither what it starts from nor what it ends at
+        return self._operand(number)
+
+    def _visited_once(self, number: int) -> bool:
+        """Whether the loops come to each element of an operand only once."""
+        fixed = {e.position for e in self.maps[number].results if isinstance(e, ir.AffineDimExpr)}
+        return all(index == UNIT or dim in fixed for dim, index in self.loops.items())
 
     def _operand(self, number: int) -> Access:
         value = self.op.operands[number]
@@ -334,6 +335,8 @@ def _loops_of_output(output: ir.AffineMap, indices: tuple[Index, ...]) -> dict[i
     loops: dict[int, Index] = {}
     for expr, index in zip(output.results, indices, strict=True):
         if isinstance(expr, ir.AffineConstantExpr):
+            if index != UNIT:
+                return None
             continue
         if not isinstance(expr, ir.AffineDimExpr) or expr.position in loops:
             return None
@@ -356,8 +359,6 @@ def _loop_sizes(op: ir.Operation, maps: list[ir.AffineMap]) -> dict[int, int | N
 def _index_of(expr: ir.AffineExpr, loops: dict[int, Index]) -> Index:
     if isinstance(expr, ir.AffineDimExpr):
         return loops[expr.position]
-    if isinstance(expr, ir.AffineConstantExpr) and expr.value == 0:
-        return UNIT
     used = sorted(loops)
     return Affine(str(expr), tuple(loops[d] for d in used))
 

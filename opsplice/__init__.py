@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opsplice.api import Program as Program
-    from opsplice.api import compile as compile
+    from opsplice.api import compile as compile  # noqa: A004
     from opsplice.api import match as match
     from opsplice.api import transform as transform
     from opsplice.errors import OpspliceError as OpspliceError

@@ -125,6 +125,16 @@ def check_matched(report: Report) -> None:
     )
 
 
+def check_folder(path: Path) -> None:
+    """Raise OpspliceError if a file could not be written at `path`, before long work is done for it."""
+    if path.is_dir():
+        raise OpspliceError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise OpspliceError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise OpspliceError(f"cannot write {path}: the folder {path.parent} is not writable")
+
+
 def write_file(path: Path, content: bytes) -> Path:
     """Write a file, all of it or nothing. Raises OpspliceError when that fails."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

@@ -2,8 +2,8 @@
 
     0  done        1  an error, or a check that failed        2  wrong usage        130  interrupted
 
-Only the command that runs is imported, so that `opsplice --help` is quick and so that the commands that compile can fork
-before anything heavy is loaded.
+Only the command that runs is imported, so that `opsplice --help` is quick and the commands that compile can fork before
+anything heavy is loaded.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _usage_error(message: str) -> NoReturn:
     raise SystemExit(2)
 
 
-# ---- arguments ----------------------------------------------------------------------------------------------------------
+# ---- arguments ---------------------------------------------------------------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:

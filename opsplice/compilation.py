@@ -16,7 +16,9 @@ from opsplice.frontends import ModuleSource
 from opsplice.job import Job, Outcome
 from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
 from opsplice.pipeline.crash import compiler_crash
+from opsplice.pipeline.devices import target_step
 from opsplice.pipeline.diagnostics import render
+from opsplice.pipeline.flags import asks_to_print
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.report import Report
 from opsplice.rewrites.devices import ProgramTarget, targets_of
@@ -46,9 +48,14 @@ def run_isolated(
     command: what the user would type to have the crash in the open.
     """
     try:
-        return call_isolated(run_job, (job,), on_progress=on_progress, method=method, capture_stderr=not job.verbose)
+        return call_isolated(run_job, (job,), on_progress=on_progress, method=method, capture_stderr=captures(job))
     except ChildCrashError as crash:
         raise compiler_crash(crash, job.source, job.flags, command) from None
+
+
+def captures(job: Job) -> bool:
+    """Whether what the compiler writes to stderr is kept from the user: not if they asked to see it."""
+    return not (job.verbose or asks_to_print(job.flags))
 
 
 def preview(on_progress: Progress, job: Job) -> Report:
@@ -81,25 +88,31 @@ class _Steps:
         self.preview = preview
         self.report = Report()
         # Before `preprocessing` a module does not say what it is compiled for.
-        targets = None if phase == PHASE else _targets_for(job.flags)
+        self.devices = [target_step(job.archs, job.flags)] if job.archs else []
+        targets = None if phase == PHASE else _targets_for(job.flags, self.devices)
         self.splicer = Splicer(Store(), targets)
 
     def all(self) -> list[Step]:
-        return [self._step(number, name) for number, name in enumerate(self.names)]
+        return [*self.devices, *(self._step(number, name) for number, name in enumerate(self.names))]
 
     def _step(self, number: int, name: str) -> Step:
-        def apply(module: ir.Module) -> None:
-            do = self.splicer.preview if self.preview else self.splicer.apply
-            self.report += do(module, self.specs[number])
+        def apply(module: ir.Module) -> tuple[Step, ...]:
+            spec = self.specs[number]
+            if self.preview:
+                self.report += self.splicer.preview(module, spec)
+                return ()
+            report, later = self.splicer.apply(module, spec)
+            self.report += report
+            return later
 
         return Step(self.phase, f"spec {name}", apply)
 
 
-def _targets_for(flags: tuple[str, ...]) -> tuple[ProgramTarget, ...]:
-    """The targets that flags stand for, read off an empty program compiled with them."""
+def _targets_for(flags: tuple[str, ...], devices: list[Step]) -> tuple[ProgramTarget, ...]:
+    """The targets that flags and a choice of devices stand for, read off an empty program compiled with them."""
     with Compilation(flags) as compilation:
         compilation.load(ModuleSource(content="module {}"))
-        compilation.run_to(PHASE)
+        run(compilation, devices, to=PHASE)
         return targets_of(compilation.module)
 
 

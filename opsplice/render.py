@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +38,7 @@ def report_text(report: Report, *, verbose: bool, color: bool) -> str:
     kept = [r for r in report.kept if verbose or not r.lost]
     if kept:
         lines.append(style("left alone", "bold", color))
-        lines += [f"  {r.location}  {_match(r)}: {r.reason}" for r in kept]
+        lines += [f"  {_short(r.location)}  {_match(r)}: {r.reason}" for r in kept]
     if report.unmatched:
         lines += _unmatched(report, verbose, color)
     lines += [f"{style('warning:', 'yellow', color)} {w}" for w in report.warnings]
@@ -45,12 +46,18 @@ def report_text(report: Report, *, verbose: bool, color: bool) -> str:
 
 
 def _table(replacements: Iterable[Replacement], color: bool) -> list[str]:
-    rows = [(r.location, _match(r), f"{r.kernel}{_artifacts(r)}") for r in replacements]
+    rows = [(_short(r.location), _match(r), f"{r.kernel}{_artifacts(r)}") for r in replacements]
     if not rows:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     arrow = style("=>", "dim", color)
     return [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {arrow} {c}" for a, b, c in rows]
+
+
+def _short(location: str) -> str:
+    """A location as seen from the current folder."""
+    here = os.getcwd() + os.sep
+    return location.removeprefix(here)
 
 
 def _match(replacement: Replacement) -> str:
@@ -75,7 +82,9 @@ def _unmatched(report: Report, verbose: bool, color: bool) -> list[str]:
     detailed = verbose or not report.replacements
     lines = []
     for rule in report.unmatched:
-        lines.append(f"{style('warning:', 'yellow', color)} {rule.rule_location}: `{rule.rule}` matched nothing")
+        lines.append(
+            f"{style('warning:', 'yellow', color)} {_short(rule.rule_location)}: `{rule.rule}` matched nothing"
+        )
         if detailed:
             lines += _misses(rule)
     return lines
@@ -86,8 +95,9 @@ def _misses(rule: UnmatchedRule) -> list[str]:
         return ["  no op of the model is what the pattern ends with"]
     lines = []
     for miss in rule.nearest:
-        where = f" (at {miss.spec_location})" if miss.spec_location else ""
-        lines.append(f"  nearest: {miss.location} in @{miss.function}: wanted {miss.wanted}, found {miss.found}{where}")
+        place = f"{_short(miss.location)} in @{miss.function}"
+        asked = f" (at {_short(miss.spec_location)})" if miss.spec_location else ""
+        lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{asked}")
     return lines
 
 

@@ -28,7 +28,7 @@ _NEXT_VALUE = re.compile(r", (?=%)")
 _TENSOR = re.compile(r"tensor<(?P<dims>(?:(?:\d+|\?)x)*)(?P<element>[^,]+?)(?:,.*)?>")
 
 _ASYNC = "$async"
-_STATUS = re.compile(r"(?:\S+:\d+: )?(?P<code>[A-Z_]{3,}); (?P<message>.*?)(?:; while |$)", re.DOTALL)
+_STATUS = re.compile(r"\S+\.c:\d+: (?P<code>[A-Z_]{3,})(?:; (?P<message>.*?))?(?:; while |$)", re.DOTALL)
 
 # In the VM there are no 16-bit floats: such a scalar travels as its bits.
 _HALVES = ("f16", "bf16")
@@ -339,6 +339,7 @@ def _result(value: Any, declared: ValueType | None) -> Value:
 
 def _status(error: Exception) -> str:
     """IREE's own words, without the C file in front and the call stack behind."""
-    text = str(error)
-    found = _STATUS.search(text.partition(": ")[2] if ": " in text else text)
-    return found["message"].strip() if found else text.strip()
+    found = _STATUS.search(str(error))
+    if found is None:
+        return str(error).strip()
+    return (found["message"] or found["code"].replace("_", " ").lower()).strip()

@@ -25,7 +25,7 @@ Spec = LoadedSpec | TransformSpec
 def load_specs(paths: Iterable[str | os.PathLike[str]]) -> tuple[Spec, ...]:
     """Read specs in the order given.
 
-    Raises OpspliceError for a file that is not there or of another kind, SpecError for what is wrong in a `.splice` file.
+    Raises OpspliceError for a file that is not there or of another kind, SpecError for errors in a `.splice` file.
     """
     return tuple(_load(Path(p)) for p in paths)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
 from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
+from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import static_function, transform_spec
+from opsplice.rewrites import fallback, static_function, transform_spec
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.spec_lang import tree
@@ -37,17 +39,22 @@ class Splicer:
     store: Store
     targets: tuple[ProgramTarget, ...] | None = None
 
-    def apply(self, module: ir.Module, spec: Spec) -> Report:
-        """Change the module as the spec says.
+    def apply(self, module: ir.Module, spec: Spec) -> tuple[Report, tuple[Step, ...]]:
+        """Change the module as the spec says. Returns what was done, and edits that are to follow at later phases.
 
         Raises OpspliceError for an artifact that is missing or broken and for a transform spec that fails.
         """
         if isinstance(spec, TransformSpec):
-            return self._transform(module, spec)
+            return self._transform(module, spec), ()
         found = _find(module, spec)
         chosen = self._plan(module, spec, found, self._resolve)
-        static_function.apply(module, chosen.calls)
-        return _report(spec, found, chosen)
+        if not any(chosen.kept):
+            static_function.apply(module, chosen.calls)
+            return _report(spec, found, chosen), ()
+        before = fallback.executables(module)
+        static_function.apply(module, fallback.split(module, chosen.calls, chosen.kept))
+        drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
+        return _report(spec, found, chosen), (Step(fallback.DROP_PHASE, "targets without an artifact", drop),)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing changed and nothing built. A transform spec can only be applied."""
@@ -58,7 +65,7 @@ class Splicer:
 
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver) -> Plan:
         targets = targets_of(module) if self.targets is None else self.targets
-        return plan(found.matches, spec.rules, spec.kernels, targets, resolve)
+        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, fallback.obstacle(module, targets))
 
     def _resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         request = ArtifactRequest(
@@ -73,7 +80,7 @@ class Splicer:
             error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
             raise
 
-    # ---- transform dialect --------------------------------------------------------------------------------------------
+    # ---- transform dialect ----------------------------------------------------------------------------------------
 
     def _transform(self, module: ir.Module, spec: TransformSpec) -> Report:
         outcome = transform_spec.apply(module, spec.path, lambda path, text: self._object(spec, path, text))
@@ -91,13 +98,13 @@ class Splicer:
             )
             for change in outcome.changes
         )
-        if replacements:
-            return Report(replacements)
-        if outcome.changed:
-            return Report(warnings=(f"{where} changed the module, but put in no call or dispatch to count",))
-        pairs = outcome.actions or (("", ""),)
-        rules = tuple(UnmatchedRule(f"@{m} -> @{a}" if m else spec.path.name, where, m) for m, a in pairs)
-        return Report(unmatched=rules)
+        rules = tuple(UnmatchedRule(f"@{p.matcher} -> @{p.action}", where, p.matcher) for p in outcome.unmatched)
+        warnings: tuple[str, ...] = ()
+        if outcome.otherwise:
+            warnings = (f"{where} also changed the module in ways that are no calls and are not counted",)
+        elif not replacements and not rules:
+            warnings = (f"{where} changed nothing",)
+        return Report(replacements, unmatched=rules, warnings=warnings)
 
     def _object(self, spec: TransformSpec, path: str, text: str) -> Path | None:
         """The file for an artifact that a transform spec names; None leaves the name as it is."""
@@ -138,13 +145,13 @@ def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
     return [g for n in names for g in compile_pattern(spec.patterns[n], spec.patterns, spec.types)]
 
 
-# ---- the report ---------------------------------------------------------------------------------------------------------
+# ---- the report --------------------------------------------------------------------------------------------------
 
 
 def _report(spec: LoadedSpec, found: Found, chosen: Plan) -> Report:
     replacements = []
-    for call, choices in zip(chosen.calls, chosen.choices, strict=True):
-        artifacts = tuple(map(_artifact_use, choices))
+    for call, choices, others in zip(chosen.calls, chosen.choices, chosen.kept, strict=True):
+        artifacts = (*map(_artifact_use, choices), *map(_compiler_use, others))
         replacements.append(_replacement(call.match, call.rule, "static function", artifacts=artifacts))
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason) for left in chosen.left)
     used = {id(call.rule) for call in chosen.calls} | {id(left.rule) for left in chosen.left}
@@ -185,6 +192,10 @@ def _artifact_use(choice: Choice) -> ArtifactUse:
         built=artifact.built,
         notes=artifact.notes,
     )
+
+
+def _compiler_use(target: ProgramTarget) -> ArtifactUse:
+    return ArtifactUse(target=str(target), source="the compiler", path="", form="compiler", digest="")
 
 
 def _dim(size: Size | tuple[Size, ...]) -> DimSize:

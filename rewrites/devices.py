@@ -53,13 +53,26 @@ def targets_of(module: ir.Module) -> tuple[ProgramTarget, ...]:
     return tuple(found.values())
 
 
+def device_globals(module: ir.Module) -> tuple[str, ...]:
+    """The names of the globals that hold the program's devices; none before devices are assigned (phase `abi`)."""
+    return tuple(
+        ir.StringAttr(op.attributes["sym_name"]).value
+        for op in _globals(module)
+        if str(ir.TypeAttr(op.attributes["type"]).value) == "!hal.device"
+    )
+
+
+def _globals(module: ir.Module) -> Iterator[ir.Operation]:
+    return (op.operation for op in module.body.operations if op.operation.name == "util.global")
+
+
 def _device_texts(module: ir.Module) -> Iterator[str]:
     attributes = module.operation.attributes
     if "hal.device.targets" in attributes:
         yield str(attributes["hal.device.targets"])
-    for op in module.body.operations:
-        if op.operation.name == "util.global" and "initial_value" in op.operation.attributes:
-            text = str(op.operation.attributes["initial_value"])
+    for op in _globals(module):
+        if "initial_value" in op.attributes:
+            text = str(op.attributes["initial_value"])
             if "#hal.device" in text:
                 yield text
 

@@ -8,7 +8,7 @@ from typing import Any
 from iree.compiler import ir
 
 # Every dialect that a rewrite builds ops of.
-_DIALECTS = ("arith", "flow", "func", "hal", "iree_codegen", "llvm", "memref", "stream", "tensor", "util")
+_DIALECTS = ("arith", "flow", "func", "hal", "iree_codegen", "llvm", "memref", "scf", "stream", "tensor", "util")
 
 
 def load_dialects(context: ir.Context) -> None:

@@ -12,15 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iree.compiler import ir
+
 from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
-from opsplice.matchers.views import element_type
+from opsplice.matchers.views import defining_op, element_type
 from opsplice.rewrites import static_function
 from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
 from opsplice.rewrites.devices import ProgramTarget, object_key
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import ops, tree
 from opsplice.targets import arch as archs
 from opsplice.targets.artifacts import Artifact
 
@@ -50,12 +52,14 @@ class Choice:
 class Plan:
     """What will be done: the calls in program order, and what is left alone.
 
-    choices: for each call, in the same order, the artifact for each target of the program.
+    choices: for each call, in the same order, the artifact for each target of the program that has one.
+    kept: for each call, the targets that have none and keep the compiler's own code.
     """
 
     calls: tuple[KernelCall, ...]
     left: tuple[Left, ...]
     choices: tuple[tuple[Choice, ...], ...]
+    kept: tuple[tuple[ProgramTarget, ...], ...]
 
 
 class _LeaveError(Exception):
@@ -68,13 +72,15 @@ def plan(
     kernels: Mapping[str, tree.Kernel],
     targets: Sequence[ProgramTarget],
     resolve: Resolver,
+    obstacle: str = "",
 ) -> Plan:
     """Choose a rule, kernel and artifacts for each match.
 
+    obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
     Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
     `resolve` raises for an artifact that is broken.
     """
-    return _Planner(matches, rules, kernels, targets, resolve).plan()
+    return _Planner(matches, rules, kernels, targets, resolve, obstacle).plan()
 
 
 class _Planner:
@@ -85,24 +91,29 @@ class _Planner:
         kernels: Mapping[str, tree.Kernel],
         targets: Sequence[ProgramTarget],
         resolve: Resolver,
+        obstacle: str,
     ) -> None:
         self.matches = matches
         self.rules = rules
         self.kernels = kernels
         self.targets = targets
         self.resolve = resolve
+        self.obstacle = obstacle
         self.roots: dict[Any, KernelCall] = {}
         self.covered: dict[Any, KernelCall] = {}
-        self.left: list[Left] = []
+        self.resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = {}
         self.choices: dict[KernelCall, tuple[Choice, ...]] = {}
 
     def plan(self) -> Plan:
         order = {match: i for i, match in enumerate(self.matches)}
+        of_pattern: dict[str, list[Match]] = {}
+        for match in self.matches:
+            of_pattern.setdefault(match.pattern.name, []).append(match)
         chosen: dict[Match, KernelCall] = {}
         reasons: dict[Match, list[Left]] = {}
         for rule in self.rules:
-            for match in self.matches:
-                if match.pattern.name != rule.pattern or match in chosen:
+            for match in of_pattern.get(rule.pattern, ()):
+                if match in chosen:
                     continue
                 try:
                     chosen[match] = self._call(match, rule)
@@ -110,10 +121,16 @@ class _Planner:
                     reasons.setdefault(match, []).append(Left(match, rule, str(left)))
         calls = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
-        return Plan(calls, alone, tuple(self.choices[call] for call in calls))
+        choices = tuple(self.choices[call] for call in calls)
+        return Plan(calls, alone, choices, tuple(map(self._without, choices)))
+
+    def _without(self, choices: tuple[Choice, ...]) -> tuple[ProgramTarget, ...]:
+        chosen = {c.target for c in choices}
+        return tuple(t for t in self.targets if t not in chosen)
 
     def _call(self, match: Match, rule: tree.Rule) -> KernelCall:
         self._check_overlap(match)
+        _check_results(match)
         _check_order(match)
         kernel = self.kernels[rule.kernel]
         _check_condition(rule.where, match.static_dims(), "the rule's")
@@ -145,18 +162,26 @@ class _Planner:
     # ---- artifacts ------------------------------------------------------------------------------------------------
 
     def _choices(self, rule: tree.Rule, kernel: tree.Kernel, symbol: str) -> tuple[Choice, ...]:
-        found: list[Choice] = []
-        missing: list[ProgramTarget] = []
-        for target in self.targets:
-            clause = _clause_for(kernel, target)
-            if clause is None:
-                missing.append(target)
-            else:
-                found.append(Choice(target, clause, self.resolve(clause, symbol, target)))
+        clauses = {target: _clause_for(kernel, target) for target in self.targets}
+        self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
+        return tuple(Choice(t, c, self._artifact(c, symbol, t)) for t, c in clauses.items() if c is not None)
+
+    def _artifact(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        key = (clause, symbol, target)
+        if key not in self.resolved:
+            self.resolved[key] = self.resolve(*key)
+        return self.resolved[key]
+
+    def _check_missing(self, rule: tree.Rule, kernel: tree.Kernel, missing: Sequence[ProgramTarget]) -> None:
         if not missing:
-            return tuple(found)
+            return
         if rule.keep:
-            raise _LeaveError(f"kernel {kernel.name} has no artifact for {', '.join(map(str, missing))}")
+            reason = f"kernel {kernel.name} has no artifact for {', '.join(map(str, missing))}"
+            if len(missing) == len(self.targets):
+                raise _LeaveError(reason)
+            if self.obstacle:
+                raise _LeaveError(f"{reason}, and {self.obstacle}")
+            return
         raise OpspliceError(
             f"kernel '{kernel.name}' has no artifact for {missing[0]}{_with_features(missing[0])}",
             hint=f'add a clause such as `cpu {missing[0].arch or "x86_64"} "..."` to the kernel at {kernel.span}, '
@@ -167,13 +192,19 @@ class _Planner:
 # ---- checks ------------------------------------------------------------------------------------------------------
 
 
+def _check_results(match: Match) -> None:
+    """A kernel's results are buffers, so what they replace are tensors."""
+    for root in match.roots:
+        if not isinstance(root.type, ir.RankedTensorType):
+            raise _LeaveError(f"its result is a scalar of type {root.type}, and kernels make buffers")
+
+
 def _check_order(match: Match) -> None:
     """With several results the replacement stands at the last of them, so no user may come before it."""
     if len(match.roots) == 1:
         return
-    ops = [root.owner.operation for root in match.roots]
-    last = ops[0]
-    for op in ops[1:]:
+    last, *others = [root.owner.operation for root in match.roots]
+    for op in others:
         if op.block != last.block:
             raise _LeaveError("its results are made in different blocks")
         if last.is_before_in_block(op):
@@ -181,10 +212,21 @@ def _check_order(match: Match) -> None:
     for root in match.roots:
         for use in root.uses:
             user = use.owner.operation
-            if user in match.ops or user.block != last.block:
+            if user in match.ops:
                 continue
-            if user.is_before_in_block(last):
+            holder = _ancestor_in(last.block, user)
+            if holder is not None and holder.is_before_in_block(last):
                 raise _LeaveError("one of its results is used before another is made")
+
+
+def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
+    """The op of a block that is `op` or holds it; None if `op` is not below that block."""
+    at: ir.Operation | None = op
+    while at is not None and at.parent is not None:
+        if at.block == block:
+            return at
+        at = at.parent.operation
+    return None
 
 
 def _check_condition(where: tree.Condition | None, sizes: conditions.Sizes, whose: str) -> None:
@@ -246,8 +288,7 @@ class _Signature:
     def call(self) -> KernelCall:
         given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
         for parameter in self.kernel.parameters:
-            if isinstance(parameter.type, tree.TensorType):
-                self._bind_buffer(parameter.type, given[parameter.name])
+            self._bind(parameter, given[parameter.name])
         arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
         outputs = tuple(self._output(i, r) for i, r in enumerate(self.kernel.results))
         sizes = {n: _numbers(s) for n, s in self.dims.items()}
@@ -263,17 +304,29 @@ class _Signature:
             objects={},
         )
 
+    def _bind(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> None:
+        """Learn dims and types from an argument that is a value of the program."""
+        if isinstance(parameter.type, tree.TensorType):
+            self._bind_buffer(parameter.type, arg)
+        elif isinstance(arg, tree.Name) and arg.name in self.match.inputs:
+            self._bind_type(parameter.type, self.match.inputs[arg.name].element, arg.name)
+
     def _bind_buffer(self, kind: tree.TensorType, arg: tree.Name | tree.Literal) -> None:
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
-        self._bind_type(kind.element, self.match.inputs[arg.name].element, arg.name)
+        binding = self.match.inputs[arg.name]
+        if not isinstance(binding.value.type, ir.RankedTensorType):
+            raise _LeaveError(f"{arg.name} is a scalar of type {binding.element} there, and the kernel takes a buffer")
+        self._bind_type(kind.element, binding.element, arg.name)
         for dim, size in zip(kind.dims, self.match.shapes[arg.name], strict=True):
             if dim.size is not None and dim.size != size:
                 raise _LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {arg.name}")
             if dim.name is None:
                 continue
             known = self.dims.setdefault(dim.name, size)
-            if known != size and _known_unequal(known, size):
+            if _known_unequal(known, size):
                 raise _LeaveError(f"kernel {self.kernel.name}'s dim {dim.name} would be two sizes")
+            if _product(known) is None and _product(size) is not None:
+                self.dims[dim.name] = size
 
     def _bind_type(self, kind: tree.ScalarType, element: str, what: str) -> None:
         if element not in static_function.supported_elements() and element != "index":
@@ -299,16 +352,19 @@ class _Signature:
         binding = self.match.inputs[arg.name]
         if binding.constant is not None:
             return Scalar(parameter.name, element, number=binding.constant)
-        if binding.element != element:
-            raise _LeaveError(f"kernel {self.kernel.name} takes {element} for {parameter.name}, not {binding.element}")
-        return Scalar(parameter.name, element, value=binding.value)
+        return Scalar(parameter.name, element, value=_holder(binding.value, arg.name))
 
     def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:
         """A dim of the pattern for a scalar: a number, or the kernel's own dim of the same size."""
         size = self.match.dims[arg.name]
         number = _product(size)
+        bits = ops.bits(element) or 64
+        if number is not None and number >= 1 << (bits - 1):
+            raise _LeaveError(f"{arg.name} = {number} does not fit into the {element} of kernel {self.kernel.name}")
         if number is not None:
             return Scalar(parameter.name, element, number=number)
+        if bits < 32:
+            raise _LeaveError(f"the dynamic dim {arg.name} may not fit into the {element} of kernel {self.kernel.name}")
         for name, known in self.dims.items():
             if known == size:
                 return Scalar(parameter.name, element, dim=name)
@@ -317,22 +373,21 @@ class _Signature:
     def _output(self, number: int, result: tree.KernelResult) -> Output:
         root, sizes = self.match.roots[number], self.match.root_sizes[number]
         element = element_type(root)
-        if result.alias is not None:
-            alias = next(p for p in self.kernel.parameters if p.name == result.alias)
-            assert isinstance(alias.type, tree.TensorType)
-            return Output(root, sizes, element, alias.type.dims, result.alias)
-        assert result.type is not None
-        self._bind_type(result.type.element, element, "the result")
-        wanted = math.prod(_product(self._size_of(d)) or 0 for d in result.type.dims)
-        actual = _product(sizes)
-        if wanted and actual is not None and wanted != actual:
-            raise _LeaveError(f"kernel {self.kernel.name} makes {wanted} elements, and {actual} are wanted")
         if any(isinstance(s, DimSize) and s.value == root for s in sizes):
             raise _LeaveError("the size of its result depends on no input")
-        return Output(root, sizes, element, result.type.dims)
+        kind = result.type
+        if kind is None:
+            kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
+        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
+        self._bind_type(kind.element, element, "the result")
+        made, wanted = self._count(kind.dims), _product(sizes)
+        if made is not None and wanted is not None and made != wanted:
+            raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
+        return Output(root, sizes, element, kind.dims, result.alias)
 
-    def _size_of(self, dim: tree.Dim) -> Size | tuple[Size, ...]:
-        return dim.size if dim.size is not None else self.dims[dim.name or ""]
+    def _count(self, dims: Sequence[tree.Dim]) -> int | None:
+        """How many elements a buffer has, None if only known at run time."""
+        return _product(tuple(_product(dim.size or self.dims[dim.name or ""]) for dim in dims))
 
     def _symbol(self) -> str:
         symbol = self.kernel.symbol or self.kernel.name
@@ -347,11 +402,28 @@ def _numbers(size: Size | tuple[Size, ...]) -> int | tuple[int | None, ...] | No
     return size if isinstance(size, int) else None
 
 
-def _product(size: Size | tuple[Size, ...]) -> int | None:
+def _product(size: Size | None | tuple[Size | None, ...]) -> int | None:
+    """A size as one number; None if some of it is only known at run time."""
     parts = size if isinstance(size, tuple) else (size,)
-    return None if any(not isinstance(p, int) for p in parts) else math.prod(p for p in parts if isinstance(p, int))
+    known = [p for p in parts if isinstance(p, int)]
+    return math.prod(known) if len(known) == len(parts) else None
 
 
 def _known_unequal(left: Size | tuple[Size, ...], right: Size | tuple[Size, ...]) -> bool:
     first, second = _product(left), _product(right)
     return first is not None and second is not None and first != second
+
+
+def _holder(value: ir.Value, name: str) -> ir.Value:
+    """What to pass for a scalar: itself, or the tensor of rank 0 that it is read from.
+
+    That spares the program a read of device memory, and IREE's virtual machine has no 16-bit floats to read.
+    """
+    op = defining_op(value)
+    if op is not None and op.name == "tensor.extract" and len(op.operands) == 1:
+        return op.operands[0]
+    if op is not None and isinstance(value.type, (ir.F16Type, ir.BF16Type)):
+        raise _LeaveError(
+            f"{name} is a single {value.type} made by {op.name}, and IREE computes none outside of tensors"
+        )
+    return value

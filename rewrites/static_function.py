@@ -12,20 +12,30 @@ grid. Buffers are dense and row-major; one executable serves all calls with the 
 that are known when compiling are constants in the shim, so bitcode is specialised for them.
 
 Scalars of i1, i8 and i16 arrive widened to 32 bits, as C's calling conventions want them.
+
+A buffer that the C function overwrites is always a copy, which a dispatch of its own makes:
+
+    %c = flow.dispatch @opsplice_k::@opsplice_k$copy_a(%a, %b)
+    %r = flow.dispatch @opsplice_k::@opsplice_k(%c, %b) -> %c
+
+Without it IREE 3.13 overwrites the caller's array, and values that a loop needs again; and `flow.tensor.clone` it drops
+where it sees no other use. The copy takes all operands of the call though it reads one: so whatever merges or moves one
+of the two dispatches does the same to the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.match import Size
 from opsplice.matchers.terms import DimSize
+from opsplice.matchers.views import defining_op
 from opsplice.rewrites import emit
-from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.spec_lang import tree
 
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -40,6 +50,7 @@ _GRID_OPS = {
     "min": "arith.minui",
     "max": "arith.maxui",
 }
+_DIVISIONS = frozenset({"%", "ceildiv", "floordiv"})
 
 
 def apply(module: ir.Module, calls: Iterable[KernelCall]) -> None:
@@ -55,62 +66,47 @@ def apply(module: ir.Module, calls: Iterable[KernelCall]) -> None:
         writer.sweep()
 
 
-@dataclass
 class _Writer:
-    module: ir.Module
-    executables: dict[Any, str] = field(default_factory=dict)
-    replaced: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    dead: list[ir.Operation] = field(default_factory=list)
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.symbols = _symbols(module)
+        self.executables: dict[Any, str] = {}
+        self.replaced: dict[ir.Value, ir.Value] = {}
+        self.dead: dict[ir.Operation, None] = {}
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
     def splice(self, call: KernelCall) -> None:
         anchor = _last(call.match.roots)
         with ir.InsertionPoint(anchor), anchor.location:
-            sizes = {name: self._size(size) for name, size in call.dims.items()}
-            operands = [v for v in (self._operand(a) for a in call.arguments) if v is not None]
-            positions = {a.name: i for i, a in enumerate(a for a in call.arguments if not _is_baked(a))}
-            dynamic = [v for v in sizes.values() if isinstance(v, ir.Value)]
-            results = [self._axes(o.sizes) for o in call.outputs]
-            dispatch = self._dispatch(call, operands, positions, dynamic, results)
-        for output, new in zip(call.outputs, dispatch.results, strict=True):
-            output.root.replace_all_uses_with(new)
+            operands = [self._current(a.value) for a in call.arguments if not _is_baked(a)]
+            sizes = [self._size(size) for size in call.dims.values()]
+            site = _Site(
+                executable=self._executable(call),
+                operands=operands,
+                operand_dims=[_dynamic_dims(v) for v in operands],
+                dynamic=[v for v in sizes if isinstance(v, ir.Value)],
+            )
+            results = self._dispatch(call, site)
+        for output, new in zip(call.outputs, results, strict=True):
+            # Ops of the match keep the old value: one that lives on for its other uses comes before the call.
+            output.root.replace_all_uses_except(new, list(call.match.ops))
             self.replaced[output.root] = new
-        self.dead.extend(call.match.ops)
+        self.dead.update(dict.fromkeys(call.match.ops))
 
-    def _dispatch(
-        self,
-        call: KernelCall,
-        operands: list[ir.Value],
-        positions: Mapping[str, int],
-        dynamic: list[ir.Value],
-        results: list[list[ir.Value]],
-    ) -> ir.Operation:
-        operand_dims = [d for v in operands for d in _dynamic_dims(v)]
-        result_dims = [d for dims in results for d in dims]
-        tied = [-1 if o.alias is None else positions[o.alias] for o in call.outputs]
-        segments = [len(dynamic), len(operands) + len(dynamic), len(operand_dims), len(result_dims)]
-        index = ir.IndexType.get()
-        name = self._executable(call)
-        return emit.op(
-            "flow.dispatch",
-            [*dynamic, *operands, *dynamic, *operand_dims, *result_dims],
-            [o.root.type for o in call.outputs],
-            {
-                "entry_points": ir.ArrayAttr.get([emit.symbol(name, name)]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-                "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, t) for t in tied]),
-            },
-        )
+    def _dispatch(self, call: KernelCall, site: _Site) -> Sequence[ir.Value]:
+        names = [a.name for a in call.arguments if not _is_baked(a)]
+        tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
+        copies = {at: site.emit_copy(at, names[at]) for at in tied if at >= 0}
+        operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
+        result_dims = [self._axes(o.sizes) for o in call.outputs]
+        return site.emit(site.executable, operands, [o.root.type for o in call.outputs], result_dims, tied)
 
     def _current(self, value: ir.Value) -> ir.Value:
         """A payload value as it is now: what an earlier splice put in its place, if any."""
         while value in self.replaced:
             value = self.replaced[value]
         return value
-
-    def _operand(self, argument: Buffer | Scalar) -> ir.Value | None:
-        return None if _is_baked(argument) else self._current(argument.value)
 
     def _size(self, size: Size | tuple[Size, ...]) -> int | ir.Value:
         """A dim as a number or, when some of it is dynamic, as a value."""
@@ -142,24 +138,73 @@ class _Writer:
     def _executable(self, call: KernelCall) -> str:
         key = _signature(call)
         if key not in self.executables:
-            name = _unused_symbol(self.module, f"opsplice_{call.kernel.name}")
+            name = self._unused_symbol(f"opsplice_{call.kernel.name}")
             _build_executable(self.module, name, call)
             self.executables[key] = name
         return self.executables[key]
+
+    def _unused_symbol(self, wanted: str) -> str:
+        """A symbol that the module does not have yet; numbered from where the last one of that name stopped."""
+        name = wanted
+        while name in self.symbols:
+            self.symbols[wanted] = self.symbols.get(wanted, 0) + 1
+            name = f"{wanted}_{self.symbols[wanted]}"
+        self.symbols[name] = 0
+        return name
 
     # ---- the sweep ------------------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
         """Erase the matched ops that nothing uses any more, users before producers."""
-        pending = list(dict.fromkeys(self.dead))
-        erased = True
-        while erased:
-            erased = False
-            for op in reversed(pending):
-                if all(not list(r.uses) for r in op.results):
-                    pending.remove(op)
-                    op.erase()
-                    erased = True
+        pending = dict(self.dead)
+        while pending:
+            op, _ = pending.popitem()
+            if any(next(iter(result.uses), None) is not None for result in op.results):
+                continue
+            del self.dead[op]
+            makers = [maker for maker in map(defining_op, op.operands) if maker in self.dead]
+            op.erase()
+            pending.update(dict.fromkeys(makers))
+
+
+@dataclass(frozen=True)
+class _Site:
+    """The place of a call: its executable and operands, the dynamic dims of each operand, and those of the kernel."""
+
+    executable: str
+    operands: Sequence[ir.Value]
+    operand_dims: Sequence[Sequence[ir.Value]]
+    dynamic: Sequence[ir.Value]
+
+    def emit_copy(self, at: int, name: str) -> ir.Value:
+        """A copy of an operand."""
+        export = _copy_name(self.executable, name)
+        return self.emit(export, self.operands, [self.operands[at].type], [self.operand_dims[at]], [-1])[0]
+
+    def emit(
+        self,
+        export: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        result_dims: Sequence[Sequence[ir.Value]],
+        tied: Sequence[int],
+    ) -> Sequence[ir.Value]:
+        """The results of a dispatch. tied: for each of them the operand whose buffer it takes, -1 for a fresh one."""
+        dims = [d for of_operand in self.operand_dims for d in of_operand]
+        made = [d for of_result in result_dims for d in of_result]
+        index = ir.IndexType.get()
+        segments = [len(self.dynamic), len(operands) + len(self.dynamic), len(dims), len(made)]
+        dispatch = emit.op(
+            "flow.dispatch",
+            [*self.dynamic, *operands, *self.dynamic, *dims, *made],
+            results,
+            {
+                "entry_points": ir.ArrayAttr.get([emit.symbol(self.executable, export)]),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+                "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, t) for t in tied]),
+            },
+        )
+        return list(dispatch.results)
 
 
 # ---- pieces of the call ------------------------------------------------------------------------------------------
@@ -188,17 +233,15 @@ def _last(roots: tuple[Any, ...]) -> ir.Operation:
     return found
 
 
-def _unused_symbol(module: ir.Module, wanted: str) -> str:
-    names = {
-        ir.StringAttr(op.attributes["sym_name"]).value
-        for op in module.body.operations
-        if "sym_name" in op.operation.attributes
-    }
-    name, number = wanted, 1
-    while name in names:
-        name = f"{wanted}_{number}"
-        number += 1
-    return name
+def _symbols(module: ir.Module) -> dict[str, int]:
+    """The module's symbols, each with the number of the last one that was made from it."""
+    named = (op for op in module.body.operations if "sym_name" in op.operation.attributes)
+    return {ir.StringAttr(op.attributes["sym_name"]).value: 0 for op in named}
+
+
+def _copy_name(executable: str, parameter: str) -> str:
+    """The export that copies a buffer. No kernel's name has a `$`, so it is no executable's name."""
+    return f"{executable}$copy_{parameter}"
 
 
 def _signature(call: KernelCall) -> Any:
@@ -213,7 +256,8 @@ def _signature(call: KernelCall) -> Any:
 
 
 def _scalar_kind(scalar: Scalar) -> tuple[Any, ...]:
-    return scalar.number, scalar.dim, None if scalar.value is None else str(scalar.value.type)
+    # The text of a number tells -0.0 from 0.0.
+    return repr(scalar.number), scalar.dim, None if scalar.value is None else str(scalar.value.type)
 
 
 def _static(size: Size | tuple[Size, ...]) -> int | None:
@@ -238,13 +282,19 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
     }
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
     body = executable.regions[0].blocks.append()
+    overwritten = [o.alias for o in call.outputs if o.alias is not None]
     with ir.InsertionPoint(body):
-        _build_export(name, call)
+        _build_export(name, call, call.kernel.grid)
+        for parameter in overwritten:
+            _build_export(_copy_name(name, parameter), call, ())
         inner = emit.op("builtin.module", regions=1)
         emit.op("stream.executable.end")
     block = inner.regions[0].blocks.append()
     with ir.InsertionPoint(block):
-        _Shim(name, call).build()
+        shim = _Shim(call)
+        shim.build_call(name)
+        for parameter in overwritten:
+            shim.build_copy(_copy_name(name, parameter), parameter)
 
 
 def _objects(call: KernelCall) -> ir.Attribute:
@@ -259,10 +309,10 @@ def _escaped(path: str) -> str:
     return path.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _build_export(name: str, call: KernelCall) -> None:
-    """The export, whose region makes the workgroup counts from the dynamic dims.
+def _build_export(name: str, call: KernelCall, grid: Sequence[tree.DimExpr]) -> None:
+    """An export, whose region makes the workgroup counts from the dynamic dims.
 
-    It has the executable's name: IREE links executables into one, where exports must not clash.
+    Its name begins with the executable's: IREE links executables into one, where exports must not clash.
     """
     attributes = {
         "sym_name": emit.text(name),
@@ -275,7 +325,7 @@ def _build_export(name: str, call: KernelCall) -> None:
     block = export.regions[0].blocks.append(*[index] * len(dynamic), arg_locs=[ir.Location.unknown()] * len(dynamic))
     with ir.InsertionPoint(block):
         sizes = _dim_values(call, dict(zip(dynamic, block.arguments, strict=True)))
-        counts = [_arithmetic(e, sizes) for e in call.kernel.grid]
+        counts = [_arithmetic(e, sizes) for e in grid]
         counts += [emit.index(1)] * (3 - len(counts))
         emit.op("stream.return", counts)
 
@@ -293,40 +343,33 @@ def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
         return emit.index(int(expr.value))
     if isinstance(expr, tree.DimRef):
         return sizes[expr.name]
-    operands = [_arithmetic(expr.left, sizes), _arithmetic(expr.right, sizes)]
-    return emit.value(_GRID_OPS[expr.op], operands, ir.IndexType.get())
+    left, right = _arithmetic(expr.left, sizes), _arithmetic(expr.right, sizes)
+    if expr.op in _DIVISIONS and not isinstance(expr.right, tree.Literal):
+        # A dim may be zero, and then there is nothing to compute; the division must not trap all the same.
+        right = emit.value("arith.maxui", [right, emit.index(1)], ir.IndexType.get())
+    return emit.value(_GRID_OPS[expr.op], [left, right], ir.IndexType.get())
 
 
 class _Shim:
-    """The function inside the executable: bindings in, plain C arguments out."""
+    """The functions inside the executable: bindings in, plain C arguments out; and copies of bindings."""
 
-    def __init__(self, name: str, call: KernelCall) -> None:
-        self.name = name
+    def __init__(self, call: KernelCall) -> None:
         self.call = call
         self.index = ir.IndexType.get()
         self.pointer = ir.Type.parse("!llvm.ptr")
         self.binding = ir.Type.parse("!stream.binding")
+        self.passed = [a for a in call.arguments if not _is_baked(a)]
+        self.dynamic = [n for n, size in call.dims.items() if _static(size) is None]
 
-    def build(self) -> None:
-        passed = [a for a in self.call.arguments if not _is_baked(a)]
-        dynamic = [n for n, size in self.call.dims.items() if _static(size) is None]
+    def build_call(self, name: str) -> None:
         fresh = [o for o in self.call.outputs if o.alias is None]
-        kinds = [
-            *(self._kind(a) for a in passed),
-            *(self.index for _ in dynamic),
-            *(self.binding for _ in fresh),
-        ]
+        function, given, sizes, results = self._open(name, len(fresh))
         # The declaration's types are those of the call, so the body comes first and the declaration is put before it.
-        function = self._function(self.name, kinds, [])
-        block = function.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
-        with ir.InsertionPoint(block):
-            given = dict(zip((a.name for a in passed), block.arguments, strict=False))
-            rest = list(block.arguments)[len(passed) :]
-            sizes = _dim_values(self.call, dict(zip(dynamic, rest, strict=False)))
+        with ir.InsertionPoint(function.regions[0].blocks[0]):
             operands = [self._argument(a, given, sizes) for a in self.call.arguments]
             operands += [
                 self._address(binding, output.element, output.shape, sizes)
-                for output, binding in zip(fresh, rest[len(dynamic) :], strict=True)
+                for output, binding in zip(fresh, results, strict=True)
             ]
             operands += sizes.values()
             operands += [self._workgroup(i) for i in range(len(self.call.kernel.grid))]
@@ -335,6 +378,36 @@ class _Shim:
         with ir.InsertionPoint(function):
             external = {"hal.import.static": ir.UnitAttr.get(), "llvm.bareptr": ir.BoolAttr.get(True)}
             self._function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)
+
+    def build_copy(self, name: str, parameter: str) -> None:
+        """A function that copies the buffer of a parameter, in a single workgroup."""
+        buffer = next(a for a in self.passed if isinstance(a, Buffer) and a.name == parameter)
+        function, given, sizes, (target,) = self._open(name, 1)
+        with ir.InsertionPoint(function.regions[0].blocks[0]):
+            length = self._length(buffer.shape, sizes)
+            source = self._subspan(given[parameter], buffer.element, length)
+            target = self._subspan(target, buffer.element, length)
+            loop = emit.op("scf.for", [emit.index(0), length, emit.index(1)], regions=1)
+            emit.op("func.return")
+        body = loop.regions[0].blocks.append(self.index, arg_locs=[ir.Location.unknown()])
+        with ir.InsertionPoint(body):
+            at = body.arguments[0]
+            element = emit.value("memref.load", [source, at], ir.MemRefType(source.type).element_type)
+            emit.op("memref.store", [element, target, at])
+            emit.op("scf.yield")
+
+    def _open(
+        self, name: str, results: int
+    ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
+        """A function with an empty body: itself, the arguments and the dims by name, and the results' bindings."""
+        kinds = [*map(self._kind, self.passed), *[self.index] * len(self.dynamic), *[self.binding] * results]
+        function = self._function(name, kinds, [])
+        block = function.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+        values = list(block.arguments)
+        given = {a.name: values.pop(0) for a in self.passed}
+        dims = {n: values.pop(0) for n in self.dynamic}
+        with ir.InsertionPoint(block):
+            return function, given, _dim_values(self.call, dims), values
 
     def _function(
         self,
@@ -371,6 +444,9 @@ class _Shim:
             found = self._load(given[argument.name], argument.element)
         else:
             found = given[argument.name]
+        if argument.element == "bf16":
+            # IREE would pass it as an integer. C passes it in the register in which it passes an f16.
+            return emit.value("arith.bitcast", [found], ir.F16Type.get())
         widen = _WIDENED.get(argument.element)
         return found if widen is None else emit.value(widen, [found], ir.IntegerType.get_signless(32))
 
@@ -380,6 +456,14 @@ class _Shim:
         whole = kind if isinstance(kind, ir.IntegerType) else ir.IntegerType.get_signless(64)
         number = emit.value("arith.index_cast", [size], whole)
         return number if whole == kind else emit.value("arith.sitofp", [number], kind)
+
+    def _length(self, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]) -> ir.Value:
+        """How many elements a buffer has."""
+        length = emit.index(1)
+        for dim in shape:
+            size = emit.index(dim.size) if dim.size is not None else sizes[dim.name or ""]
+            length = emit.value("arith.muli", [length, size], self.index)
+        return length
 
     def _subspan(self, binding: ir.Value, element: str, length: ir.Value) -> ir.Value:
         # i1 tensors are stored one byte to an element.
@@ -399,11 +483,7 @@ class _Shim:
         self, binding: ir.Value, element: str, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]
     ) -> ir.Value:
         """The address of a binding's first element. Upstream's strided metadata would lose the binding's offset."""
-        length = emit.index(1)
-        for dim in shape:
-            size = emit.index(dim.size) if dim.size is not None else sizes[dim.name or ""]
-            length = emit.value("arith.muli", [length, size], self.index)
-        memref = self._subspan(binding, element, length)
+        memref = self._subspan(binding, element, self._length(shape, sizes))
         stored = ir.MemRefType(memref.type).element_type
         base, offset, _, _ = emit.op(
             "iree_codegen.extract_strided_metadata",
@@ -425,8 +505,3 @@ class _Shim:
 def supported_elements() -> frozenset[str]:
     """The element types that a static function can take."""
     return frozenset(_BYTES)
-
-
-def fits(output: Output) -> bool:
-    """Whether the sizes of a fresh result are known, as a number or from an input."""
-    return all(isinstance(s, int) or s.value != output.root for s in output.sizes)

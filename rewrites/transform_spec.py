@@ -10,6 +10,7 @@ among them (`functions.c`) is built, as for a kernel of our own language.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from opsplice.matchers.search import location_text
 
 _ENTRY = "__transform_main"
 _EXECUTABLES = ("stream.executable", "flow.executable", "hal.executable", "hal.executable.source")
+_LOCATION = re.compile(r'loc\("(.*)":(\d+):(\d+)\)')
 _TARGET = re.compile(r"#hal\.executable\.target<")
 _PATH = re.compile(r'(path = )"((?:[^"\\]|\\.)*)"')
 
@@ -39,24 +41,39 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a spec did. `changed` is also True when it changed the module in another way than by calls."""
+class Pair:
+    """A matcher and the action that `foreach_match` takes for it; symbols: what the action puts in."""
 
-    changed: bool
+    matcher: str
+    action: str
+    symbols: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a spec did.
+
+    changes:   the places where it put in a call or a dispatch.
+    unmatched: pairs whose action put in nothing.
+    otherwise: whether actions that put in no calls (annotations, passes) changed the module.
+    """
+
     changes: tuple[Change, ...]
-    actions: tuple[tuple[str, str], ...]
+    unmatched: tuple[Pair, ...]
+    otherwise: bool
 
 
 def apply(module: ir.Module, path: Path, resolve: ObjectResolver) -> Outcome:
     """Run a spec on a module.
 
-    Raises OpspliceError when the spec cannot be read, is no transform spec, or fails, and ir.MLIRError (with the place)
-    when it does not parse or verify.
+    Raises OpspliceError when the spec cannot be read, does not parse, is no transform spec, or fails.
     """
     spec = _parsed(module.context, path)
     entry = _entry(spec, path)
+    pairs = tuple(_pairs(spec))
+    silent = not pairs or any(not p.symbols for p in pairs)
     before = _symbols(module)
-    fingerprint = _fingerprint(module)
+    content = _content(module) if silent else Counter()
     # The interpreter may run passes; their threads must not wait for the lock that this thread holds.
     module.context.enable_multithreading(False)
     try:
@@ -68,16 +85,35 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver) -> Outcome:
     new = _symbols(module) - before
     _resolve_objects(module, new, resolve)
     changes = tuple(_changes(module, new))
-    return Outcome(bool(changes) or fingerprint != _fingerprint(module), changes, tuple(_pairs(spec)))
+    used = {c.symbol for c in changes}
+    # What a pass only removes (dead code, duplicates) is no change that the spec was written for.
+    otherwise = silent and bool(_content(module) - content)
+    unmatched = tuple(p for p in pairs if not (p.symbols & used) and not (otherwise and not p.symbols))
+    return Outcome(changes, unmatched, otherwise)
 
 
-# ---- the spec -----------------------------------------------------------------------------------------------------------
+# ---- the spec ----------------------------------------------------------------------------------------------------
 
 
 def _parsed(context: ir.Context, path: Path) -> ir.Module:
     if not path.is_file():
         raise OpspliceError(f"no such file: {path}", hint="--spec takes a .splice or .mlir file")
-    return ir.Module.parseFile(str(path), context=context)
+    try:
+        return ir.Module.parseFile(str(path), context=context)
+    except ir.MLIRError as error:
+        raise OpspliceError(f"cannot read the transform spec {path}", details=_text(error)) from None
+
+
+def _text(error: ir.MLIRError) -> str:
+    """The parser's own messages, as `file:line:column: error: message`."""
+    return "\n".join(
+        f"{_place(d.location)}: {str(d.severity).rpartition('.')[2].lower()}: {d.message}"
+        for d in error.error_diagnostics
+    )
+
+
+def _place(location: ir.Location) -> str:
+    return _LOCATION.sub(r"\1:\2:\3", str(location))
 
 
 def _entry(spec: ir.Module, path: Path) -> ir.Operation:
@@ -90,21 +126,33 @@ def _entry(spec: ir.Module, path: Path) -> ir.Operation:
     )
 
 
-def _pairs(spec: ir.Module) -> Iterator[tuple[str, str]]:
-    """The (matcher, action) pairs of each foreach_match."""
-    found: list[tuple[str, str]] = []
+def _pairs(spec: ir.Module) -> list[Pair]:
+    """The pairs of each foreach_match, in order."""
+    sequences = {
+        _name(op.operation): op.operation for op in spec.body.operations if "sym_name" in op.operation.attributes
+    }
+    found: list[Pair] = []
+    for op in _all(spec.operation, "transform.foreach_match"):
+        matchers, actions = ir.ArrayAttr(op.attributes["matchers"]), ir.ArrayAttr(op.attributes["actions"])
+        for matcher, action in zip(map(_last, matchers), map(_last, actions), strict=True):
+            imports = _all(sequences[action], "transform.util.import_symbol") if action in sequences else []
+            found.append(Pair(matcher, action, frozenset(_root(i.attributes["symbol"]) for i in imports)))
+    return found
+
+
+def _all(root: ir.Operation, *names: str) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "transform.foreach_match":
-            matchers, actions = ir.ArrayAttr(op.attributes["matchers"]), ir.ArrayAttr(op.attributes["actions"])
-            found.extend((_last(m), _last(a)) for m, a in zip(matchers, actions, strict=True))
+        if op.name in names:
+            found.append(op)
         return ir.WalkResult.ADVANCE
 
-    spec.operation.walk(visit)
-    return iter(found)
+    root.walk(visit)
+    return found
 
 
-# ---- the module -----------------------------------------------------------------------------------------------------
+# ---- the module --------------------------------------------------------------------------------------------------
 
 
 def _name(op: ir.Operation) -> str:
@@ -115,8 +163,17 @@ def _symbols(module: ir.Module) -> set[str]:
     return {_name(op.operation) for op in module.body.operations if "sym_name" in op.operation.attributes}
 
 
-def _fingerprint(module: ir.Module) -> str:
-    return str(module)
+def _content(module: ir.Module) -> Counter[str]:
+    """Each op of a module by name, attributes and place, with how often it is there."""
+    found: Counter[str] = Counter()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
+        found[f"{op.name} {{{attributes}}} {op.location}"] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
 
 
 def _last(symbol: ir.Attribute) -> str:
@@ -133,22 +190,10 @@ def _changes(module: ir.Module, new: set[str]) -> Iterator[Change]:
         op = function.operation
         if not op.name.endswith(".func") or _name(op) in new:
             continue
-        for user in _users(op):
+        for user in _all(op, "util.call", "func.call", "flow.dispatch"):
             for symbol in _callees(user):
                 if symbol in new:
                     yield Change(symbol, _name(op), location_text(user))
-
-
-def _users(function: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in ("util.call", "func.call", "flow.dispatch"):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    return found
 
 
 def _callees(op: ir.Operation) -> list[str]:
@@ -157,7 +202,7 @@ def _callees(op: ir.Operation) -> list[str]:
     return [_root(op.attributes["callee"])]
 
 
-# ---- artifacts ----------------------------------------------------------------------------------------------------------
+# ---- artifacts ---------------------------------------------------------------------------------------------------
 
 
 def _resolve_objects(module: ir.Module, new: set[str], resolve: ObjectResolver) -> None:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import lark
 from lark import Lark, Token
@@ -57,7 +57,7 @@ def parse(text: str, path: Path | None = None) -> tree.Spec:
         parser, builder = _shared_parser()
         builder.begin(source)
         try:
-            return parser.parse(text)
+            return cast("tree.Spec", parser.parse(text))  # the transformer makes it, as the parser goes
         except lark.UnexpectedInput as failure:
             raise SpecError([syntax_errors.explain(failure, source)]) from None
         finally:
@@ -144,6 +144,8 @@ class _Builder:
     def _span(self, first: Any, last: Any) -> Span:
         start = first.start_pos if isinstance(first, Token) else first.span.start
         end = last.end_pos if isinstance(last, Token) else last.span.end
+        assert start is not None, "the lexer keeps positions"
+        assert end is not None
         return Span(self.source, start, end)
 
     def _fail(self, where: Any, message: str, help: str | None = None) -> NoReturn:  # noqa: A002
@@ -489,6 +491,7 @@ class _Builder:
 
     def _dim(self, token: Token) -> tree.Dim:
         if token.type == "SIZED":  # `4x` or `?x`, in one word
+            assert token.end_pos is not None
             token = Token("INT" if token[0] != "?" else "QMARK", token[:-1], token.start_pos, end_pos=token.end_pos - 1)
         span = self._span(token, token)
         if token.type == "NAME":

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from opsplice.api import check_matched, write_file
+from opsplice.api import check_folder, check_matched, write_file
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
 
@@ -15,6 +15,8 @@ from opsplice.errors import OpspliceError
 def run(options: argparse.Namespace) -> int:
     if options.output == "-" and options.json:
         raise OpspliceError("--json and -o - both want stdout", hint="write the program to a file")
+    if options.output != "-":
+        check_folder(Path(options.output))
     outcome = compile_job(options)
     if options.require_match:
         check_matched(outcome.report)
@@ -23,7 +25,12 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = write_file(Path(options.output), outcome.vmfb)
     if options.json:
-        found = {**outcome.report.to_json(), "output": str(path), "bytes": len(outcome.vmfb)}
+        found = {
+            **outcome.report.to_json(),
+            "compiler_warnings": list(outcome.warnings),
+            "output": str(path),
+            "bytes": len(outcome.vmfb),
+        }
         print(json.dumps(found, indent=2))
         return 0
     print(f"wrote {path} ({_size(len(outcome.vmfb))})", file=sys.stderr)

@@ -37,11 +37,16 @@ def _in_child(options: argparse.Namespace, task: str) -> Any:
         if options.no_isolate:
             return _work(status.show, task, job)
         from opsplice.pipeline.crash import compiler_crash
+        from opsplice.pipeline.flags import asks_to_print
         from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 
         try:
             return call_isolated(
-                _work, (task, job), on_progress=status.show, method="fork", capture_stderr=not options.verbose
+                _work,
+                (task, job),
+                on_progress=status.show,
+                method="fork",
+                capture_stderr=not (job.verbose or asks_to_print(job.flags)),
             )
         except ChildCrashError as crash:
             command = shlex.join(["opsplice", *sys.argv[1:], "--no-isolate"])

@@ -22,6 +22,7 @@ def run(options: argparse.Namespace) -> int:
         if options.spec or options.flags:
             raise OpspliceError(f"{options.model} is compiled already: specs and compiler flags do nothing for it")
     else:
+        options.flags = _for_this_cpu(options.flags, options.target)
         outcome = compile_job(options)
         report = outcome.report
         if options.require_match:
@@ -42,6 +43,13 @@ def run(options: argparse.Namespace) -> int:
     for path in saved:
         print(f"saved {path}")
     return 0
+
+
+def _for_this_cpu(flags: tuple[str, ...], archs: tuple[str, ...]) -> tuple[str, ...]:
+    """The flags, with this machine's CPU where none is named: what is compiled here runs here and is then gone."""
+    if archs or any(f.startswith(("--iree-llvmcpu-target", "--iree-hal-target")) for f in flags):
+        return flags
+    return (*flags, "--iree-llvmcpu-target-cpu=host")
 
 
 def _save(output: str | None, results: list) -> list[str]:

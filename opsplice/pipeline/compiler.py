@@ -172,10 +172,14 @@ class Compilation:
         """Checks the module after an edit. Raises CompileError that names the culprit when it is broken."""
         from iree.compiler import ir
 
+        # The verifier's threads report through a callback into Python, whose lock this thread holds while it waits.
+        self.context.enable_multithreading(False)
         try:
             self.module.operation.verify()
         except ir.MLIRError as error:
             raise self._broken(culprit, diag.from_mlir_error(error)) from None
+        finally:
+            self.context.enable_multithreading(True)
 
     def apply(self, edit: Edit) -> list[Edit]:
         """Applies an edit and checks the module. Returns the edits that it asks for.

@@ -24,8 +24,9 @@ def declarations(text):
         for operation in module.body.operations:
             attributes = operation.operation.attributes
             name = ir.StringAttr(attributes["sym_name"]).value
-            reflection = attributes["iree.reflection"] if "iree.reflection" in attributes else None
-            found[name] = ir.StringAttr(reflection["iree.abi.declaration"]).value if reflection else None
+            found[name] = None
+            if "iree.reflection" in attributes:
+                found[name] = ir.StringAttr(attributes["iree.reflection"]["iree.abi.declaration"]).value
         assert module.operation.verify()
         return found
 

@@ -1,4 +1,6 @@
 import io
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -145,6 +147,32 @@ def test_an_edit_that_breaks_the_module_is_named(model, generic):
     assert error.value.message == "'bad' at phase abi made an invalid module"
     assert "rules.splice:3:4: error: 'arith.negf' op operand" in error.value.details
     assert "report" in error.value.hint
+
+
+def test_a_module_broken_in_many_places_does_not_hang():
+    """The verifier reports from its own threads; a process of its own, for a hang could not be interrupted."""
+    program = """
+from opsplice.frontends import load
+from opsplice.pipeline.compiler import CompileError, Step, compile_module
+from iree.compiler import ir
+
+TEXT = "".join(f"util.func public @f{i}(%a: i32) -> i32 {{ util.return %a : i32 }}" for i in range(64))
+
+def clash(module):
+    for op in module.body.operations:
+        if op.operation.name == "util.func":
+            for _ in range(2):
+                with module.context, ir.Location.unknown(), ir.InsertionPoint.at_block_begin(op.regions[0].blocks[0]):
+                    kind = ir.IntegerType.get_signless(32)
+                    ir.Operation.create("arith.constant", results=[kind], attributes={"value": ir.FloatAttr.get_f32(1)})
+
+try:
+    compile_module(load(TEXT), [Step("input", "clash", clash)])
+except CompileError as error:
+    print(error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "made an invalid module" in done.stdout
 
 
 def test_a_step_sees_its_own_exceptions(model, generic):

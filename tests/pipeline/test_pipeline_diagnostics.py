@@ -1,4 +1,4 @@
-from opsplice.pipeline.diagnostics import Diagnostic, Location, parse_callback, render, renamed, unique
+from opsplice.pipeline.diagnostics import Diagnostic, Location, parse_callback, renamed, render, unique
 
 
 def line_reader(text):

@@ -1,0 +1,31 @@
+"""What an op does beside making its results: side effects, and code of its own in regions."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+# Structured ops whose name does not say what their body computes.
+_OPEN_BODIES = ("linalg.generic", "linalg.map", "linalg.reduce")
+
+
+def has_effects(op: ir.Operation) -> bool:
+    """Whether an op is known to read or write memory. An op that declares nothing, such as a call, is not."""
+    with op.context:
+        try:
+            return bool(ir.MemoryEffectsOpInterface(op).get_effects())
+        except ValueError:  # it does not have the interface
+            return False
+
+
+def has_own_region(op: ir.Operation) -> bool:
+    """Whether an op holds code that its name does not imply; a region that only hands on its arguments is none."""
+    if op.name.startswith("linalg.") and op.name not in _OPEN_BODIES:
+        return False
+    return any(not _hands_on(region) for region in op.regions)
+
+
+def _hands_on(region: ir.Region) -> bool:
+    blocks = list(region.blocks)
+    if len(blocks) != 1 or len(blocks[0].operations) != 1:
+        return not blocks
+    return all(value.owner == blocks[0] for value in blocks[0].operations[0].operands)

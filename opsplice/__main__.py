@@ -1,0 +1,7 @@
+"""`python -m opsplice`."""
+
+import sys
+
+from opsplice.cli import main
+
+sys.exit(main())

@@ -1,0 +1,135 @@
+"""One program for several CPU architectures: the devices that the module is compiled for.
+
+IREE's flags name one architecture. A module can name several in `hal.device.targets`, each with an attribute that IREE
+makes from flags; it is taken from IREE, one small compile for each, because its contents change between releases. This
+module knows nothing of specs or kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.frontends import ModuleSource
+from opsplice.pipeline.compiler import Compilation, Step
+from opsplice.pipeline.noise import captured
+from opsplice.rewrites.devices import ProgramTarget, targets_of
+from opsplice.targets import arch as arch_names
+
+_ATTRIBUTE = "hal.device.targets"
+
+# IREE's flags about the CPU: they are for one architecture, the host's unless a triple among them says otherwise.
+_CPU_FLAG = "--iree-llvmcpu-target-"
+_TRIPLE = f"{_CPU_FLAG}triple"
+_CPU = f"{_CPU_FLAG}cpu"
+_FEATURES = f"{_CPU_FLAG}cpu-features"
+_ABI = f"{_CPU_FLAG}abi"
+
+# RV64GC with doubles in registers, what distributions build for; IREE's default is the bare RV64I.
+_BASELINE: dict[arch_names.Arch, tuple[str, ...]] = {"riscv64": ("m", "a", "f", "d", "c")}
+_ABIS: dict[arch_names.Arch, str] = {"riscv64": "lp64d"}
+
+# How LLVM says on stderr that it leaves out a feature that it does not know.
+_UNKNOWN_FEATURE = "is not a recognized feature"
+
+
+@dataclass(frozen=True)
+class CpuArch:
+    """An architecture to compile for, and LLVM's names of the features that the user adds to its baseline."""
+
+    name: arch_names.Arch
+    features: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "+".join((self.name, *self.features))
+
+
+def parse_archs(texts: Sequence[str]) -> tuple[CpuArch, ...]:
+    """Architectures from their names, each maybe with features: `x86_64+avx2+fma`.
+
+    Raises OpspliceError for a name that is unknown and for one that comes twice.
+    """
+    found: dict[arch_names.Arch, CpuArch] = {}
+    for text in texts:
+        name, *features = text.strip().split("+")
+        if "" in features:
+            raise OpspliceError(f"'{text}' is no architecture", hint="write features as in x86_64+avx2+fma")
+        one = CpuArch(arch_names.normalize(name), tuple(features))
+        known = found.setdefault(one.name, one)
+        if known != one:
+            raise OpspliceError(
+                f"one program cannot hold code for both {known} and {one}",
+                hint="name each architecture once; for code by CPU features compile a program for each",
+            )
+    return tuple(found.values())
+
+
+def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
+    """The edit that makes a module a program for several architectures, in the order given.
+
+    archs: as for `parse_archs`. flags: the compile's; those about the CPU count for the architecture that they name, the
+    host's by default, unless its entry has features of its own.
+    Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, and for an unknown feature.
+    """
+    wanted = parse_archs(archs)
+    names = ", ".join(map(str, wanted))
+    targets = ", ".join(_target(one, flags).text for one in wanted)
+
+    def apply(module: ir.Module) -> None:
+        if _ATTRIBUTE in module.operation.attributes:
+            raise OpspliceError(
+                f"the module names its devices itself, so it cannot be compiled for {names}",
+                hint=f"remove the module's attribute {_ATTRIBUTE}, or do not name architectures",
+            )
+        text = f'[#hal.device.target<"local", [{targets}]> : !hal.device]'
+        module.operation.attributes[_ATTRIBUTE] = ir.Attribute.parse(text, context=module.context)
+
+    return Step("start", f"targets {names}", apply)
+
+
+def _target(wanted: CpuArch, flags: Sequence[str]) -> ProgramTarget:
+    """What IREE makes of an architecture."""
+    with captured() as noise, Compilation(_flags_for(wanted, flags)) as compilation:
+        compilation.load(ModuleSource(content="module {}"))
+        compilation.run_to("preprocessing")
+        found = targets_of(compilation.module)
+    for line in noise.text.splitlines():
+        if _UNKNOWN_FEATURE in line:
+            name = line.split("'")[1].lstrip("+-")
+            raise OpspliceError(f"{wanted.name} has no CPU feature '{name}'", hint="features have LLVM's names: avx2")
+    if len(found) != 1 or found[0].backend != "llvm-cpu":
+        raise OpspliceError(
+            f"architectures are of CPUs, and the flags name {', '.join(map(str, found)) or 'no device'}",
+            hint="remove the flags that name devices or backends, or name no architectures",
+        )
+    return found[0]
+
+
+def _flags_for(wanted: CpuArch, flags: Sequence[str]) -> list[str]:
+    cpu = [flag for flag in flags if flag.startswith(_CPU_FLAG)]
+    rest = [flag for flag in flags if not flag.startswith(_CPU_FLAG)]
+    if _arch_of(cpu) != wanted.name:
+        cpu = []
+    if wanted.features:
+        cpu = [flag for flag in cpu if _name(flag) not in (_CPU, _FEATURES)]
+    given = set(map(_name, cpu))
+    if _TRIPLE not in given:
+        cpu.append(f"{_TRIPLE}={wanted.name}-unknown-unknown-eabi-elf")
+    features = (*_BASELINE.get(wanted.name, ()), *wanted.features)
+    if features and not given.intersection((_CPU, _FEATURES)):
+        cpu.append(f"{_FEATURES}={','.join(f'+{feature}' for feature in features)}")
+    if _ABI not in given and wanted.name in _ABIS:
+        cpu.append(f"{_ABI}={_ABIS[wanted.name]}")
+    return [*rest, *cpu]
+
+
+def _arch_of(cpu_flags: Sequence[str]) -> arch_names.Arch | None:
+    triples = [flag.partition("=")[2] for flag in cpu_flags if _name(flag) == _TRIPLE]
+    return arch_names.of_triple(triples[-1]) if triples else arch_names.host_arch()
+
+
+def _name(flag: str) -> str:
+    return flag.partition("=")[0]

@@ -1,0 +1,253 @@
+"""`otherwise keep`, target by target: the kernel where it has an artifact, the compiler's own code elsewhere.
+
+    %r = negf(absf(mulf(%a, %b)))      =>      %kept = hal.device.query<%device> key("hal.executable.format" :: "...")
+                                               %r = scf.if %kept { a copy of the match }
+                                                    else         { a copy of the match, which the kernel replaces }
+
+The program asks the device that it runs on, once per load (IREE keeps the answer): is it one of the targets without an
+artifact? The kernel's branch is the match again, so that any approach can take it from there, and the other branch is
+compiled like the rest of the program. Executables hold code for every target, though, and there is nothing to link for
+those without an artifact: `drop_missing` takes the call out of them, at a later phase.
+
+It must not know how a kernel is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.match import Match, Size
+from opsplice.matchers.terms import DimSize
+from opsplice.rewrites import emit
+from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.devices import ProgramTarget, device_globals
+
+# Where executables have become variants, one for each target, and are not yet linked to each other.
+DROP_PHASE = "executable-sources"
+
+# The query by which IREE itself chooses between the variants of an executable.
+_QUERY = "hal.executable.format"
+
+
+def obstacle(module: ir.Module, targets: Sequence[ProgramTarget]) -> str:
+    """Why a program cannot tell its targets apart when it runs, "" if it can."""
+    devices = len(device_globals(module))
+    if devices == 0:
+        return "the devices of the program are not chosen yet, so it cannot ask which target it runs on"
+    if devices > 1:
+        return "the program is for several devices"
+    if len({t.format for t in targets}) < len(targets):
+        return "targets of the same format cannot be told apart when the program runs"
+    return ""
+
+
+def split(
+    module: ir.Module, calls: Sequence[KernelCall], kept: Sequence[tuple[ProgramTarget, ...]]
+) -> tuple[KernelCall, ...]:
+    """Move each match into a branch that targets without an artifact do not take.
+
+    kept: for each call, the targets that keep the compiler's own code. The module's targets must have no `obstacle`.
+    Returns the calls in the same order, for the matches as they are now; those given are no longer valid.
+    """
+    emit.load_dialects(module.context)
+    module.context.get_dialect_descriptor("scf")
+    with module.context, ir.Location.unknown():
+        splitter = _Splitter(module)
+        return tuple(splitter.call(call, targets) for call, targets in zip(calls, kept, strict=True))
+
+
+def executables(module: ir.Module) -> frozenset[str]:
+    """The names of the executables in a module that is not past dispatch creation."""
+    return frozenset(_name(op) for op in module.body.operations if op.operation.name == "stream.executable")
+
+
+def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
+    """In the executables of these names, take out the calls of functions for which a target has nothing to link.
+
+    The module must be at `DROP_PHASE`. The code left there traps; no device gets to it.
+    """
+    emit.load_dialects(module.context)
+    for top in module.body.operations:
+        if top.operation.name != "hal.executable" or _name(top) not in names:
+            continue
+        for variant in top.operation.regions[0].blocks[0].operations:
+            if variant.operation.name == "hal.executable.variant" and not _has_objects(variant.operation):
+                _drop_calls(variant.operation)
+
+
+class _Splitter:
+    """`replaced` holds what took the place of the roots of earlier matches."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.device = device_globals(module)[0]
+        self.replaced: dict[Any, ir.Value] = {}
+
+    def call(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
+        return self._branch(_mapped(call, self.replaced), kept) if kept else _mapped(call, self.replaced)
+
+    def _branch(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
+        match = call.match
+        anchor = _last(match.roots)
+        with ir.InsertionPoint(anchor), anchor.location:
+            kinds = [root.type for root in match.roots]
+            branch = emit.op("scf.if", [self._condition(kept)], kinds, regions=2)
+            _copy_into(branch.regions[0].blocks.append(), match)
+            copies = _copy_into(branch.regions[1].blocks.append(), match)
+            # The size of the branch's result is stated, because it is not to be seen from outside.
+            results = [_sized(v, o) for v, o in zip(branch.results, call.outputs, strict=True)]
+        for root, result in zip(match.roots, results, strict=True):
+            root.replace_all_uses_except(result, _users_inside(root, match.ops))
+            self.replaced[root] = result
+        # The originals go the way of the copies: away, unless something else uses them.
+        ops = (*match.ops, *(copies[r].owner.operation for op in match.ops for r in op.results))
+        inside = dataclasses.replace(match, roots=tuple(copies[r] for r in match.roots), ops=tuple(dict.fromkeys(ops)))
+        return dataclasses.replace(_mapped(call, copies), match=inside)
+
+    def _condition(self, kept: Sequence[ProgramTarget]) -> ir.Value:
+        """Whether the device runs code for one of these targets."""
+        device = emit.value(
+            "util.global.load", [], ir.Type.parse("!hal.device"), **{"global": ir.FlatSymbolRefAttr.get(self.device)}
+        )
+        flag = ir.IntegerType.get_signless(1)
+        found: ir.Value | None = None
+        for target in kept:
+            attributes = {
+                "category": emit.text(_QUERY),
+                "key": emit.text(target.format),
+                "default_value": ir.IntegerAttr.get(flag, 0),
+            }
+            runs = emit.op("hal.device.query", [device], [flag, flag], attributes).results[1]
+            found = runs if found is None else emit.value("arith.ori", [found, runs], flag)
+        assert found is not None
+        return found
+
+
+# ---- copies of a match ---------------------------------------------------------------------------------------------
+
+
+def _copy_into(block: ir.Block, match: Match) -> dict[Any, ir.Value]:
+    """Copy a match's ops into an empty block that yields its roots. Returns the copy of each result."""
+    copies: dict[Any, ir.Value] = {}
+    members = set(match.ops)
+    with ir.InsertionPoint(block):
+        for root in match.roots:
+            _copy(root.owner.operation, members, copies)
+        # An op that no root needs may still be among them; it is only erased.
+        for op in match.ops:
+            _copy(op, members, copies)
+        emit.op("scf.yield", [copies[root] for root in match.roots])
+    return copies
+
+
+def _copy(op: ir.Operation, members: set[Any], copies: dict[Any, ir.Value]) -> None:
+    """Copy an op at the insertion point, after what it uses of the match."""
+    if op.results[0] in copies:
+        return
+    used = _used_by(op)
+    for value in used:
+        if isinstance(value.owner, ir.Block) or value.owner.operation not in members:
+            continue
+        _copy(value.owner.operation, members, copies)
+    copy = op.clone()
+    for inner in _nested(copy):
+        for i, value in enumerate(inner.operands):
+            if value in copies:
+                inner.operands[i] = copies[value]
+    copies.update(zip(op.results, copy.results, strict=True))
+
+
+def _used_by(op: ir.Operation) -> list[Any]:
+    return [value for inner in _nested(op) for value in inner.operands]
+
+
+def _nested(op: ir.Operation) -> list[ir.Operation]:
+    """An op and all that its regions hold."""
+    found: list[ir.Operation] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found
+
+
+def _users_inside(value: Any, ops: Sequence[Any]) -> list[ir.Operation]:
+    """The users of a value that are among these ops, or in their regions."""
+    members = set(ops)
+    found = []
+    for use in value.uses:
+        op = use.owner.operation
+        while op is not None and op not in members:
+            op = op.parent.operation if op.parent is not None else None
+        if op is not None:
+            found.append(use.owner.operation)
+    return found
+
+
+def _last(roots: tuple[Any, ...]) -> ir.Operation:
+    """The op of the root that comes last in its block."""
+    found = roots[0].owner.operation
+    for root in roots[1:]:
+        if found.is_before_in_block(root.owner.operation):
+            found = root.owner.operation
+    return found
+
+
+def _sized(value: ir.Value, output: Output) -> ir.Value:
+    sizes = [
+        emit.value("tensor.dim", [s.value, emit.index(s.axis)], ir.IndexType.get())
+        for s in output.sizes
+        if isinstance(s, DimSize)
+    ]
+    return emit.value("flow.tensor.tie_shape", [value, *sizes], value.type) if sizes else value
+
+
+# ---- calls on other values -------------------------------------------------------------------------------------------
+
+
+def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
+    """A call whose payload values are exchanged for others."""
+
+    def size(old: Size) -> Size:
+        return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
+
+    def argument(old: Buffer | Scalar) -> Buffer | Scalar:
+        return dataclasses.replace(old, value=values.get(old.value, old.value))
+
+    def output(old: Output) -> Output:
+        return dataclasses.replace(old, root=values.get(old.root, old.root), sizes=tuple(map(size, old.sizes)))
+
+    return dataclasses.replace(
+        call,
+        arguments=tuple(map(argument, call.arguments)),
+        outputs=tuple(map(output, call.outputs)),
+        dims={n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in call.dims.items()},
+    )
+
+
+# ---- executables -----------------------------------------------------------------------------------------------------
+
+
+def _name(op: Any) -> str:
+    return ir.StringAttr(op.operation.attributes["sym_name"]).value
+
+
+def _has_objects(variant: ir.Operation) -> bool:
+    return "objects" in variant.attributes and len(ir.ArrayAttr(variant.attributes["objects"])) > 0
+
+
+def _drop_calls(variant: ir.Operation) -> None:
+    functions = [op for op in _nested(variant) if op.name == "func.func"]
+    linked = {_name(f): f for f in functions if "hal.import.static" in f.attributes}
+    for op in _nested(variant):
+        if op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value in linked:
+            with ir.InsertionPoint(op), op.location:
+                emit.op("llvm.intr.trap")
+            op.erase()
+    for function in linked.values():
+        function.erase()

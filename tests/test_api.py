@@ -1,0 +1,107 @@
+"""The Python interface, and that it stands on its own: processes, contexts, crashes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.runtime import load_program
+
+MODEL = """
+func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = arith.mulf %a, %b : tensor<?xf32>
+  %1 = math.absf %0 : tensor<?xf32>
+  %2 = arith.negf %1 : tensor<?xf32>
+  return %2 : tensor<?xf32>
+}
+"""
+
+
+@pytest.fixture
+def spec(samples: Path) -> Path:
+    return samples / "mul_abs_negate" / "replace.splice"
+
+
+def arguments() -> list[np.ndarray]:
+    return [np.arange(5, dtype=np.float32), np.full(5, -2, np.float32)]
+
+
+EXPECTED = -np.abs(np.arange(5, dtype=np.float32) * -2) + 1
+
+
+def test_a_model_as_text(spec: Path) -> None:
+    program = opsplice.compile(MODEL, [spec])
+    assert len(program.report.replacements) == 1
+    np.testing.assert_array_equal(program.run("main", *arguments()), EXPECTED)
+
+
+def test_a_model_as_a_module_and_as_bytecode(spec: Path, tmp_path: Path) -> None:
+    from iree.compiler import ir
+
+    with ir.Context():
+        module = ir.Module.parse(MODEL)
+        with (tmp_path / "model.mlirbc").open("wb") as file:
+            module.operation.write_bytecode(file)
+        for model in (module, tmp_path / "model.mlirbc", (tmp_path / "model.mlirbc").read_bytes()):
+            program = opsplice.compile(model, [spec])
+            np.testing.assert_array_equal(program.run(None, *arguments()), EXPECTED)
+        assert "arith.negf" in str(module), "the caller's own module is left as it was"
+
+
+def test_isolated_compiles_give_the_same(spec: Path) -> None:
+    events: list[str] = []
+    program = opsplice.compile(MODEL, [spec], isolate=True, on_progress=lambda event: events.append(str(event)))
+    np.testing.assert_array_equal(program.run("main", *arguments()), EXPECTED)
+    assert program.report == opsplice.compile(MODEL, [spec]).report
+    assert "phase preprocessing" in events
+
+
+def test_an_isolated_compile_survives_a_crash() -> None:
+    with pytest.raises(opsplice.OpspliceError, match="the compiler"):
+        opsplice.compile(MODEL, flags=["--iree-llvmcpu-target-cpu=no-such-cpu"], isolate=True)
+    assert opsplice.compile(MODEL, isolate=True).vmfb
+
+
+def test_saving(spec: Path, tmp_path: Path) -> None:
+    path = opsplice.compile(MODEL, [spec]).save(tmp_path / "model.vmfb")
+    np.testing.assert_array_equal(load_program(path).call("main", *arguments())[0], EXPECTED)
+    with pytest.raises(opsplice.OpspliceError, match="cannot write"):
+        opsplice.compile(MODEL).save(tmp_path / "absent" / "model.vmfb")
+
+
+def test_require_match(spec: Path) -> None:
+    unrelated = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
+    assert opsplice.compile(unrelated, [spec]).report.unmatched[0].pattern == "neg_abs_mul"
+    with pytest.raises(opsplice.OpspliceError, match="1 rule matched nothing"):
+        opsplice.compile(unrelated, [spec], require_match=True)
+
+
+@pytest.mark.parametrize("kind", ["splice", "mlir"])
+def test_a_transformed_module_compiles_with_stock_iree(samples: Path, tmp_path: Path, kind: str) -> None:
+    sample = samples / "mul_abs_negate"
+    module, report = opsplice.transform(sample / "model.mlir", [sample / f"replace.{kind}"])
+    assert len(report.replacements) == 2
+    (tmp_path / "transformed.mlir").write_text(str(module))
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from iree.compiler.tools.scripts.iree_compile.__main__ import main; main()",
+    ]
+    flags = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
+    subprocess.run(
+        [*command, tmp_path / "transformed.mlir", *flags, "-o", tmp_path / "out.vmfb"], check=True, capture_output=True
+    )
+    values = [np.full(5, 7), np.full(5, 4), np.full(10, -4), np.full(10, 3)]
+    results = load_program(tmp_path / "out.vmfb").call("mixed_invocation", *(v.astype(np.float32) for v in values))
+    np.testing.assert_array_equal(results[0], np.full(5, -27, np.float32))
+    np.testing.assert_array_equal(results[1], np.full(10, -11, np.float32))
+
+
+def test_many_compiles_in_one_process(spec: Path) -> None:
+    programs = [opsplice.compile(MODEL, [spec]).vmfb for _ in range(5)]
+    assert all(p == programs[0] for p in programs), "the same input gives the same program"

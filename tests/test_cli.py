@@ -1,0 +1,332 @@
+"""The command line as a user meets it: a process, its output and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+INPUTS = ["--input=5xf32=7", "--input=5xf32=4", "--input=10xf32=-4", "--input=10xf32=3"]
+RESULTS = ["result[0]: 5xf32=-27 -27 -27 -27 -27", "result[1]: 10xf32=" + " ".join(["-11"] * 10)]
+
+
+def opsplice(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "opsplice", *arguments],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def sample(tmp_path: Path, samples: Path) -> Path:
+    """A folder with the first sample, to write into."""
+    return Path(shutil.copytree(samples / "mul_abs_negate", tmp_path / "sample"))
+
+
+def assert_clean_error(done: subprocess.CompletedProcess[str], *wanted: str, code: int = 1) -> None:
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("error: ") >= 1
+    for text in wanted:
+        assert text in done.stderr
+
+
+# ---- compile and run ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["replace.splice", "replace.mlir"])
+def test_compile_then_run(sample: Path, spec: str) -> None:
+    compiled = opsplice("compile", "model.mlir", f"--spec={spec}", "-o", "model.vmfb", cwd=sample)
+    assert compiled.returncode == 0, compiled.stderr
+    assert compiled.stdout == ""
+    assert "2 replacements" in compiled.stderr
+    assert "model.mlir:8:13" in compiled.stderr
+    assert "model.mlir:11:21" in compiled.stderr
+    ran = opsplice("run", "model.vmfb", "--function=mixed_invocation", *INPUTS, cwd=sample)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == RESULTS
+
+
+def test_run_compiles_a_model(sample: Path) -> None:
+    done = opsplice("run", "model.mlir", "--spec=replace.splice", *INPUTS, cwd=sample)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == RESULTS
+
+
+def test_without_a_spec_the_program_is_the_compilers_own(sample: Path) -> None:
+    done = opsplice("run", "model.mlir", *INPUTS, cwd=sample)
+    assert done.stdout.splitlines() == [r.replace("-27", "-28").replace("-11", "-12") for r in RESULTS]
+
+
+def test_run_reads_and_saves_npy(sample: Path) -> None:
+    np.save(sample / "x.npy", np.full(5, 7, np.float32))
+    arguments = ["run", "model.mlir", "--spec=replace.splice", "--input=@x.npy", *INPUTS[1:], "--output=@out/"]
+    (sample / "out").mkdir()
+    done = opsplice(*arguments, cwd=sample)
+    assert done.returncode == 0, done.stderr
+    saved = sorted((sample / "out").glob("*.npy"))
+    assert len(saved) == 2
+    np.testing.assert_array_equal(np.load(saved[0]), np.full(5, -27, np.float32))
+
+
+def test_run_as_json(sample: Path) -> None:
+    done = opsplice("run", "model.mlir", "--spec=replace.splice", "--json", *INPUTS, cwd=sample)
+    found = json.loads(done.stdout)
+    assert found["results"] == [r.partition(": ")[2] for r in RESULTS]
+    assert len(found["matches"]) == 2
+
+
+def test_several_specs_apply_in_order(sample: Path) -> None:
+    arguments = ["--spec=replace.splice", "--spec=replace.mlir"]
+    done = opsplice("compile", "model.mlir", *arguments, "-o", "m.vmfb", "--json", cwd=sample)
+    found = json.loads(done.stdout)
+    assert [m["action"] for m in found["matches"]] == ["static function", "static function"]
+    assert {u["pattern"] for u in found["unmatched_rules"]} == {"match_on_tensors", "match_in_generic"}
+
+
+def test_the_second_compile_builds_nothing(sample: Path, tmp_path: Path) -> None:
+    env = {"OPSPLICE_CACHE": str(tmp_path / "cache")}
+    arguments = ["compile", "model.mlir", "--spec=replace.splice", "-o", "m.vmfb", "--json"]
+    built = []
+    for _ in range(2):
+        found = json.loads(opsplice(*arguments, cwd=sample, env=env).stdout)
+        built.append([a["built"] for m in found["matches"] for a in m["artifacts"]])
+    assert built == [[True, False], [False, False]]
+
+
+# ---- match, fmt, doctor -------------------------------------------------------------------------------------------------
+
+
+def test_match_as_json_changes_and_builds_nothing(sample: Path, tmp_path: Path) -> None:
+    env = {"OPSPLICE_CACHE": str(tmp_path / "cache")}
+    before = sorted(sample.iterdir())
+    done = opsplice("match", "model.mlir", "--spec=replace.splice", "--json", cwd=sample, env=env)
+    found = json.loads(done.stdout)
+    first = {k: found["matches"][0][k] for k in ("rule", "pattern", "function", "location", "dims", "kernel", "action")}
+    assert first == {
+        "rule": "replace neg_abs_mul with mul_abs_negate",
+        "pattern": "neg_abs_mul",
+        "function": "mixed_invocation",
+        "location": "model.mlir:8:13",
+        "dims": {"n": None},
+        "kernel": "mul_abs_negate",
+        "action": "static function",
+    }
+    assert found["matches"][1]["dims"] == {"n": 10}
+    assert found["unmatched_rules"] == []
+    assert sorted(sample.iterdir()) == before
+    assert not list((tmp_path / "cache").rglob("*.o"))
+
+
+def test_fmt(sample: Path) -> None:
+    spec = sample / "replace.splice"
+    formatted = spec.read_text()
+    assert opsplice("fmt", "replace.splice", "--check", cwd=sample).returncode == 0
+    spec.write_text(formatted.replace("  negf", "negf   "))
+    checked = opsplice("fmt", "replace.splice", "--check", cwd=sample)
+    assert checked.returncode == 1
+    assert "would reformat replace.splice" in checked.stdout
+    assert opsplice("fmt", "replace.splice", cwd=sample).returncode == 0
+    assert spec.read_text() == formatted
+
+
+def test_doctor(sample: Path) -> None:
+    done = opsplice("doctor", "--json", cwd=sample)
+    checks = {c["name"]: c for c in json.loads(done.stdout)["checks"]}
+    assert checks["iree-base-compiler"]["ok"]
+    assert all(c["ok"] or c["how_to_get"] for c in checks.values())
+    shown = opsplice("doctor", cwd=sample)
+    assert all(name in shown.stdout for name in checks)
+
+
+def test_help_is_quick_because_it_imports_nothing_heavy(sample: Path) -> None:
+    program = "import sys; from opsplice.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    program += "print([m for m in ('iree', 'numpy', 'lark', 'llvmlite') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# ---- mistakes -----------------------------------------------------------------------------------------------------------
+
+
+def edited(sample: Path, old: str, new: str) -> str:
+    text = (sample / "replace.splice").read_text()
+    assert old in text
+    (sample / "edited.splice").write_text(text.replace(old, new))
+    return "--spec=edited.splice"
+
+
+def compile_with(sample: Path, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    done = opsplice("compile", "model.mlir", *arguments, "-o", "out.vmfb", cwd=sample, env=env)
+    leftovers = [p.name for p in sample.iterdir() if "out.vmfb" in p.name]
+    assert leftovers == (["out.vmfb"] if done.returncode == 0 else [])
+    return done
+
+
+def test_no_such_model(sample: Path) -> None:
+    done = opsplice("compile", "modle.mlir", "-o", "x.vmfb", cwd=sample)
+    assert_clean_error(done, "there is no file modle.mlir", "did you mean model.mlir?")
+
+
+def test_not_mlir(sample: Path) -> None:
+    (sample / "model.mlir").write_text("this is not MLIR\n")
+    assert_clean_error(compile_with(sample), "model.mlir:1:1", "this is not MLIR")
+
+
+def test_mlir_that_does_not_verify(sample: Path) -> None:
+    text = "func.func @f(%a: tensor<4xf32>) -> tensor<5xf32> {\n  return %a : tensor<4xf32>\n}\n"
+    (sample / "model.mlir").write_text(text)
+    assert_clean_error(compile_with(sample), "model.mlir:2:3", "return %a : tensor<4xf32>")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("grid (", "grid ((", "edited.splice:5:3"),
+        ("negf(absf", "negff(absf", "did you mean negf?"),
+        ("rhs: f32[n]", "rhs: i32[n]", "i32 is wanted, found f32"),
+        ("rhs: tensor<n x f32>", "rhs: tensor<m x n x f32>", "broadcast[n -> m n]"),
+    ],
+    ids=["syntax", "name", "type", "rank"],
+)
+def test_a_spec_with_an_error(sample: Path, old: str, new: str, wanted: str) -> None:
+    assert_clean_error(compile_with(sample, edited(sample, old, new)), wanted, "^")
+
+
+def test_a_pattern_that_matches_nothing_warns(sample: Path) -> None:
+    spec = edited(sample, "mulf(lhs, rhs)", "divf(lhs, rhs)")
+    done = compile_with(sample, spec)
+    assert done.returncode == 0
+    assert "0 replacements" in done.stderr
+    assert "matched nothing" in done.stderr
+    assert "wanted divf, found mulf" in done.stderr
+    (sample / "out.vmfb").unlink()
+    assert_clean_error(compile_with(sample, spec, "--require-match"), "1 rule matched nothing", "edited.splice:12:1")
+
+
+def test_a_transform_spec_that_matches_nothing_warns(sample: Path) -> None:
+    (sample / "model.mlir").write_text(
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
+    )
+    done = compile_with(sample, "--spec=replace.mlir")
+    assert "0 replacements" in done.stderr
+    assert "`@match_on_tensors -> @cast_and_call` matched nothing" in done.stderr
+    (sample / "out.vmfb").unlink()
+    assert_clean_error(compile_with(sample, "--spec=replace.mlir", "--require-match"), "matched nothing")
+
+
+def test_c_that_does_not_compile(sample: Path) -> None:
+    (sample / "functions.c").write_text("void mul_abs_negate(const float *lhs { return; }\n")
+    assert_clean_error(compile_with(sample, "--spec=replace.splice"), "cannot compile functions.c", "functions.c:1:")
+
+
+def test_a_missing_symbol(sample: Path) -> None:
+    source = sample / "functions.c"
+    source.write_text(source.read_text().replace("void mul_abs_negate", "void mul_abs_negte"))
+    done = compile_with(sample, "--spec=replace.splice")
+    assert_clean_error(done, "does not define the function 'mul_abs_negate'", "did you mean 'mul_abs_negte'?")
+
+
+def test_a_truncated_object(sample: Path) -> None:
+    (sample / "k.o").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9))
+    assert_clean_error(compile_with(sample, edited(sample, "functions.c", "k.o")), "k.o")
+
+
+def test_a_kernel_that_needs_libm(sample: Path) -> None:
+    (sample / "functions.c").write_text(
+        "#include <stddef.h>\nfloat sinf(float);\n"
+        "void mul_abs_negate(const float *a, const float *b, float *out, size_t n, size_t w) { out[w] = sinf(a[w]); }\n"
+    )
+    assert_clean_error(compile_with(sample, "--spec=replace.splice"), "needs 'sinf'")
+
+
+def test_no_artifact_for_the_target(sample: Path) -> None:
+    spec = edited(sample, 'cpu "functions.c"', 'cpu aarch64 "functions.c"')
+    assert_clean_error(compile_with(sample, spec), "no artifact for llvm-cpu embedded-elf-x86_64", "otherwise keep")
+    spec = edited(sample, "(lhs, rhs)\n", "(lhs, rhs) otherwise keep\n")
+    text = (sample / "edited.splice").read_text().replace('cpu "functions.c"', 'cpu aarch64 "functions.c"')
+    (sample / "edited.splice").write_text(text)
+    done = compile_with(sample, spec)
+    assert done.returncode == 0
+    assert "left alone" in done.stderr
+
+
+def test_a_cache_that_cannot_be_written(sample: Path) -> None:
+    (sample / "file").write_text("")
+    done = compile_with(sample, "--spec=replace.splice", env={"OPSPLICE_CACHE": str(sample / "file" / "cache")})
+    assert_clean_error(done, "cannot write to the artifact cache", "OPSPLICE_CACHE")
+
+
+def test_an_output_that_cannot_be_written(sample: Path) -> None:
+    done = opsplice("compile", "model.mlir", "-o", "nowhere/out.vmfb", cwd=sample)
+    assert_clean_error(done, "there is no folder nowhere")
+
+
+def test_an_unknown_flag(sample: Path) -> None:
+    assert_clean_error(compile_with(sample, "--iree-no-such-flag"), "IREE has no flag --iree-no-such-flag")
+
+
+def test_a_compiler_that_dies_is_an_error(sample: Path) -> None:
+    # LLVM ends the process when it is asked for a CPU that it does not know.
+    done = compile_with(sample, "--iree-llvmcpu-target-cpu=no-such-cpu")
+    assert_clean_error(done, "the compiler", "--no-isolate")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["--function=mixed"], "no function 'mixed'"),
+        (INPUTS[:3], "takes 4 inputs, not 3"),
+        ([*INPUTS[:2], "--input=10xf64=1", INPUTS[3]], "input 2"),
+        ([*INPUTS[:2], "--input=9xf32=1", INPUTS[3]], "input 2"),
+        (["--input=5xq32=1"], "unknown element type 'q32'"),
+        (["--input=@absent.npy"], "absent.npy"),
+        ([*INPUTS, "--device=mars"], "there is no device 'mars'"),
+    ],
+    ids=["function", "count", "dtype", "shape", "type", "file", "device"],
+)
+def test_a_run_with_a_mistake(sample: Path, arguments: list[str], wanted: str) -> None:
+    assert_clean_error(opsplice("run", "model.mlir", *arguments, cwd=sample), wanted)
+
+
+def test_an_error_as_json(sample: Path) -> None:
+    done = opsplice("compile", "absent.mlir", "-o", "x.vmfb", "--json", cwd=sample)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"] == "there is no file absent.mlir"
+
+
+@pytest.mark.parametrize("arguments", [[], ["frob"], ["compile", "model.mlir"], ["fmt", "a.splice", "--iree-x=1"]])
+def test_wrong_usage(sample: Path, arguments: list[str]) -> None:
+    done = opsplice(*arguments, cwd=sample)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_leaves_nothing(sample: Path) -> None:
+    # A hundred functions keep the compiler busy for seconds.
+    text = (sample / "model.mlir").read_text()
+    (sample / "model.mlir").write_text("".join(text.replace("@mixed_invocation", f"@f{i}") for i in range(100)))
+    command = [sys.executable, "-m", "opsplice", "compile", "model.mlir", "--spec=replace.splice", "-o", "out.vmfb"]
+    process = subprocess.Popen(command, cwd=sample, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(1.5)
+    if process.poll() is not None:
+        pytest.skip("the compile was over before it could be interrupted")
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert stderr.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in stderr
+    assert not [p for p in sample.iterdir() if "out.vmfb" in p.name]
