@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from opsplice.spec_lang import tree
 
 Sizes = Mapping[str, int | tuple[int | None, ...] | None]
 
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,

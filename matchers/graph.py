@@ -392,7 +392,7 @@ def _match_names(names: tuple[str, ...], labels: tuple[Label, ...]) -> dict[str,
 
 
 def _align(dims: tuple[tree.Dim, ...], labels: tuple[Label, ...]) -> list[tuple[tree.Dim, tuple[Label, ...]]]:
-    """Dims of a type with the labels that they are; a pack takes what the others leave. Empty if that cannot be told."""
+    """Dims of a type with their labels; a pack takes what the others leave. Empty if that cannot be told."""
     at = next((i for i, d in enumerate(dims) if d.pack is not None), None)
     if at is None:
         singles = len(dims) == len(labels) and not any(la.pack for la in labels)

@@ -491,8 +491,8 @@ class Search:
     ) -> bool:
         self._note_sizes(access)
         sizes = _sizes(access)
-        for index, size in sizes.items():
-            self._set(self.extents, index, size)
+        for index, extent in sizes.items():
+            self._set(self.extents, index, extent)
         shape: list[Sizes] = []
         for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
             found = tuple(sizes.get(i, 1) for i in indices)

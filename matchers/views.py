@@ -180,9 +180,9 @@ class Views:
         for dim in range(maps[0].n_dims):
             if dim in loops:
                 continue
-            loops[dim] = self._fresh(sizes.get(dim))
-            if isinstance(loops[dim], Loop):
-                fresh.append(loops[dim])
+            index = loops[dim] = self._fresh(sizes.get(dim))
+            if isinstance(index, Loop):
+                fresh.append(index)
         return tuple(fresh)
 
     def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:

@@ -402,7 +402,7 @@ def _numbers(size: Size | tuple[Size, ...]) -> int | tuple[int | None, ...] | No
     return size if isinstance(size, int) else None
 
 
-def _product(size: Size | None | tuple[Size | None, ...]) -> int | None:
+def _product(size: Size | tuple[Size | None, ...] | None) -> int | None:
     """A size as one number; None if some of it is only known at run time."""
     parts = size if isinstance(size, tuple) else (size,)
     known = [p for p in parts if isinstance(p, int)]

@@ -11,7 +11,7 @@ dim in order of first appearance (a pack is one, the product of its dims) and a 
 grid. Buffers are dense and row-major; one executable serves all calls with the same kernel, types and static dims. Dims
 that are known when compiling are constants in the shim, so bitcode is specialised for them.
 
-Scalars of i1, i8 and i16 arrive widened to 32 bits, as C's calling conventions want them.
+Scalars of i1, i8 and i16 arrive widened to 32 bits, and those of bf16 as f16, as C's calling conventions want them.
 
 A buffer that the C function overwrites is always a copy, which a dispatch of its own makes:
 

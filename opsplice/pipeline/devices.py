@@ -70,9 +70,10 @@ def parse_archs(texts: Sequence[str]) -> tuple[CpuArch, ...]:
 def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
     """The edit that makes a module a program for several architectures, in the order given.
 
-    archs: as for `parse_archs`. flags: the compile's; those about the CPU count for the architecture that they name, the
-    host's by default, unless its entry has features of its own.
-    Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, and for an unknown feature.
+    archs: as for `parse_archs`. flags: the compile's; those about the CPU count for the architecture that they name
+    (the host's by default) unless its entry has features of its own.
+    Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, and for a feature that the
+    architecture does not have.
     """
     wanted = parse_archs(archs)
     names = ", ".join(map(str, wanted))

@@ -65,7 +65,7 @@ replace p with neg_abs_mul(a, b) otherwise keep
 
 @dataclass(frozen=True)
 class Case:
-    """A program, a spec with a place for the kernel's clauses, inputs, and what comes out with and without the kernel."""
+    """A program, a spec with a place for the kernel's clauses, inputs, and the results with and without the kernel."""
 
     model: str
     spec: str

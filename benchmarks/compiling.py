@@ -1,0 +1,79 @@
+"""What a spec costs when compiling: opsplice against IREE with an equivalent transform-dialect spec.
+
+    python -m benchmarks.compiling
+
+"in process" compares the same work in one warm Python; "command" whole processes, Python's start included.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import opsplice
+from benchmarks.timing import header, paired
+from opsplice.targets import cpu
+from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.targets.store import Store
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+TARGET = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
+CPU = "--iree-llvmcpu-target-cpu=host"
+ROUNDS = 15
+
+
+def main() -> None:
+    sample = SAMPLES / "mul_abs_negate"
+    with tempfile.TemporaryDirectory() as folder:
+        spec = stock_spec(sample, Path(folder))
+        big = Path(folder) / "big.mlir"
+        big.write_text(many(sample / "model.mlir", 20))
+        print(header("compiling with a spec", "opsplice", "IREE"))
+        for name, model in (("2 matches", sample / "model.mlir"), ("40 matches in 20 functions", big)):
+            print(in_process(name, model, sample / "replace.splice", spec), flush=True)
+            print(command(name, model, sample / "replace.splice", spec, Path(folder)), flush=True)
+
+
+def in_process(name: str, model: Path, ours: Path, theirs: Path) -> str:
+    flag = f"--iree-preprocessing-transform-spec-filename={theirs}"
+    assert len(opsplice.compile(model, [ours], [CPU]).report.replacements) > 1
+    result = paired(
+        lambda: opsplice.compile(model, [ours], [CPU]), lambda: opsplice.compile(model, [], [CPU, flag]), ROUNDS
+    )
+    return result.row(f"in process, {name}", 1e-3, "ms")
+
+
+def command(name: str, model: Path, ours: Path, theirs: Path, folder: Path) -> str:
+    compiler = shutil.which("iree-compile", path=str(Path(sys.executable).parent))
+    assert compiler is not None
+    spliced = [sys.executable, "-m", "opsplice", "compile", model, f"--spec={ours}", CPU, "-o", folder / "ours.vmfb"]
+    stock = [compiler, model, *TARGET, CPU, f"--iree-preprocessing-transform-spec-filename={theirs}"]
+    stock += ["-o", folder / "theirs.vmfb"]
+    result = paired(
+        lambda: subprocess.run(spliced, check=True, capture_output=True),
+        lambda: subprocess.run(stock, check=True, capture_output=True),
+        ROUNDS,
+    )
+    return result.row(f"command, {name}", 1e-3, "ms")
+
+
+def stock_spec(sample: Path, folder: Path) -> Path:
+    """The sample's transform spec, with the object in the place of its source, as stock IREE wants it."""
+    request = ArtifactRequest(sample / "functions.c", ("mul_abs_negate",))
+    artifact = cpu.resolve(request, CpuTarget.of("x86_64"), Store())
+    spec = folder / "stock.mlir"
+    spec.write_text((sample / "replace.mlir").read_text().replace('"functions.c"', f'"{artifact.path}"'))
+    return spec
+
+
+def many(model: Path, copies: int) -> str:
+    """The functions of a model, several times under other names."""
+    text = model.read_text()
+    return "".join(text.replace("@mixed_invocation", f"@mixed_invocation_{i}") for i in range(copies))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Shared by the tests of rewrites: programs compiled with a spec and without it, and the IR between find and compile."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.frontends import ModuleSource
+from opsplice.matchers import engine
+from opsplice.matchers.match import Found
+from opsplice.pipeline.compiler import Compilation
+from opsplice.rewrites import static_function
+from opsplice.rewrites.devices import ProgramTarget, targets_of
+from opsplice.rewrites.plan import Plan, plan
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.loader import LoadedSpec, load_text
+from opsplice.splice import graphs_of
+from opsplice.targets import toolchains
+from opsplice.targets.artifacts import Artifact
+
+DEVICES = ("local-sync", "local-task")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A program with a spec, and the same program without it."""
+
+    spliced: opsplice.Program
+    plain: opsplice.Program
+
+    @property
+    def replaced(self) -> int:
+        return len(self.spliced.report.replacements)
+
+    def run(self, function: str, *inputs: Any) -> list[np.ndarray]:
+        """The results of the spliced program: on each device, twice, equal to the plain one's, with inputs untouched."""
+        wanted = _listed(self.plain.run(function, *inputs))
+        before = [np.array(i) for i in inputs]
+        for device in DEVICES:
+            for _ in range(2):
+                results = _listed(self.spliced.run(function, *inputs, device=device))
+                for got, want in zip(results, wanted, strict=True):
+                    np.testing.assert_array_equal(np.asarray(got), np.asarray(want), err_msg=f"{function} on {device}")
+        for was, now in zip(before, inputs, strict=True):
+            np.testing.assert_array_equal(was, now)
+        return results
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pair]:
+    """Compiles a program twice. files: what the spec names, by name, text or bytes."""
+
+    def build(mlir: str, spec: str, files: Mapping[str, str | bytes], flags: Sequence[str] = ()) -> Pair:
+        path = write_spec(tmp_path_factory.mktemp("pair"), spec, files)
+        flags = ["--iree-llvmcpu-target-cpu=host", *flags]
+        return Pair(opsplice.compile(mlir, [path], flags), opsplice.compile(mlir, flags=flags))
+
+    return build
+
+
+@pytest.fixture
+def spliced(tmp_path: Path) -> Callable[..., opsplice.Program]:
+    """Compiles a program with a spec."""
+
+    def build(mlir: str, spec: str, files: Mapping[str, str | bytes], flags: Sequence[str] = ()) -> opsplice.Program:
+        return opsplice.compile(mlir, [write_spec(tmp_path, spec, files)], flags)
+
+    return build
+
+
+def write_spec(folder: Path, spec: str, files: Mapping[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    path = folder / "spec.splice"
+    path.write_text(spec)
+    return path
+
+
+@pytest.fixture
+def zig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A C compiler that knows 16-bit floats."""
+    if toolchains.find("zig") is None:
+        pytest.skip(f"zig is not installed ({toolchains.HOW_TO_GET['zig']})")
+    monkeypatch.setenv("OPSPLICE_CC", "zig")
+
+
+# ---- between find and compile -----------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A module at phase `preprocessing` with a spec, before anything is changed. No artifact is built."""
+
+    def __init__(self, compilation: Compilation, spec: LoadedSpec) -> None:
+        self.compilation = compilation
+        self.spec = spec
+        self.resolved: list[str] = []
+        self.targets: tuple[ProgramTarget, ...] = targets_of(compilation.module)
+
+    @property
+    def ir(self) -> str:
+        return str(self.compilation.module)
+
+    def find(self) -> Found:
+        return engine.find(self.compilation.module, graphs_of(self.spec))
+
+    def plan(self, targets: Sequence[ProgramTarget] | None = None) -> Plan:
+        targets = self.targets if targets is None else targets
+        return plan(self.find().matches, self.spec.rules, self.spec.kernels, targets, self._resolve)
+
+    def apply(self) -> Plan:
+        chosen = self.plan()
+        static_function.apply(self.compilation.module, chosen.calls)
+        self.compilation.module.operation.verify()
+        return chosen
+
+    def _resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        self.resolved.append(symbol)
+        return Artifact(Path(clause.path), "object", "digest", target.arch, None, False)
+
+
+@pytest.fixture
+def bench() -> Iterator[Callable[..., Bench]]:
+    with contextlib.ExitStack() as stack:
+
+        def make(mlir: str, spec: str, flags: Sequence[str] = ()) -> Bench:
+            compilation = stack.enter_context(Compilation(flags))
+            compilation.load(ModuleSource(content=mlir))
+            compilation.run_to("preprocessing")
+            return Bench(compilation, load_text(spec))
+
+        yield make
+
+
+@pytest.fixture
+def filecheck() -> Callable[[str, str], None]:
+    """Checks text against the CHECK lines of another, as LLVM's FileCheck does."""
+    pytest.importorskip("filecheck", reason="filecheck is not installed (pip install filecheck)")
+    from filecheck.finput import FInput
+    from filecheck.matcher import Matcher
+    from filecheck.options import Options
+    from filecheck.parser import Parser, pattern_for_opts
+
+    def check(text: str, checks: str) -> None:
+        options = Options("checks")
+        parser = Parser(options, io.StringIO(checks), *pattern_for_opts(options))
+        assert Matcher(options, FInput("ir", text), parser).run() == 0, "the IR is not what the CHECK lines say"
+
+    return check
+
+
+def _listed(results: Any) -> list[Any]:
+    return results if isinstance(results, list) else [results]

@@ -1,0 +1,55 @@
+"""The examples of the documentation are specs that load."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from opsplice.spec_lang import formatter, parser
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```splice\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXAMPLES = [
+    pytest.param(path, text, id=f"{path.stem}-{number}")
+    for path in sorted((ROOT / "docs").glob("*.md"))
+    for number, text in enumerate(BLOCK.findall(path.read_text()))
+]
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) > 4
+
+
+@pytest.mark.parametrize(("path", "text"), EXAMPLES)
+def test_examples_are_formatted(path: Path, text: str) -> None:
+    assert formatter.format(text, path) == text
+
+
+def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
+    from opsplice.spec_lang.loader import load
+
+    blocks = BLOCK.findall((ROOT / "docs" / "language.md").read_text())
+    rules = blocks.pop()
+    (tmp_path / "layers.splice").write_text("\n".join(blocks))
+    kernel = (
+        'kernel softmax_rows<T in {f32, f64}>(x: T[...m, n]) -> T[...m, n] { symbol "softmax_{T}" cpu "softmax.c" }'
+    )
+    (tmp_path / "rules.splice").write_text(rules + kernel)
+    spec = load(tmp_path / "rules.splice")
+    assert [r.pattern for r in spec.rules] == ["softmax"]
+    assert not spec.warnings
+
+
+def test_the_readme_shows_the_sample() -> None:
+    readme = (ROOT / "README.md").read_text()
+    spec = (ROOT / "samples" / "mul_abs_negate" / "replace.splice").read_text()
+    shown = readme.partition("```\nkernel")[2].partition("```")[0]
+    assert "kernel" + shown == parser_text(spec)
+
+
+def parser_text(spec: str) -> str:
+    """A spec without the comment that it begins with."""
+    assert parser.parse(spec).rules
+    return spec[spec.index("kernel") :]
