@@ -1,6 +1,6 @@
 """How long the command line takes to do nothing: `opsplice --help`, against starting Python.
 
-    python -m benchmarks.starting
+python -m benchmarks.starting
 """
 
 from __future__ import annotations

@@ -7,7 +7,10 @@
     select(cmpi sgt a b, a, b) and so on     =>  maxsi(a, b), ...       exact
     divf(1.0, sqrt(x))                       =>  rsqrt(x)               within an ulp
 
-Each line holds for ordered and unordered, strict and non-strict comparisons, and with the two sides swapped.
+Each line of comparisons holds for ordered and unordered, strict and non-strict ones, and with the two sides swapped.
+
+`matchers.views` takes two liberties more: a sum may be added up in any order, and a maximum may start at the lowest
+finite number as well as at minus infinity, which differs when all inputs are minus infinity.
 """
 
 from __future__ import annotations

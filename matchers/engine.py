@@ -21,12 +21,14 @@ from opsplice.matchers.views import Views, defining_op, is_structured
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 _OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
 _MAX_NEAR_MISSES = 5
+_LEAST_STEPS = 1000
 
 
 def find(module: ir.Module, graphs: Sequence[Graph]) -> Found:
     """Every match of every graph in the module, in program order, with the nearest misses of each pattern.
 
-    Matches of different graphs may overlap; settling that is the planner's work.
+    Matches of different graphs may overlap; settling that is the planner's work. What is found holds values of the
+    module, which are only good while the module is alive and unchanged.
     """
     index = _Index(graphs)
     views = Views()
@@ -43,7 +45,7 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> Found:
                     continue
                 misses[graph.pattern.name].add(search, value)
                 if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
-                    max_steps[graph] //= 2
+                    max_steps[graph] = max(max_steps[graph] // 2, _LEAST_STEPS)
     return Found(tuple(matches), tuple(m for nearest in misses.values() for m in nearest.near_misses()))
 
 
@@ -71,8 +73,8 @@ def _candidates(module: ir.Module, wants: Callable[[str], bool]) -> list[tuple[s
     def visit(op: ir.Operation) -> ir.WalkResult:
         nonlocal function
         name = op.name
-        if name.endswith(".func"):
-            function = ir.StringAttr(op.attributes["sym_name"]).value
+        if name.endswith((".func", ".initializer")):
+            function = ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
         elif wants(name) and len(op.results):
             found.append((function, op))
         return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
@@ -88,6 +90,7 @@ class _Index:
         self._by_name: dict[str, list[Graph]] = {}
         for graph in graphs:
             self._by_name.setdefault(_key(graph.results[0].node), []).append(graph)
+        self._rearranged = [graph for graph in graphs if graph.rearranged]
 
     def wants(self, name: str) -> bool:
         return name.startswith("linalg.") or bool(self._named(name))
@@ -97,7 +100,7 @@ class _Index:
         if not name.startswith("linalg."):
             return self._named(name)
         inner = _body_op(op, number)
-        return [*self._by_name.get(name, []), *(self._named(inner) if inner else [])]
+        return [*self._by_name.get(name, []), *(self._named(inner) if inner else self._rearranged)]
 
     def _named(self, name: str) -> list[Graph]:
         """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""

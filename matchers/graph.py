@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opsplice.errors import OpspliceError
+from opsplice.matchers import conditions
 from opsplice.matchers.canonical import canonical
 from opsplice.matchers.terms import Apply, Constant, Reduce
 from opsplice.spec_lang import ops, tree
@@ -92,6 +94,7 @@ class Graph:
 
     conditions: the pattern's own and those of the patterns that it uses. variables: the choices of each type variable,
     none for any type. Names that belong to a used pattern have dots in them: `softmax.0.n`.
+    rearranged: whether the first result is a transpose or a broadcast of what an op makes, so a view in a program.
     spans: where in the spec each node was written, by the node's id. size: how many nodes there are besides inputs.
     """
 
@@ -100,6 +103,7 @@ class Graph:
     ties: tuple[Tie, ...]
     conditions: tuple[tree.Condition, ...]
     variables: Mapping[str, tuple[str, ...]]
+    rearranged: bool
     spans: Mapping[int, tree.Span]
     size: int
 
@@ -109,11 +113,18 @@ def compile_pattern(
     patterns: Mapping[str, tree.Pattern],
     types: Mapping[tree.Expr, tree.Type | None],
 ) -> tuple[Graph, ...]:
-    """The graphs of a checked pattern. `patterns` are those that it may use by name, `types` the checker's."""
+    """The graphs of a checked pattern. `patterns` are those that it may use by name, `types` the checker's.
+
+    Raises OpspliceError for a pattern that nests too deep, which only hundreds of ops in a row do.
+    """
     graphs = []
     for family in ("float", "int"):
         builder = _Builder(patterns, types, family)
-        graphs.append(builder.build(pattern))
+        try:
+            graphs.append(builder.build(pattern))
+        except RecursionError:
+            hint = "look for a part of it, or for several parts by patterns of their own"
+            raise OpspliceError(f"pattern '{pattern.name}' nests too deep ({pattern.span})", hint=hint) from None
         if not builder.ambiguous:
             break
     return tuple(graphs)
@@ -172,9 +183,24 @@ class _Builder:
             ties=tuple(self.ties.values()),
             conditions=tuple(self.conditions),
             variables=self.variables,
+            rearranged=self._is_rearranged(pattern.results[0], pattern),
             spans=self.spans,
             size=sum(not isinstance(node, Input) for node in self.nodes.values()),
         )
+
+    def _is_rearranged(self, expr: tree.Expr, pattern: tree.Pattern) -> bool:
+        if isinstance(expr, tree.Name):
+            made = ((let, let.names.index(expr.name)) for let in pattern.body if expr.name in let.names)
+            let, position = next(made)
+            return self._is_rearranged(let.expr, pattern) if len(let.names) == 1 else self._uses(let.expr, position)
+        return isinstance(expr, tree.Rearrange) or self._uses(expr, 0)
+
+    def _uses(self, expr: tree.Expr, position: int) -> bool:
+        """Whether an expression uses a pattern whose result is rearranged."""
+        if not isinstance(expr, tree.Call) or expr.quoted or expr.callee not in self.patterns:
+            return False
+        used = self.patterns[expr.callee]
+        return self._is_rearranged(used.results[position], used)
 
     def _node(self, key: Any, make: Callable[[], Node]) -> Node:
         """One object for each node, so that equal parts of a pattern are the same part."""
@@ -257,7 +283,8 @@ class _Builder:
         if isinstance(expr, tree.Constant):
             low = _renamed(expr.value, scope.dims)
             high = None if expr.high is None else _renamed(expr.high, scope.dims)
-            return self._node((id(expr), id(scope)), lambda: Number(low, high))
+            written = (conditions.text(low), None if high is None else conditions.text(high))
+            return self._node(written, lambda: Number(low, high))
         if isinstance(expr, tree.Call):
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):

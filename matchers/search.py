@@ -83,7 +83,7 @@ class Search:
         self.reductions: dict[Reduce, tuple[Loop, ...]] = {}
         self.scopes: dict[Label, Reduce] = {}
         self.used: dict[tuple[Reduce, Index], None] = {}
-        self.numbers: dict[tuple[Number, Any], None] = {}
+        self.numbers: dict[tuple[Number, Any], ir.Operation | None] = {}
         self.entered: dict[tuple[int, Any], None] = {}
         self.roots: dict[int, Access] = {}
         self.shapes: dict[str, tuple[Sizes, ...]] = {}
@@ -98,14 +98,14 @@ class Search:
     def run(self, value: ir.Value) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further."""
         first = self.graph.results[0]
-        if not isinstance(first.node, Whole):
-            step = self.views.expand(self.views.whole(value))
-            if step is None or isinstance(step.term, Access):
-                return None  # a view of something: a match, if there is one, is where that something is made
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
             goals = ((_Root(number), None), goals)
         try:
+            if not (isinstance(first.node, Whole) or self.graph.rearranged):
+                step = self.views.expand(self.views.whole(value))
+                if step is None or isinstance(step.term, Access):
+                    return None  # a view of something: a match, if there is one, is where that something is made
             if self._at_root(0, value, goals):
                 return self._match(value)
         except (_GaveUpError, RecursionError):
@@ -327,7 +327,7 @@ class Search:
         found = self._resolve(term)
         if isinstance(found, Constant) or conditions.names_in(node.low):
             # Dims may be bound by a later goal, so numbers are compared at the end.
-            self._set(self.numbers, (node, found))
+            self._set(self.numbers, (node, found), self.place)
             return []
         self._other_op(node, f"the constant {_number_text(node)}", found)
         return None
@@ -522,6 +522,7 @@ class Search:
 
     def _holds(self) -> bool:
         """What can only be judged when everything is bound: sizes, numbers, and the pattern's conditions."""
+        self.place = None  # what was looked at last is not to blame
         if not (self._reduces_all() and self._independent()):
             return False
         classes = Classes(self.equal)
@@ -530,8 +531,12 @@ class Search:
         if not all(self._same_dim_size(classes, *again) for again in self.dims_again.items()):
             return False
         sizes = self._static_dims()
-        if not all(self._same_number(node, found, sizes, classes) for node, found in self.numbers):
-            return False
+        for (node, found), place in self.numbers.items():
+            self.place = place
+            if not self._same_number(node, found, sizes, classes):
+                return False
+            self._set(self.held, id(node))
+        self.place = None
         for where in self.graph.conditions:
             if conditions.holds(where, sizes) is not True:
                 return self._condition_failed(where, sizes)
@@ -666,7 +671,7 @@ class Search:
             return f"a reduction by {_short(term.combiner)}"
         if isinstance(term, Access):
             op = defining_op(term.value)
-            return op.name if op is not None else f"an argument of {term.value.owner.owner.name}"
+            return op.name if op is not None else f"an argument of {term.value.owner.owner.operation.name}"
         return "an index or a size"
 
 

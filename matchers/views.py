@@ -15,7 +15,7 @@ from iree.compiler import ir
 # The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
-from opsplice.matchers.canonical import canonical
+from opsplice.matchers.canonical import BECOMES, canonical
 from opsplice.matchers.terms import (
     UNIT,
     Access,
@@ -38,6 +38,8 @@ from opsplice.spec_lang.ops import identity
 _IGNORED_ATTRIBUTES = frozenset(
     {"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "roundingmode"}
 )
+# A program that nests deeper in ops with other forms than this keeps the form that it has.
+_MAX_LOOKS = 16
 _MAXIMA = frozenset({"arith.maximumf", "arith.maxnumf"})
 # The lowest finite numbers of f64, f32, bf16 and f16.
 _LOWEST = frozenset({-1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0})
@@ -85,6 +87,7 @@ class Views:
         self._steps: dict[Access, Step | None] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._loops = 0
+        self._looking = 0
 
     # ---- entry points ---------------------------------------------------------------------------------------------
 
@@ -150,7 +153,13 @@ class Views:
 
     def _apply(self, op: ir.Operation, args: tuple[Term, ...]) -> Term:
         term = Apply(op.name, args, _attributes(op), element_type(op.results[0]))
-        return canonical(term, self.resolve)
+        if term.op not in BECOMES or self._looking >= _MAX_LOOKS:
+            return term
+        self._looking += 1  # other forms look at their operands, and these at theirs
+        try:
+            return canonical(term, self.resolve)
+        finally:
+            self._looking -= 1
 
     # ---- linalg ---------------------------------------------------------------------------------------------------
 

@@ -130,7 +130,6 @@ class _Planner:
 
     def _call(self, match: Match, rule: tree.Rule) -> KernelCall:
         self._check_overlap(match)
-        _check_results(match)
         _check_order(match)
         kernel = self.kernels[rule.kernel]
         _check_condition(rule.where, match.static_dims(), "the rule's")
@@ -190,13 +189,6 @@ class _Planner:
 
 
 # ---- checks ------------------------------------------------------------------------------------------------------
-
-
-def _check_results(match: Match) -> None:
-    """A kernel's results are buffers, so what they replace are tensors."""
-    for root in match.roots:
-        if not isinstance(root.type, ir.RankedTensorType):
-            raise _LeaveError(f"its result is a scalar of type {root.type}, and kernels make buffers")
 
 
 def _check_order(match: Match) -> None:
@@ -314,8 +306,6 @@ class _Signature:
     def _bind_buffer(self, kind: tree.TensorType, arg: tree.Name | tree.Literal) -> None:
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
         binding = self.match.inputs[arg.name]
-        if not isinstance(binding.value.type, ir.RankedTensorType):
-            raise _LeaveError(f"{arg.name} is a scalar of type {binding.element} there, and the kernel takes a buffer")
         self._bind_type(kind.element, binding.element, arg.name)
         for dim, size in zip(kind.dims, self.match.shapes[arg.name], strict=True):
             if dim.size is not None and dim.size != size:
@@ -375,7 +365,7 @@ class _Signature:
         element = element_type(root)
         if any(isinstance(s, DimSize) and s.value == root for s in sizes):
             raise _LeaveError("the size of its result depends on no input")
-        kind = result.type
+        kind: tree.Type | None = result.type
         if kind is None:
             kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
         assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"

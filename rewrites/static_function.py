@@ -34,7 +34,7 @@ from iree.compiler import ir
 from opsplice.matchers.match import Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op
-from opsplice.rewrites import emit
+from opsplice.rewrites import emit, linking
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.spec_lang import tree
 
@@ -56,8 +56,11 @@ _DIVISIONS = frozenset({"%", "ceildiv", "floordiv"})
 def apply(module: ir.Module, calls: Iterable[KernelCall]) -> None:
     """Put each call in the place of its match, in program order, and remove what is then dead.
 
-    The payload values that the calls hold must be of this very module, unchanged since they were found.
+    The payload values that the calls hold must be of this very module, unchanged since they were found. Raises
+    OpspliceError, before anything is changed, when what is linked defines a name twice.
     """
+    calls = tuple(calls)
+    linking.check(module, calls)
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
         writer = _Writer(module)
@@ -73,6 +76,8 @@ class _Writer:
         self.executables: dict[Any, str] = {}
         self.replaced: dict[ir.Value, ir.Value] = {}
         self.dead: dict[ir.Operation, None] = {}
+        self.varying: set[ir.Operation] = set()
+        self.constant: set[ir.Operation] = set()
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
@@ -80,11 +85,14 @@ class _Writer:
         anchor = _last(call.match.roots)
         with ir.InsertionPoint(anchor), anchor.location:
             operands = [self._current(a.value) for a in call.arguments if not _is_baked(a)]
+            operand_dims = [_dynamic_dims(v) for v in operands]
+            if operands and not any(self._varies(v) for v in operands):
+                operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
             sizes = [self._size(size) for size in call.dims.values()]
             site = _Site(
                 executable=self._executable(call),
                 operands=operands,
-                operand_dims=[_dynamic_dims(v) for v in operands],
+                operand_dims=operand_dims,
                 dynamic=[v for v in sizes if isinstance(v, ir.Value)],
             )
             results = self._dispatch(call, site)
@@ -132,6 +140,26 @@ class _Writer:
     def _axis(self, size: DimSize) -> ir.Value:
         value: Any = size.value
         return emit.value("tensor.dim", [self._current(value), emit.index(size.axis)], ir.IndexType.get())
+
+    def _varies(self, value: ir.Value) -> bool:
+        """Whether a value is made from an argument of its function or of a loop, and not from constants alone.
+
+        IREE computes what comes from constants when it compiles, on this machine, where a kernel may be unable to run.
+        """
+        first = defining_op(value)
+        seen: set[ir.Operation] = set()
+        pending = [value]
+        while pending:
+            maker = defining_op(pending.pop())
+            if maker is None or maker in self.varying or maker.name == "flow.dispatch":
+                if first is not None:
+                    self.varying.add(first)
+                return True
+            if maker not in seen and maker not in self.constant:
+                seen.add(maker)
+                pending.extend(maker.operands)
+        self.constant.update(seen)
+        return False
 
     # ---- the executable -------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shlex
 import sys
 from pathlib import Path
@@ -55,6 +56,8 @@ def _in_child(options: argparse.Namespace, task: str) -> Any:
 
 def _work(report: Any, task: str, job: Job) -> Any:
     """Runs in the child: only there is the compiler imported."""
+    # Loading the compiler makes so many objects that collecting garbage meanwhile takes longer than matching.
+    gc.set_threshold(100_000)
     from opsplice.compilation import preview, run_job
 
     return preview(report, job) if task == "preview" else run_job(report, job)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from opsplice.matchers import engine
 from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.match import Found, Match
@@ -62,7 +63,7 @@ def session() -> Any:
 
 @pytest.fixture(scope="session")
 def find(session: Any) -> Finder:
-    """`find(payload, spec)`: the matches of the spec's last pattern. The payload is a module, or one function's text."""
+    """`find(payload, spec)`: what the spec's last pattern finds in a module, or in one function's text."""
     from iree.compiler import ir
 
     def run(payload: str, spec: str) -> Outcome:

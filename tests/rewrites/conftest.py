@@ -1,4 +1,4 @@
-"""Shared by the tests of rewrites: programs compiled with a spec and without it, and the IR between find and compile."""
+"""Shared by the tests of rewrites: programs compiled with a spec and without, and IR between find and compile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pair:
         return len(self.spliced.report.replacements)
 
     def run(self, function: str, *inputs: Any) -> list[np.ndarray]:
-        """The results of the spliced program: on each device, twice, equal to the plain one's, with inputs untouched."""
+        """The spliced program's results: on each device, twice, equal to the plain one's, with inputs untouched."""
         wanted = _listed(self.plain.run(function, *inputs))
         before = [np.array(i) for i in inputs]
         for device in DEVICES:
@@ -92,7 +92,7 @@ def zig(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPSPLICE_CC", "zig")
 
 
-# ---- between find and compile -----------------------------------------------------------------------------------------
+# ---- between find and compile -------------------------------------------------------------------------------------
 
 
 class Bench:

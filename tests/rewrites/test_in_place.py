@@ -52,7 +52,7 @@ func.func @rank_0(%a: tensor<f32>) -> tensor<f32> {{
 }}
 func.func @used_later(%a: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf32>, tensor<9xf32>) {{
   %0 = arith.negf %a : tensor<9xf32>
-  %1 = arith.addf %0, %a : tensor<9xf32>
+  %1 = arith.maximumf %0, %a : tensor<9xf32>
   %2 = arith.mulf %a, %a : tensor<9xf32>
   return %1, %2, %a : tensor<9xf32>, tensor<9xf32>, tensor<9xf32>
 }}
@@ -78,7 +78,14 @@ func.func @constant(%a: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf32>) {{
 }}
 func.func @constant_only() -> tensor<9xf32> {{
   %c = arith.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]> : tensor<9xf32>
-  %0 = math.absf %c : tensor<9xf32>
+  %empty = tensor.empty() : tensor<9xf32>
+  %0 = linalg.generic {{
+      indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+      ins(%c : tensor<9xf32>) outs(%empty : tensor<9xf32>) {{
+  ^bb0(%x: f32, %out: f32):
+    %1 = arith.negf %x : f32
+    linalg.yield %1 : f32
+  }} -> tensor<9xf32>
   return %0 : tensor<9xf32>
 }}
 func.func @slice(%a: tensor<4x9xf32>) -> (tensor<9xf32>, tensor<4x9xf32>) {{
@@ -94,7 +101,7 @@ func.func @cast(%a: tensor<9xf32>) -> tensor<?xf32> {{
 func.func @carried(%a: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf32>) {{{LOOP}
   %0 = scf.for %i = %c0 to %c5 step %c1 iter_args(%x = %a) -> tensor<9xf32> {{
     %1 = arith.negf %x : tensor<9xf32>
-    %2 = arith.addf %1, %a : tensor<9xf32>
+    %2 = arith.mulf %1, %a : tensor<9xf32>
     scf.yield %2 : tensor<9xf32>
   }}
   return %0, %a : tensor<9xf32>, tensor<9xf32>
@@ -116,10 +123,10 @@ func.func @loop_of_computed(%a: tensor<9xf32>) -> tensor<9xf32> {{{LOOP}
     %1 = math.absf %square : tensor<9xf32>
     %2 = arith.negf %square : tensor<9xf32>
     %3 = arith.subf %x, %1 : tensor<9xf32>
-    %4 = arith.addf %3, %2 : tensor<9xf32>
+    %4 = arith.mulf %3, %2 : tensor<9xf32>
     scf.yield %4 : tensor<9xf32>
   }}
-  %5 = arith.addf %0, %before : tensor<9xf32>
+  %5 = arith.maximumf %0, %before : tensor<9xf32>
   return %5 : tensor<9xf32>
 }}
 func.func @while(%a: tensor<9xf32>) -> tensor<9xf32> {{{LOOP}
@@ -200,3 +207,40 @@ def test_an_array_on_the_device_stays_as_it_was(made, function):
     array = runtime.asdevicearray(config.device, VECTOR.copy())
     module[function](array)
     np.testing.assert_array_equal(array.to_host(), VECTOR)
+
+
+@pytest.mark.parametrize("results", ["a, b", "a, difference: f32[...m]"])
+def test_several_results(pairs, results):
+    spec = f"""
+kernel both(a: f32[...m], b: f32[...m]) -> ({results}) {{ cpu "k.c" }}
+pattern p(a: tensor<...m x f32>, b: tensor<...m x f32>) {{ addf(a, b), subf(a, b) }}
+replace p with both(a, b)
+"""
+    parameters = "float *a, float *b, size_t n" if results == "a, b" else "float *a, float *b, float *d, size_t n"
+    target = "b" if results == "a, b" else "d"
+    c = f"""
+#include <stddef.h>
+void both({parameters}) {{
+  for (size_t i = 0; i < n; ++i) {{
+    float sum = a[i] + b[i];
+    {target}[i] = a[i] - b[i];
+    a[i] = sum;
+  }}
+}}
+"""
+    mlir = """
+func.func @two(%a: tensor<?xf32>, %b: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
+  %0 = arith.addf %a, %b : tensor<?xf32>
+  %1 = arith.subf %a, %b : tensor<?xf32>
+  return %0, %1, %b : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
+}
+func.func @same(%a: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf32>) {
+  %0 = arith.addf %a, %a : tensor<9xf32>
+  %1 = arith.subf %a, %a : tensor<9xf32>
+  return %0, %1 : tensor<9xf32>, tensor<9xf32>
+}
+"""
+    made = pairs(mlir, spec, {"k.c": c})
+    assert made.replaced == 2
+    made.run("two", VECTOR.copy(), VECTOR[::-1].copy())
+    made.run("same", VECTOR.copy())

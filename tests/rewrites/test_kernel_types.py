@@ -89,12 +89,14 @@ def sample(element: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("element", DTYPES)
 def test_buffers_of_every_rank_static_and_dynamic(pairs, element):
-    functions = [
-        f"func.func @f{number}(%a: tensor<{shape}{element}>, %b: tensor<{shape}{element}>) -> tensor<{shape}{element}> {{\n"
-        f"  %0 = {binary_op(element)} %a, %b : tensor<{shape}{element}>\n"
-        f"  return %0 : tensor<{shape}{element}>\n}}"
-        for number, shape in enumerate(SHAPES)
-    ]
+    functions = []
+    for number, shape in enumerate(SHAPES):
+        kind = f"tensor<{shape}{element}>"
+        functions.append(f"""
+func.func @f{number}(%a: {kind}, %b: {kind}) -> {kind} {{
+  %0 = {binary_op(element)} %a, %b : {kind}
+  return %0 : {kind}
+}}""")
     made = pairs("\n".join(functions), BINARY_SPEC, {"k.c": BINARY_C}, F64 if element == "f64" else ())
     assert made.replaced == len(SHAPES)
     for number, shape in enumerate(SHAPES):

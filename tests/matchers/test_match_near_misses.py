@@ -1,0 +1,77 @@
+"""Why a pattern did not match: the nearest places, what was wanted there and what was found."""
+
+from __future__ import annotations
+
+BIAS = """pattern p(a: tensor<m x k x f32>, b: tensor<k x n x f32>, bias: tensor<n x f32>) {
+  maximumf(addf(contract[m k, k n -> m n](a, b), broadcast[n -> m n](bias)), 0.0)
+}"""
+
+
+def layer(last: str) -> str:
+    return f"""
+    func.func @f(%a: tensor<4x16xf32>, %b: tensor<16x8xf32>, %v: tensor<8xf32>) -> tensor<4x8xf32> {{
+      %z = arith.constant dense<0.0> : tensor<4x8xf32> loc("model.py":1:1)
+      %m = linalg.matmul ins(%a, %b : tensor<4x16xf32>, tensor<16x8xf32>) outs(%z : tensor<4x8xf32>)
+        -> tensor<4x8xf32> loc("model.py":2:1)
+      %e = tensor.empty() : tensor<4x8xf32>
+      %w = linalg.broadcast ins(%v : tensor<8xf32>) outs(%e : tensor<4x8xf32>) dimensions = [0] loc("model.py":3:1)
+      %s = arith.addf %m, %w : tensor<4x8xf32> loc("model.py":4:1)
+      {last}
+      return %r : tensor<4x8xf32>
+    }}"""
+
+
+def test_a_near_miss_names_both_places_and_the_part_of_the_pattern(find):
+    payload = layer("""%c = arith.constant dense<6.0> : tensor<4x8xf32> loc("model.py":6:1)
+      %r = arith.maximumf %s, %c : tensor<4x8xf32> loc("model.py":5:1)""")
+    outcome = find(payload, BIAS)
+    assert outcome.count == 0
+    (miss,) = outcome.found.near_misses
+    assert (miss.pattern, miss.function, miss.location) == ("p", "f", "model.py:5:1")
+    assert (miss.wanted, miss.found, miss.at) == ("the constant 0.0", "6", "model.py:6:1")
+    assert miss.progress == 0.8
+    assert miss.span is not None
+    assert BIAS[miss.span.start : miss.span.end] == "0.0"
+
+
+def test_the_op_that_was_looked_at_has_its_own_location(find):
+    payload = layer("""%t = math.tanh %m : tensor<4x8xf32> loc("model.py":7:1)
+      %u = arith.addf %t, %w : tensor<4x8xf32> loc("model.py":8:1)
+      %r = arith.maximumf %u, %z : tensor<4x8xf32> loc("model.py":9:1)""")
+    (miss,) = find(payload, BIAS).found.near_misses
+    assert (miss.location, miss.at) == ("model.py:9:1", "model.py:7:1")
+    assert (miss.wanted, miss.found) == ("a reduction by addf", "tanh")
+    assert 0 < miss.progress < 1
+
+
+def test_an_op_that_is_only_like_the_outermost_is_no_near_miss(find):
+    payload = layer("""%t = math.tanh %a : tensor<4x16xf32>
+      %q = arith.maximumf %t, %a : tensor<4x16xf32>
+      %r = arith.subf %s, %z : tensor<4x8xf32>""")
+    assert find(payload, BIAS).found.near_misses == ()
+
+
+def test_the_nearest_come_first_and_five_are_kept(find):
+    lines = ["%h = math.exp %x : tensor<8xf32>"]
+    for i in range(8):
+        lines.append(f"%p{i} = math.absf %x : tensor<8xf32>")
+        lines.append(f"%n{i} = arith.negf %p{i} : tensor<8xf32>")
+    lines += ["%s = math.absf %h : tensor<8xf32>", "%q = arith.negf %s : tensor<8xf32>"]
+    body = "\n".join(lines)
+    payload = f"func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{\n{body}\nreturn %q : tensor<8xf32>\n}}"
+    spec = "pattern p(x: tensor<n x f32>) { negf(absf(exp(tanh(x)))) }"
+    misses = find(payload, spec).found.near_misses
+    assert len(misses) == 5
+    assert (misses[0].wanted, misses[0].found) == ("tanh", "an argument of func.func")
+    assert misses[0].progress == 0.75
+    assert [m.progress for m in misses[1:]] == [0.5] * 4
+
+
+def test_a_wrong_type_or_size_of_a_single_op_is_worth_telling(find):
+    payload = """
+    func.func @f(%x: tensor<8xf64>) -> tensor<8xf64> {
+      %r = math.absf %x : tensor<8xf64>
+      return %r : tensor<8xf64>
+    }"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { absf(x) }").reasons == ["wanted element type f32, found f64"]
+    assert find(payload, "pattern p(x: tensor<9 x f64>) { absf(x) }").reasons == ["wanted a dim of size 9, found 8"]

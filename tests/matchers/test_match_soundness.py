@@ -1,0 +1,407 @@
+"""What must not match: programs that look like the pattern and compute something else."""
+
+from __future__ import annotations
+
+import pytest
+from iree.compiler import ir
+
+SQUARE = """
+#id = affine_map<(i, j) -> (i, j)>
+#ti = affine_map<(i, j) -> (j, i)>
+#row = affine_map<(i, j) -> (i)>
+#col = affine_map<(i, j) -> (j)>
+#diagonal = affine_map<(i, j) -> (i, i)>
+#first = affine_map<(i, j) -> (0, j)>
+func.func @f(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %v: tensor<8xf32>, %e: tensor<8x8xf32>, %ev: tensor<8xf32>)
+    -> tensor<8x8xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %zv = linalg.fill ins(%zero : f32) outs(%ev : tensor<8xf32>) -> tensor<8xf32>
+  {body}
+  return %x : tensor<8x8xf32>
+}}
+"""
+
+
+def two(first: str, second: str, op: str = "arith.mulf") -> str:
+    """x under one map, combined with x under another."""
+    maps = f"{first}, {second}, #id"
+    return f"""%r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel"]}}
+      ins(%x, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {{
+    ^bb0(%1: f32, %2: f32, %o: f32): %3 = {op} %1, %2 : f32 linalg.yield %3 : f32 }} -> tensor<8x8xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        ("#id", "#id", 1),
+        ("#ti", "#ti", 0),  # the square of the transpose: right if x were transposed, which no input is
+        ("#id", "#ti", 0),
+        ("#ti", "#id", 0),
+        ("#diagonal", "#diagonal", 0),
+        ("#id", "#diagonal", 0),
+        ("#first", "#first", 0),
+        ("#id", "#first", 0),
+    ],
+)
+def test_both_uses_of_an_input_are_at_the_same_element(find, first, second, count):
+    spec = "pattern p(x: tensor<m x n x f32>) { mulf(x, x) }"
+    assert find(SQUARE.format(body=two(first, second)), spec).count == count
+
+
+@pytest.mark.parametrize("access", ["#first", "affine_map<(i, j) -> (j, 0)>", "#diagonal"])
+def test_a_row_or_a_diagonal_is_no_vector_to_repeat(find, access):
+    body = f"""%r = linalg.generic {{indexing_maps = [#id, {access}, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%y, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {{
+    ^bb0(%1: f32, %2: f32, %o: f32): %3 = arith.addf %1, %2 : f32 linalg.yield %3 : f32 }} -> tensor<8x8xf32>"""
+    spec = "pattern p(y: tensor<m x n x f32>, b: tensor<n x f32>) { addf(y, broadcast[n -> m n](b)) }"
+    assert find(SQUARE.format(body=body), spec).count == 0
+
+
+def test_a_repeated_input_is_one_value(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+      %a = math.exp %y : tensor<8xf32>
+      %r = arith.mulf %x, %a : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }"""
+    outcome = find(payload, "pattern p(x: tensor<n x f32>) { mulf(x, exp(x)) }")
+    assert outcome.reasons == ["wanted the same value for x as before, found another value"]
+
+
+@pytest.mark.parametrize(
+    ("payload_op", "pattern_op", "count"),
+    [
+        ("arith.maximumf", "maximumf", 1),
+        ("arith.maxnumf", "maximumf", 0),
+        ("arith.maximumf", "maxnumf", 0),
+        ("arith.minimumf", "maximumf", 0),
+        ("arith.subf", "addf", 0),
+    ],
+)
+def test_kinds_of_maximum(find, payload_op, pattern_op, count):
+    spec = f"pattern p(x: tensor<n x f32>, y: tensor<n x f32>) {{ absf({pattern_op}(x, y)) }}"
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {{
+      %a = {payload_op} %x, %y : tensor<8xf32>
+      %r = math.absf %a : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    assert find(payload, spec).count == count
+
+
+@pytest.mark.parametrize(
+    ("payload_op", "pattern_op", "count"),
+    [("maxsi", "maxsi", 1), ("maxui", "maxsi", 0), ("divsi", "divui", 0), ("divui", "divui", 1), ("shrsi", "shrui", 0)],
+)
+def test_signs_of_integers(find, payload_op, pattern_op, count):
+    spec = f"pattern p(x: tensor<n x i32>, y: tensor<n x i32>) {{ {pattern_op}(x, y) }}"
+    payload = f"""
+    func.func @f(%x: tensor<8xi32>, %y: tensor<8xi32>) -> tensor<8xi32> {{
+      %r = arith.{payload_op} %x, %y : tensor<8xi32>
+      return %r : tensor<8xi32>
+    }}"""
+    assert find(payload, spec).count == count
+
+
+def test_an_unsigned_widening_is_no_contraction_of_signed_numbers(find):
+    payload = """
+    func.func @f(%a: tensor<4x16xi8>, %b: tensor<16x8xi8>) -> tensor<4x8xi32> {
+      %z = arith.constant dense<0> : tensor<4x8xi32>
+      %r = linalg.matmul {cast = #linalg.type_fn<cast_unsigned>} ins(%a, %b : tensor<4x16xi8>, tensor<16x8xi8>)
+        outs(%z : tensor<4x8xi32>) -> tensor<4x8xi32>
+      return %r : tensor<4x8xi32>
+    }"""
+    spec = """pattern p(a: tensor<m x k x i8>, b: tensor<k x n x i8>) {
+      contract[m k, k n -> m n](a, b) : tensor<m x n x i32>
+    }"""
+    outcome = find(payload, spec)
+    assert outcome.count == 0
+    assert outcome.reasons == ["wanted extsi, found extui"]
+
+
+def test_operands_that_do_not_commute(find):
+    spec = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { subf(exp(x), y) }"
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+      %a = math.exp %x : tensor<8xf32>
+      %r = arith.subf %y, %a : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }"""
+    assert find(payload, spec).count == 0
+
+
+@pytest.mark.parametrize("constant", ["1.0", "-3.0", "0x7F800000", "0.0"])
+def test_infinity_is_no_other_number(find, constant):
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %c = arith.constant dense<{constant}> : tensor<8xf32>
+      %r = arith.maximumf %x, %c : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { maximumf(x, const(-inf)) }").count == 0
+
+
+# ---- reductions ------------------------------------------------------------------------------------------------------
+
+ROW_SUM = "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }"
+
+
+def reduced(out_map: str, iterators: str, body: str, start: str = "%zv", in_map: str = "#id") -> str:
+    return f"""%r = linalg.generic {{indexing_maps = [{in_map}, {out_map}], iterator_types = [{iterators}]}}
+      ins(%x : tensor<8x8xf32>) outs({start} : tensor<8xf32>) {{
+    ^bb0(%i: f32, %o: f32): {body} }} -> tensor<8xf32>"""
+
+
+ADD = "%1 = arith.addf %i, %o : f32 linalg.yield %1 : f32"
+ROWS = '"parallel", "reduction"'
+
+
+def test_a_sum_of_rows(find):
+    assert find(SQUARE.format(body=reduced("#row", ROWS, ADD)), ROW_SUM).count == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(reduced("#col", '"reduction", "parallel"', ADD), id="the other axis"),
+        pytest.param(reduced("#row", ROWS, ADD, in_map="#ti"), id="the other axis by the input's map"),
+        pytest.param(reduced("#row", ROWS, ADD, start="%v"), id="another start"),
+        pytest.param(
+            reduced("#row", ROWS, "%1 = arith.mulf %o, %o : f32 %2 = arith.addf %i, %1 : f32 linalg.yield %2 : f32"),
+            id="the accumulator used twice",
+        ),
+        pytest.param(
+            reduced("#row", ROWS, "%1 = arith.addf %o, %o : f32 linalg.yield %1 : f32"),
+            id="only the accumulator",
+        ),
+        pytest.param(
+            reduced("#row", ROWS, "%1 = arith.subf %i, %o : f32 linalg.yield %1 : f32"),
+            id="a difference",
+        ),
+        pytest.param(
+            reduced(
+                "#row",
+                ROWS,
+                """%j = linalg.index 1 : index %n = arith.index_cast %j : index to i32
+                %w = arith.sitofp %n : i32 to f32 %1 = arith.mulf %i, %w : f32 %2 = arith.addf %o, %1 : f32
+                linalg.yield %2 : f32""",
+            ),
+            id="weighted by the index",
+        ),
+    ],
+)
+def test_other_sums(find, body):
+    assert find(SQUARE.format(body=body), ROW_SUM).count == 0
+
+
+RUNNING = """
+func.func @f(%x: tensor<8xf32>, %e: tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>) {{
+  %z = arith.constant dense<0.0> : tensor<f32>
+  %r:2 = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+    iterator_types = ["reduction"]}} ins(%x : tensor<8xf32>) outs(%e, %z : tensor<8xf32>, tensor<f32>) {{
+  ^bb0(%i: f32, %o: f32, %t: f32):
+    %s = arith.addf %i, %t : f32
+    linalg.yield {first}, {second} : f32, f32 }} -> (tensor<8xf32>, tensor<f32>)
+  return %r#0, %r#1 : tensor<8xf32>, tensor<f32>
+}}
+"""
+
+
+def test_a_running_sum_is_neither_its_start_nor_its_end(find):
+    """The first result is all partial sums, so it must not be read as x plus the start of the second."""
+    payload = RUNNING.format(first="%s", second="%s")
+    assert find(payload, "pattern p(x: tensor<n x f32>) { addf(x, 0.0) }").count == 0
+    assert find(payload, "pattern p(x: tensor<n x f32>, t: f32) { addf(x, t) }").count == 0
+    assert find(payload, "pattern p(x: tensor<n x f32>) { reduce addf[n -> ](x) }").count == 1
+
+
+def test_a_contribution_that_reads_another_accumulator(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>) -> (tensor<f32>, tensor<f32>) {
+      %z = arith.constant dense<0.0> : tensor<f32>
+      %r:2 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> ()>],
+        iterator_types = ["reduction"]} ins(%x : tensor<8xf32>) outs(%z, %z : tensor<f32>, tensor<f32>) {
+      ^bb0(%i: f32, %o: f32, %t: f32):
+        %s = arith.addf %i, %o : f32
+        %p = arith.mulf %i, %o : f32
+        %q = arith.addf %p, %t : f32
+        linalg.yield %s, %q : f32, f32 } -> (tensor<f32>, tensor<f32>)
+      return %r#0, %r#1 : tensor<f32>, tensor<f32>
+    }"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { reduce addf[n -> ](mulf(x, 0.0)) }").count == 0
+
+
+def test_every_reduced_dim_counts(find):
+    """The sum runs over a dim that the input lacks, so it is a multiple of what the pattern says."""
+    payload = """
+    func.func @f(%x: tensor<4x8xf32>, %w: tensor<3xf32>) -> tensor<4xf32> {
+      %z = arith.constant dense<0.0> : tensor<4xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j)>, affine_map<(i, j, k) -> (k)>,
+        affine_map<(i, j, k) -> (i)>], iterator_types = ["parallel", "reduction", "reduction"]}
+        ins(%x, %w : tensor<4x8xf32>, tensor<3xf32>) outs(%z : tensor<4xf32>) {
+      ^bb0(%i: f32, %j: f32, %o: f32): %1 = arith.addf %i, %o : f32 linalg.yield %1 : f32 } -> tensor<4xf32>
+      return %r : tensor<4xf32>
+    }"""
+    assert find(payload, ROW_SUM).count == 0
+    assert find(payload, "pattern p(x: tensor<m x ...n x f32>) { reduce addf[m ...n -> m](x) }").count == 0
+
+
+@pytest.mark.parametrize(("size", "count"), [(8, 1), (3, 0)])
+def test_a_dim_that_is_only_summed_over_has_its_size(find, size, count):
+    payload = f"""
+    func.func @f(%x: tensor<4xf32>, %y: tensor<4x8xf32>, %w: tensor<{size}xf32>) -> tensor<4x8xf32> {{
+      %z = arith.constant dense<0.0> : tensor<4xf32>
+      %e = tensor.empty() : tensor<4x8xf32>
+      %s = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i)>, affine_map<(i, k) -> (k)>,
+        affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]}}
+        ins(%x, %w : tensor<4xf32>, tensor<{size}xf32>) outs(%z : tensor<4xf32>) {{
+      ^bb0(%i: f32, %j: f32, %o: f32): %1 = arith.addf %i, %o : f32 linalg.yield %1 : f32 }} -> tensor<4xf32>
+      %b = linalg.broadcast ins(%s : tensor<4xf32>) outs(%e : tensor<4x8xf32>) dimensions = [1]
+      %r = arith.mulf %b, %y : tensor<4x8xf32>
+      return %r : tensor<4x8xf32>
+    }}"""
+    spec = """pattern p(x: tensor<m x f32>, y: tensor<m x n x f32>) {
+      mulf(broadcast[m -> m n](reduce addf[m n -> m](broadcast[m -> m n](x))), y)
+    }"""
+    assert find(payload, spec).count == count
+
+
+# ---- accesses --------------------------------------------------------------------------------------------------------
+
+
+def test_a_strided_access_is_no_input(find):
+    payload = """
+    func.func @f(%x: tensor<16xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i * 2)>, affine_map<(i) -> (i)>],
+        iterator_types = ["parallel"]} ins(%x : tensor<16xf32>) outs(%e : tensor<8xf32>) {
+      ^bb0(%i: f32, %o: f32): %1 = math.absf %i : f32 linalg.yield %1 : f32 } -> tensor<8xf32>
+      return %r : tensor<8xf32>
+    }"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { absf(x) }").count == 0
+
+
+def test_a_reshape_that_mixes_dims_is_no_view_of_the_same_shape(find):
+    payload = """
+    func.func @f(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+      %a = tensor.collapse_shape %x [[0, 1]] : tensor<4x6xf32> into tensor<24xf32>
+      %b = tensor.expand_shape %a [[0, 1]] output_shape [6, 4] : tensor<24xf32> into tensor<6x4xf32>
+      %e = tensor.empty() : tensor<4x6xf32>
+      %t = linalg.transpose ins(%b : tensor<6x4xf32>) outs(%e : tensor<4x6xf32>) permutation = [1, 0]
+      %r = arith.addf %t, %x : tensor<4x6xf32>
+      return %r : tensor<4x6xf32>
+    }"""
+    assert find(payload, "pattern p(x: tensor<m x n x f32>) { addf(x, x) }").count == 0
+
+
+@pytest.mark.parametrize("second", ["%a0", "%a1"])
+def test_splits_of_dynamic_dims_are_not_assumed_equal(find, second):
+    payload = f"""
+    func.func @f(%x: tensor<?xf32>, %n: index, %m: index, %k: index) -> tensor<?x?xf32> {{
+      %a0 = tensor.expand_shape %x [[0, 1]] output_shape [%n, %m] : tensor<?xf32> into tensor<?x?xf32>
+      %a1 = tensor.expand_shape %x [[0, 1]] output_shape [%m, %n] : tensor<?xf32> into tensor<?x?xf32>
+      %r = arith.addf %a0, {second} : tensor<?x?xf32>
+      return %r : tensor<?x?xf32>
+    }}"""
+    count = find(payload, "pattern p(x: tensor<m x n x f32>) { addf(x, x) }").count
+    assert count == (second == "%a0")
+
+
+def test_dynamic_dims_that_may_differ(find):
+    payload = """
+    func.func @f(%x: tensor<?xf32>, %y: tensor<?xf32>, %e: tensor<?x?xf32>) -> tensor<?x?xf32> {
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (j)>,
+        affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x, %y : tensor<?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+      ^bb0(%1: f32, %2: f32, %o: f32): %3 = arith.mulf %1, %2 : f32 linalg.yield %3 : f32 } -> tensor<?x?xf32>
+      return %r : tensor<?x?xf32>
+    }"""
+    two_sizes = "pattern p(a: tensor<m x f32>, b: tensor<n x f32>) { contract[i, j -> i j](a, b) }"
+    assert find(payload, two_sizes).count == 1
+    one_size = find(payload, "pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { contract[i, j -> i j](a, b) }")
+    assert one_size.count == 0
+    assert one_size.reasons == ["wanted n = a dynamic size, found another size that is dynamic"]
+
+
+def test_dynamic_dims_that_a_loop_makes_equal(find):
+    payload = """
+    func.func @f(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<f32> {
+      %z = arith.constant dense<0.0> : tensor<f32>
+      %a = arith.addf %x, %y : tensor<?xf32>
+      %r = linalg.dot ins(%a, %y : tensor<?xf32>, tensor<?xf32>) outs(%z : tensor<f32>) -> tensor<f32>
+      return %r : tensor<f32>
+    }"""
+    spec = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { contract[n, n ->](addf(x, y), y) }"
+    assert find(payload, spec).count == 1
+
+
+def test_static_dims_that_differ(find):
+    payload = """
+    func.func @f(%x: tensor<4xf32>, %y: tensor<8xf32>, %e: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (j)>,
+        affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x, %y : tensor<4xf32>, tensor<8xf32>) outs(%e : tensor<4x8xf32>) {
+      ^bb0(%1: f32, %2: f32, %o: f32): %3 = arith.mulf %1, %2 : f32 linalg.yield %3 : f32 } -> tensor<4x8xf32>
+      return %r : tensor<4x8xf32>
+    }"""
+    outcome = find(payload, "pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { contract[i, j -> i j](a, b) }")
+    assert outcome.reasons == ["wanted n = 4, found 8"]
+
+
+# ---- dependences, effects and regions --------------------------------------------------------------------------------
+
+
+def test_an_input_made_from_a_result_cannot_be_given_to_a_replacement(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %a = math.absf %x : tensor<8xf32>
+      %m = math.exp %a : tensor<8xf32>
+      %b = arith.negf %m : tensor<8xf32>
+      return %b : tensor<8xf32>
+    }"""
+    outcome = find(payload, "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { absf(x), negf(y) }")
+    assert outcome.count == 0
+    apart = find(payload.replace("%m = math.exp %a", "%m = math.exp %x"), "pattern p(x: tensor<n x f32>, "
+                 "y: tensor<n x f32>) { absf(x), negf(y) }")  # fmt: skip
+    assert apart.count == 1
+
+
+def test_an_op_with_effects_may_be_the_root_and_nothing_else(find):
+    payload = """
+    util.global private mutable @g = dense<0.0> : tensor<8xf32>
+    util.func public @f() -> tensor<8xf32> {
+      %x = util.global.load @g : tensor<8xf32>
+      %a = math.absf %x : tensor<8xf32>
+      util.return %a : tensor<8xf32>
+    }"""
+    inside = find(payload, 'pattern p() { absf("util.global.load"() : tensor<8 x f32>) }')
+    assert inside.reasons == [
+        "wanted util.global.load without side effects, as it is inside the pattern, found one that has some"
+    ]
+    assert find(payload, 'pattern p() { "util.global.load"() : tensor<8 x f32> }').count == 1
+
+
+def test_an_op_with_two_results_is_not_one_with_one(find):
+    payload = """
+    func.func @f(%x: tensor<8xi32>, %y: tensor<8xi32>) -> (tensor<8xi32>, tensor<8xi32>) {
+      %r:2 = arith.mulsi_extended %x, %y : tensor<8xi32>
+      return %r#0, %r#1 : tensor<8xi32>, tensor<8xi32>
+    }"""
+    one = 'pattern p(x: tensor<n x i32>, y: tensor<n x i32>) { "arith.mulsi_extended"(x, y) }'
+    assert find(payload, one).count == 0
+    high = 'pattern p(x: tensor<n x i32>, y: tensor<n x i32>) { l, h = "arith.mulsi_extended"(x, y)  h }'
+    outcome = find(payload, high)
+    assert [ir.OpResult(r).result_number for r in outcome.only.roots] == [1]
+
+
+def test_a_region_that_the_pattern_does_not_show(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %s: f32) -> tensor<10xf32> {
+      %a = math.absf %x : tensor<8xf32>
+      %r = tensor.pad %a low[1] high[1] {
+      ^bb0(%i: index):
+        tensor.yield %s : f32
+      } : tensor<8xf32> to tensor<10xf32>
+      return %r : tensor<10xf32>
+    }"""
+    outcome = find(payload, 'pattern p(x: tensor<n x f32>) { "tensor.pad"(absf(x)) }')
+    assert outcome.count == 0
