@@ -153,7 +153,7 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan) -> Report:
     for call, choices, others in zip(chosen.calls, chosen.choices, chosen.kept, strict=True):
         artifacts = (*map(_artifact_use, choices), *map(_compiler_use, others))
         replacements.append(_replacement(call.match, call.rule, "static function", artifacts=artifacts))
-    kept = tuple(_replacement(left.match, left.rule, "keep", left.reason) for left in chosen.left)
+    kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
     used = {id(call.rule) for call in chosen.calls} | {id(left.rule) for left in chosen.left}
     unmatched = tuple(
         UnmatchedRule(_rule_text(rule), str(rule.span), rule.pattern, _nearest(rule.pattern, found.near_misses))
@@ -164,7 +164,12 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan) -> Report:
 
 
 def _replacement(
-    match: Match, rule: tree.Rule, action: str, reason: str = "", artifacts: tuple[ArtifactUse, ...] = ()
+    match: Match,
+    rule: tree.Rule,
+    action: str,
+    reason: str = "",
+    artifacts: tuple[ArtifactUse, ...] = (),
+    lost: bool = False,
 ) -> Replacement:
     return Replacement(
         rule=_rule_text(rule),
@@ -176,6 +181,7 @@ def _replacement(
         kernel=rule.kernel,
         action=action,
         reason=reason,
+        lost=lost,
         artifacts=artifacts,
     )
 

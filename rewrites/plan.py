@@ -32,11 +32,12 @@ Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
 
 @dataclass(frozen=True, eq=False)
 class Left:
-    """A match that is left as it is, and why."""
+    """A match that is left as it is, and why. lost: another rule, or an earlier match, has its place."""
 
     match: Match
     rule: tree.Rule
     reason: str
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class Plan:
 
 class _LeaveError(Exception):
     """Raised inside the planner: this match cannot have this rule's kernel, for the reason in the message."""
+
+
+class _LostError(_LeaveError):
+    """Another rule, or an earlier match, has its place."""
 
 
 def plan(
@@ -118,7 +123,7 @@ class _Planner:
                 try:
                     chosen[match] = self._call(match, rule)
                 except _LeaveError as left:
-                    reasons.setdefault(match, []).append(Left(match, rule, str(left)))
+                    reasons.setdefault(match, []).append(Left(match, rule, str(left), isinstance(left, _LostError)))
         calls = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
         choices = tuple(self.choices[call] for call in calls)
@@ -146,17 +151,17 @@ class _Planner:
     def _check_overlap(self, match: Match) -> None:
         for root in match.roots:
             if root in self.roots:
-                raise _LeaveError(f"rule {_name(self.roots[root].rule)} replaces this value already")
+                raise _LostError(f"rule {_name(self.roots[root].rule)} replaces this value already")
             winner = self.covered.get(root.owner.operation)
             if winner is not None and all(use.owner.operation in self.covered for use in root.uses):
-                raise _LeaveError(f"it lies inside a match of rule {_name(winner.rule)}")
+                raise _LostError(f"it lies inside a match of rule {_name(winner.rule)}")
         own = {root.owner.operation for root in match.roots}
         for op in match.ops:
             if op in own:
                 continue
             for result in op.results:
                 if result in self.roots:
-                    raise _LeaveError(f"rule {_name(self.roots[result].rule)} replaces a part of it")
+                    raise _LostError(f"rule {_name(self.roots[result].rule)} replaces a part of it")
 
     # ---- artifacts ------------------------------------------------------------------------------------------------
 
