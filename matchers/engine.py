@@ -6,13 +6,14 @@ The module is walked once. An index on the outermost op picks the patterns that 
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.canonical import BECOMES
-from opsplice.matchers.graph import Graph, Whole
+from opsplice.matchers.graph import Graph, Whole, heads
 from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce
@@ -88,8 +89,11 @@ class _Index:
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         self._by_name: dict[str, list[Graph]] = {}
+        self._globs: dict[str, list[Graph]] = {}
         for graph in graphs:
-            self._by_name.setdefault(_key(graph.results[0].node), []).append(graph)
+            for key in dict.fromkeys(_key(head) for head in heads(graph.results[0].node)):
+                table = self._globs if "*" in key else self._by_name
+                table.setdefault(key, []).append(graph)
         self._rearranged = [graph for graph in graphs if graph.rearranged]
 
     def wants(self, name: str) -> bool:
@@ -100,11 +104,17 @@ class _Index:
         if not name.startswith("linalg."):
             return self._named(name)
         inner = _body_op(op, number)
-        return [*self._by_name.get(name, []), *(self._named(inner) if inner else self._rearranged)]
+        found = [*self._exactly(name), *(self._named(inner) if inner else self._rearranged)]
+        return list(dict.fromkeys(found))
 
     def _named(self, name: str) -> list[Graph]:
         """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
-        return [graph for each in (name, *BECOMES.get(name, ())) for graph in self._by_name.get(each, [])]
+        found = (graph for each in (name, *BECOMES.get(name, ())) for graph in self._exactly(each))
+        return list(dict.fromkeys(found))
+
+    def _exactly(self, name: str) -> list[Graph]:
+        globs = [g for key, graphs in self._globs.items() if fnmatch.fnmatchcase(name, key) for g in graphs]
+        return [*self._by_name.get(name, []), *globs]
 
 
 def _key(node: Any) -> str:

@@ -9,7 +9,7 @@ their dims, type variables and conditions come along under names of their own. I
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ class Number:
 class Whole:
     """The element at `labels` (None: unknown rank) of result `number` of the `count` that an op makes of whole tensors.
 
+    op: its full name, in which `*` stands for any letters. rest: it may have further operands.
     element: the element type or type variable that the pattern writes for it, or "".
     """
 
@@ -65,6 +66,27 @@ class Whole:
     number: int = 0
     count: int = 1
     element: str = ""
+    rest: bool = False
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any element at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One of several nodes, the first that holds."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A node that a condition asks about by name."""
+
+    name: str
+    node: Node
 
 
 @dataclass(frozen=True)
@@ -75,7 +97,37 @@ class Result:
     labels: tuple[Label, ...] | None
 
 
-Node = Input | Number | Whole | Apply | Reduce
+Node = Input | Number | Whole | Anything | Choice | Named | Apply | Reduce
+
+
+def heads(node: Node) -> Iterator[Node]:
+    """The nodes that a payload may begin with where it begins with this one: behind choices and names."""
+    if isinstance(node, Choice):
+        for option in node.options:
+            yield from heads(option)
+    elif isinstance(node, Named):
+        yield from heads(node.node)
+    else:
+        yield node
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A condition on the node of a `Named`: kind in weight only shared."""
+
+    span: tree.Span
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The condition that the value of a `Named` is made, or is not, by the op at the head of `form`."""
+
+    span: tree.Span
+    name: str
+    form: Result
+    negated: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +147,17 @@ class Graph:
     conditions: the pattern's own and those of the patterns that it uses. variables: the choices of each type variable,
     none for any type. Names that belong to a used pattern have dots in them: `softmax.0.n`.
     rearranged: whether the first result is a transpose or a broadcast of what an op makes, so a view in a program.
+    through: what is looked through, of the pattern and those that it uses.
     spans: where in the spec each node was written, by the node's id. size: how many nodes there are besides inputs.
     """
 
     pattern: tree.Pattern
     results: tuple[Result, ...]
     ties: tuple[Tie, ...]
-    conditions: tuple[tree.Condition, ...]
+    conditions: tuple[Any, ...]
     variables: Mapping[str, tuple[str, ...]]
     rearranged: bool
+    through: frozenset[str]
     spans: Mapping[int, tree.Span]
     size: int
 
@@ -138,10 +192,11 @@ class _Scope:
     """What names mean inside one pattern.
 
     values: for each name a function from labels to the node at them. dims, elements: the names that the graph has for
-    the pattern's own dims and type variables.
+    the pattern's own dims and type variables; prefix: what it puts before others.
     """
 
     pattern: tree.Pattern
+    prefix: str
     values: dict[str, Maker]
     dims: Mapping[str, str]
     elements: Mapping[str, str]
@@ -168,11 +223,13 @@ class _Builder:
         self.memo: dict[tuple[int, int, tuple[Label, ...] | None], Node] = {}
         self.used: dict[tuple[int, int], _Scope] = {}
         self.ties: dict[Any, Tie] = {}
-        self.conditions: list[tree.Condition] = []
+        self.conditions: list[Any] = []
+        self.through: set[str] = set()
         self.variables: dict[str, tuple[str, ...]] = {}
 
     def build(self, pattern: tree.Pattern) -> Graph:
         scope = self._scope(pattern, "", {p.name: self._input(p) for p in pattern.parameters}, {})
+        self._ask(scope)
         results = []
         for expr in pattern.results:
             labels = self._labels_of(self.types.get(expr))
@@ -184,8 +241,9 @@ class _Builder:
             conditions=tuple(self.conditions),
             variables=self.variables,
             rearranged=self._is_rearranged(pattern.results[0], pattern),
+            through=frozenset(self.through),
             spans=self.spans,
-            size=sum(not isinstance(node, Input) for node in self.nodes.values()),
+            size=sum(isinstance(node, (Apply, Reduce, Whole, Number)) for node in self.nodes.values()),
         )
 
     def _is_rearranged(self, expr: tree.Expr, pattern: tree.Pattern) -> bool:
@@ -193,6 +251,10 @@ class _Builder:
             made = ((let, let.names.index(expr.name)) for let in pattern.body if expr.name in let.names)
             let, position = next(made)
             return self._is_rearranged(let.expr, pattern) if len(let.names) == 1 else self._uses(let.expr, position)
+        if isinstance(expr, tree.Alternatives):
+            return any(self._is_rearranged(option, pattern) for option in expr.options)
+        if isinstance(expr, tree.Call) and expr.optional and self._is_rearranged(expr.args[0], pattern):
+            return True
         return isinstance(expr, tree.Rearrange) or self._uses(expr, 0)
 
     def _uses(self, expr: tree.Expr, position: int) -> bool:
@@ -247,13 +309,44 @@ class _Builder:
         for variable in pattern.type_variables:
             if variable.name not in elements:
                 self.variables[named[variable.name]] = tuple(c.name for c in variable.choices)
-        if pattern.where is not None:
-            self.conditions.append(_renamed(pattern.where, dims))
-        scope = _Scope(pattern, values, dims, named)
+        scope = _Scope(pattern, prefix, values, dims, named)
         for let in pattern.body:
             for position, name in enumerate(let.names):
                 values[name] = self._let(let, position, scope)
+        self.through.update(pattern.through)
         return scope
+
+    def _ask(self, scope: _Scope) -> None:
+        """Take over a pattern's condition, and give names to what it asks about. All its values are there."""
+        where = scope.pattern.where
+        if where is None:
+            return
+        for name in sorted(_asked_values(where)):
+            scope.values[name] = self._named(scope.prefix + name, scope.values[name])
+        self.conditions.append(self._condition(where, scope))
+
+    def _named(self, name: str, maker: Maker) -> Maker:
+        def make(labels: tuple[Label, ...] | None) -> Node:
+            node = maker(labels)
+            return self._node(("named", name, id(node)), lambda: Named(name, node))
+
+        return make
+
+    def _condition(self, condition: tree.Condition, scope: _Scope) -> Any:
+        if isinstance(condition, tree.Logical):
+            operands = tuple(self._condition(operand, scope) for operand in condition.operands)
+            return dataclasses.replace(condition, operands=operands)
+        if isinstance(condition, tree.Predicate):
+            if condition.name == "inside":
+                return condition
+            return Asked(condition.span, condition.name, scope.prefix + condition.value)
+        if isinstance(condition, tree.Membership):
+            return dataclasses.replace(condition, variable=scope.elements.get(condition.variable, condition.variable))
+        if isinstance(condition, tree.Is):
+            labels = self._labels_of(self.types.get(condition.form) or _type_of(condition.value, scope.pattern))
+            form = Result(self._lower(condition.form, labels, scope), labels)
+            return Form(condition.span, scope.prefix + condition.value, form, condition.negated)
+        return _renamed(condition, scope)
 
     def _let(self, let: tree.Let, position: int, scope: _Scope) -> Maker:
         def make(labels: tuple[Label, ...] | None) -> Node:
@@ -280,11 +373,19 @@ class _Builder:
     def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         if isinstance(expr, tree.Name):
             return scope.values[expr.name](labels)
+        if isinstance(expr, tree.Wildcard):
+            return self._node("anything", Anything)
+        if isinstance(expr, tree.Alternatives):
+            return self._choice(tuple(self._lower(option, labels, scope) for option in expr.options))
+        if isinstance(expr, tree.Uses):
+            return self._uses_asked(expr, labels, scope)
         if isinstance(expr, tree.Constant):
-            low = _renamed(expr.value, scope.dims)
-            high = None if expr.high is None else _renamed(expr.high, scope.dims)
+            low = _renamed(expr.value, scope)
+            high = None if expr.high is None else _renamed(expr.high, scope)
             written = (conditions.text(low), None if high is None else conditions.text(high))
             return self._node(written, lambda: Number(low, high))
+        if isinstance(expr, tree.Call) and expr.optional:
+            return self._choice((self._call(expr, labels, scope), self._lower(expr.args[0], labels, scope)))
         if isinstance(expr, tree.Call):
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):
@@ -294,6 +395,15 @@ class _Builder:
         if isinstance(expr, tree.Rearrange):
             return body
         return self._node(("reduce", new), lambda: Reduce(_full_name(expr.combiner), new, body))
+
+    def _choice(self, options: tuple[Node, ...]) -> Node:
+        return self._node(("choice", *map(id, options)), lambda: Choice(options))
+
+    def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+        node = self._lower(expr.arg, labels, scope)
+        name = f"{expr.kind}.{len(self.conditions)}.{scope.prefix}"
+        self.conditions.append(Asked(expr.span, expr.kind, name))
+        return self._node(("named", name, id(node)), lambda: Named(name, node))
 
     def _call(self, expr: tree.Call, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         if not expr.quoted and expr.callee in self.patterns:
@@ -311,8 +421,9 @@ class _Builder:
     def _whole(self, expr: tree.Call, labels: tuple[Label, ...] | None, scope: _Scope, number: int, count: int) -> Node:
         def make() -> Node:
             operands = tuple(self._operand(a, scope) for a in expr.args)
+            attributes = tuple(_scoped(a, scope.prefix) for a in expr.attributes)
             element = scope.element(expr.type)
-            return Whole(expr.callee, operands, expr.attributes, labels, number, count, element)
+            return Whole(expr.callee, operands, attributes, labels, number, count, element, expr.rest)
 
         return self._node((id(expr), id(scope), labels, number), make)
 
@@ -346,6 +457,7 @@ class _Builder:
         inner = self._scope(pattern, prefix, values, elements)
         for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
             values[parameter.name] = self._argument(parameter, arg, scope, inner)
+        self._ask(inner)
         return inner
 
     def _argument(self, parameter: tree.Parameter, arg: tree.Expr, scope: _Scope, inner: _Scope) -> Maker:
@@ -432,15 +544,37 @@ def _align(dims: tuple[tree.Dim, ...], labels: tuple[Label, ...]) -> list[tuple[
     return [*before, (dims[at], labels[at:stop]), *after]
 
 
-def _renamed(node: Any, names: Mapping[str, str]) -> Any:
-    """A condition or dim arithmetic with its dims renamed."""
+def _renamed(node: Any, scope: _Scope) -> Any:
+    """A comparison or dim arithmetic with a pattern's own names as the graph has them."""
     if isinstance(node, tree.DimRef):
-        return dataclasses.replace(node, name=names[node.name])
+        return dataclasses.replace(node, name=scope.dims.get(node.name, scope.prefix + node.name))
+    if isinstance(node, tree.Property):
+        names = scope.dims if node.kind == "rank" else scope.elements
+        return dataclasses.replace(node, name=names.get(node.name, node.name))
     if isinstance(node, tree.Literal):
         return node
-    if isinstance(node, tree.Logical):
-        return dataclasses.replace(node, operands=tuple(_renamed(o, names) for o in node.operands))
-    return dataclasses.replace(node, left=_renamed(node.left, names), right=_renamed(node.right, names))
+    return dataclasses.replace(node, left=_renamed(node.left, scope), right=_renamed(node.right, scope))
+
+
+def _scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:
+    if attribute.variable is None:
+        return attribute
+    return dataclasses.replace(attribute, variable=prefix + attribute.variable)
+
+
+def _asked_values(condition: tree.Condition) -> set[str]:
+    """The values of a pattern that its condition asks about."""
+    if isinstance(condition, tree.Logical):
+        return set().union(*map(_asked_values, condition.operands))
+    if isinstance(condition, tree.Is):
+        return {condition.value}
+    if isinstance(condition, tree.Predicate) and condition.name != "inside":
+        return {condition.value}
+    return set()
+
+
+def _type_of(name: str, pattern: tree.Pattern) -> tree.Type | None:
+    return next((p.type for p in pattern.parameters if p.name == name), None)
 
 
 def _element(kind: tree.Type | None) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opsplice.matchers.terms import DimSize
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import ops, tree
 
 # A size is a number, or where to read it at run time.
 Size = int | DimSize
@@ -34,6 +34,7 @@ class Match:
     inputs: what each parameter is; shapes: the sizes of each tensor parameter, by position of its type in the pattern.
     dims:   the size of each dim of the pattern; types: the element type of each type variable.
     ops:    the payload ops that the match accounts for, the roots' own among them.
+    held:   how many ops of the pattern it is made of; alternatives and optional ops make a difference here.
 
     The size of a pack is a tuple.
     """
@@ -46,16 +47,22 @@ class Match:
     dims: Mapping[str, Size | tuple[Size, ...]]
     types: Mapping[str, str]
     ops: tuple[Any, ...]
+    held: int
     function: str
     location: str
 
     def static_dims(self) -> dict[str, int | tuple[int | None, ...] | None]:
-        """The dims as numbers, None for those known only at run time."""
+        """The dims as numbers, None for those known only at run time; `rank(m)` and `bits(T)` under their own text."""
 
         def number(size: Size) -> int | None:
             return size if isinstance(size, int) else None
 
-        return {n: tuple(map(number, s)) if isinstance(s, tuple) else number(s) for n, s in self.dims.items()}
+        found: dict[str, int | tuple[int | None, ...] | None] = {}
+        for name, size in self.dims.items():
+            found[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            if isinstance(size, tuple):
+                found[f"rank({name})"] = len(size)
+        return found | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
 
 
 @dataclass(frozen=True)

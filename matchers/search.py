@@ -9,16 +9,31 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import conditions, effects
-from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Tie, Whole
+from opsplice.matchers import conditions, effects, uses
+from opsplice.matchers.graph import (
+    Anything,
+    Asked,
+    Choice,
+    Form,
+    Graph,
+    Input,
+    Label,
+    Named,
+    Number,
+    Result,
+    Tie,
+    Whole,
+    heads,
+)
 from opsplice.matchers.match import Binding, Match, NearMiss, Size
 from opsplice.matchers.sizes import Classes
 from opsplice.matchers.terms import UNIT, Access, Affine, Apply, Constant, DimSize, Index, Loop, Point, Reduce, Term
@@ -31,6 +46,19 @@ _MAX_DEPTH = 200
 # How far apart a number in a pattern and one in a program may be, relative: a unit in the last place of the type.
 _PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+# What `through cast` looks through: other widths of the same numbers.
+_WIDTHS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci"))
+# What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
+_RESHAPES = frozenset(
+    {
+        *(f"torch.aten.{n}" for n in ("view", "reshape", "permute", "expand", "unsqueeze", "squeeze.dim")),
+        "torch.aten.contiguous",
+        *(f"torch.aten.{n}" for n in ("transpose.int", "t", "flatten.using_ints", "broadcast_to", "_unsafe_view")),
+        *(f"stablehlo.{n}" for n in ("reshape", "transpose", "broadcast_in_dim")),
+        *(f"tosa.{n}" for n in ("reshape", "transpose")),
+        *(f"flow.tensor.{n}" for n in ("reshape", "bitcast")),
+    }
+)
 _CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
 
 
@@ -51,6 +79,13 @@ class _Failure:
     held: tuple[int, int]
     at: ir.Operation | None
     other_op: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Operand:
+    """The goal that a whole tensor is `result`, or (with `through reshape`) a reshape of it."""
+
+    result: Result
 
 
 class _GaveUpError(Exception):
@@ -89,6 +124,10 @@ class Search:
         self.shapes: dict[str, tuple[Sizes, ...]] = {}
         self.extents: dict[Index, Size] = {}
         self.equal: dict[tuple[Index, Size], None] = {}
+        self.named: dict[str, Term] = {}
+        self.integers: dict[str, int] = {}  # bound to attributes
+        self.operands: dict[int, _Operand] = {}
+        self.is_view = False  # whether the root only chooses other indices of some value
         self.trail: list[tuple[dict, Any]] = []
         self.steps = 0
         self.gave_up = False
@@ -102,9 +141,10 @@ class Search:
         for number in range(len(self.graph.results) - 1, 0, -1):
             goals = ((_Root(number), None), goals)
         try:
-            if not (isinstance(first.node, Whole) or self.graph.rearranged):
+            if not self.graph.rearranged:
                 step = self.views.expand(self.views.whole(value))
-                if step is None or isinstance(step.term, Access):
+                self.is_view = step is None or isinstance(step.term, Access)
+                if self.is_view and not any(isinstance(head, Whole) for head in heads(first.node)):
                     return None  # a view of something: a match, if there is one, is where that something is made
             if self._at_root(0, value, goals):
                 return self._match(value)
@@ -117,7 +157,7 @@ class Search:
     def progress(self) -> float:
         """Which part of the pattern's ops held before it failed, up to 1; 0 if hardly more than the outermost did."""
         failure = self.furthest
-        if failure is None or failure.node is self.graph.results[0].node:
+        if failure is None or any(failure.node is head for head in heads(self.graph.results[0].node)):
             return 0.0
         if failure.other_op and failure.held[0] < 2:
             return 0.0  # many an op is like the outermost one of a pattern, and that says nothing
@@ -127,7 +167,7 @@ class Search:
         """Why it failed at `value`, where `run` found no match and `progress` is not 0."""
         failure = self.furthest
         assert failure is not None, "a search with progress has a failure"
-        span = failure.node.span if isinstance(failure.node, (tree.Comparison, tree.Logical)) else None
+        span = getattr(failure.node, "span", None)  # a condition has its own
         return NearMiss(
             pattern=self.graph.pattern.name,
             function=self.function,
@@ -162,7 +202,8 @@ class Search:
 
     # ---- goals ----------------------------------------------------------------------------------------------------
 
-    def _solve(self, goals: Goals, depth: int = 0) -> bool:
+    def _solve(self, goals: Goals, depth: int = 0, end: Callable[[], bool] | None = None) -> bool:
+        """Whether all goals can be met together, and then `end` holds: by default what can only be judged last."""
         while goals is not None:
             self.steps += 1
             if self.steps > self.max_steps or depth > _MAX_DEPTH:
@@ -184,12 +225,12 @@ class Search:
             for branch in branches:
                 mark = len(self.trail)
                 more = branch()
-                if more is not None and self._solve(_append(more, rest), depth + 1):
+                if more is not None and self._solve(_append(more, rest), depth + 1, end):
                     return True
                 self._undo(mark)
             self._undo(entry)
             return False
-        return self._holds()
+        return self._holds() if end is None else end()
 
     def _branches(self, node: Any, term: Any) -> Iterator[Any]:
         """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
@@ -204,8 +245,30 @@ class Search:
             yield from self._whole_branches(node, term)
         elif isinstance(node, Apply):
             yield from self._apply_branches(node, term)
+        elif isinstance(node, Choice):
+            for option in self._options(node, term):
+                yield lambda option=option: [(option, term)]
+        elif isinstance(node, Named):
+            yield lambda: self._name(node, term)
+        elif isinstance(node, _Operand):
+            for access in self._levels(term):
+                yield lambda access=access: self._operand(node.result, access)
+        elif isinstance(node, Anything):
+            yield list
         else:
             yield lambda: self._reduce(node, term)
+
+    def _options(self, node: Choice, term: Term) -> list[Any]:
+        """The alternatives worth a try. At a root that is a view, only ops on whole tensors are."""
+        options = [o for o in node.options if self._may_hold(o, term)] or list(node.options)
+        first = set(heads(self.graph.results[0].node))
+        if self.is_view and term == self.roots.get(0) and not first.isdisjoint(heads(node)):
+            options = [o for o in options if any(isinstance(head, Whole) for head in heads(o))]
+        return options
+
+    def _name(self, node: Named, term: Term) -> list[tuple[Any, Any]]:
+        self._set(self.named, node.name, term)
+        return [(node.node, term)]
 
     # ---- roots ----------------------------------------------------------------------------------------------------
 
@@ -267,8 +330,28 @@ class Search:
             term = step.term
         return term
 
-    def _apply_branches(self, node: Apply, term: Term) -> Iterator[Any]:
+    def _look(self, node: Any, term: Term) -> Term:
+        """`_resolve`, and through casts where the pattern asks for it, but for one that the pattern itself names."""
         found = self._resolve(term)
+        while (source := self._passed(node, found)) is not None:
+            found = self._resolve(source)
+        return found
+
+    def _passed(self, node: Any, found: Term) -> Term | None:
+        """What a cast that is looked through is a cast of."""
+        if "cast" not in self.graph.through or not isinstance(found, Apply) or found.op not in _WIDTHS:
+            return None
+        return None if isinstance(node, Apply) and node.op == found.op else found.args[0]
+
+    def _peek(self, node: Any, term: Term) -> Term:
+        """What `_look` would give, with nothing noted."""
+        found = self.views.resolve(term)
+        while (source := self._passed(node, found)) is not None:
+            found = self.views.resolve(source)
+        return found
+
+    def _apply_branches(self, node: Apply, term: Term) -> Iterator[Any]:
+        found = self._look(node, term)
         if not isinstance(found, Apply) or found.op != node.op or len(found.args) != len(node.args):
             yield lambda: self._other_op(node, _short(node.op), found)
             return
@@ -294,19 +377,23 @@ class Search:
     def _may_hold(self, node: Any, term: Term) -> bool:
         """False only if a goal must fail for its outermost op alone."""
         if isinstance(node, Apply):
-            found = self.views.resolve(term)
+            found = self._peek(node, term)
             return isinstance(found, Apply) and found.op == node.op
         if isinstance(node, Reduce):
-            found = self.views.resolve(term)
+            found = self._peek(node, term)
             return isinstance(found, Reduce) and found.combiner == node.combiner
         if isinstance(node, Number) and not conditions.names_in(node.low):
-            return isinstance(self.views.resolve(term), Constant)
+            return isinstance(self._peek(node, term), Constant)
         if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
-            return isinstance(term, Access)
+            return next(self._chain(term), None) is not None
+        if isinstance(node, Choice):
+            return any(self._may_hold(option, term) for option in node.options)
+        if isinstance(node, Named):
+            return self._may_hold(node.node, term)
         return True
 
     def _reduce(self, node: Reduce, term: Term) -> list[tuple[Any, Any]] | None:
-        found = self._resolve(term)
+        found = self._look(node, term)
         if not isinstance(found, Reduce) or found.combiner != node.combiner:
             self._other_op(node, f"a reduction by {_short(node.combiner)}", found)
             return None
@@ -324,7 +411,7 @@ class Search:
         return [(node.body, found.body)]
 
     def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
-        found = self._resolve(term)
+        found = self._look(node, term)
         if isinstance(found, Constant) or conditions.names_in(node.low):
             # Dims may be bound by a later goal, so numbers are compared at the end.
             self._set(self.numbers, (node, found), self.place)
@@ -336,7 +423,7 @@ class Search:
         nothing = True
         for access in self._chain(term):
             op = defining_op(access.value)
-            if op is not None and op.name == node.op:
+            if op is not None and _is_named(op.name, node.op):
                 nothing = False
                 yield lambda access=access, op=op: self._whole(node, access, op)
         if nothing:
@@ -349,14 +436,12 @@ class Search:
             found = f"result {ir.OpResult(access.value).result_number} of {len(op.results)}"
             self._fail(node, f"result {node.number} of {node.count}", found)
             return None
-        if len(op.operands) != len(node.operands):
-            self._fail(node, f"{len(node.operands)} operands", f"{len(op.operands)}")
+        if len(op.operands) != len(node.operands) and not (node.rest and len(op.operands) > len(node.operands)):
+            count = f"{len(node.operands)}{' or more' * node.rest} operands"
+            self._fail(node, count, f"{len(op.operands)}")
             return None
-        for attribute in node.attributes:
-            found = op.attributes.get(attribute.name, None)
-            if not _same_attribute(attribute, found):
-                self._fail(node, f"{attribute.name} = {attribute.value}", "none" if found is None else str(found))
-                return None
+        if not all(self._attribute(node, attribute, op) for attribute in node.attributes):
+            return None
         if effects.has_own_region(op):
             self._fail(node, f"{node.op} without a region", "a region, which the pattern does not show")
             return None
@@ -368,24 +453,60 @@ class Search:
         if node.labels is not None and self._unify(node, node.labels, access.indices) is None:
             return None
         self._set(self.held, id(node))
-        goals = []
-        for result, operand in zip(node.operands, op.operands, strict=True):
-            whole = self.views.whole(operand)
-            if not self._bind_whole(result, whole):
-                return None
-            goals.append((result.node, whole))
-        return goals
+        pairs = zip(node.operands, op.operands, strict=False)
+        return [(self.operands.setdefault(id(r), _Operand(r)), self.views.whole(operand)) for r, operand in pairs]
+
+    def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation) -> bool:
+        found = op.attributes.get(wanted.name, None)
+        found_text = "none" if found is None else str(found)
+        if wanted.variable is not None:
+            if not isinstance(found, (ir.IntegerAttr, ir.BoolAttr)):
+                return self._fail(node, f"an integer {wanted.name}", found_text)
+            value = int(found.value)
+            self._set(self.integers, wanted.variable, value)
+            known = self.integers[wanted.variable]
+            return known == value or self._fail(node, f"{wanted.name} = {known}", str(value))
+        if wanted.absent:
+            return found is None or self._fail(node, f"no {wanted.name}", found_text)
+        choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
+        if found is not None and (not choices or any(_same_attribute(choice, found) for choice in choices)):
+            return True
+        if not choices:
+            return self._fail(node, f"an attribute {wanted.name}", found_text)
+        written = ", ".join(map(_attribute_text, choices))
+        return self._fail(
+            node, f"{wanted.name} {f'in {{{written}}}' if wanted.choices else f'= {written}'}", found_text
+        )
+
+    def _levels(self, term: Access) -> Iterator[Access]:
+        """A whole tensor, and with `through reshape` what it is a reshape of, each as a whole."""
+        yield term
+        if "reshape" not in self.graph.through:
+            return
+        op = defining_op(term.value)
+        while op is not None and len(op.operands):
+            step = self.views.expand(self.views.whole(term.value))
+            if op.name not in _RESHAPES and (step is None or not isinstance(step.term, Access)):
+                return
+            term = self.views.whole(op.operands[0])
+            yield term
+            op = defining_op(term.value)
+
+    def _operand(self, result: Result, whole: Access) -> list[tuple[Any, Any]] | None:
+        return [(result.node, whole)] if self._bind_whole(result, whole) else None
 
     # ---- inputs ---------------------------------------------------------------------------------------------------
 
     def _chain(self, term: Term) -> Iterator[Access]:
         """The accesses from a term down through views: each is a value that holds the element."""
-        while isinstance(term, Access):
-            yield term
-            step = self.views.expand(term)
-            if step is None:
-                return
-            term = step.term
+        at: Term | None = term
+        while at is not None:
+            if not isinstance(at, Access):
+                at = self._passed(None, at)
+                continue
+            yield at
+            step = self.views.expand(at)
+            at = None if step is None else step.term
 
     def _input_branches(self, node: Input, term: Term) -> Iterator[Any]:
         parameter = self.parameters[node.name]
@@ -400,7 +521,7 @@ class Search:
             yield lambda access=access, above=levels[:position]: self._tensor(node, parameter, access, above)
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
-        found = self._resolve(term)
+        found = self._look(node, term)
         if isinstance(found, Constant):
             binding = Binding(constant=found.value, element=found.type)
         else:
@@ -538,15 +659,91 @@ class Search:
             self._set(self.held, id(node))
         self.place = None
         for where in self.graph.conditions:
-            if conditions.holds(where, sizes) is not True:
+            if conditions.holds(where, sizes, self._judge) is not True:
                 return self._condition_failed(where, sizes)
         return True
 
-    def _condition_failed(self, where: tree.Condition, sizes: conditions.Sizes) -> bool:
-        failed = conditions.first_failure(where, sizes)
-        names = sorted(conditions.names_in(failed))
-        found_text = ", ".join(f"{n} = {_size_text(self.dims[n][0])}" for n in names if n in self.dims)
-        return self._fail(failed, conditions.text(failed), found_text)
+    def _condition_failed(self, where: Any, sizes: conditions.Sizes) -> bool:
+        failed = conditions.first_failure(where, sizes, self._judge)
+        return self._fail(failed, conditions.written(failed), self._what_is(failed, sizes))
+
+    def _what_is(self, condition: Any, sizes: conditions.Sizes) -> str:
+        """What there is where a condition does not hold."""
+        if isinstance(condition, tree.Membership):
+            return self._element(condition.variable)
+        if isinstance(condition, Asked):
+            other = self._other_user(condition.name)
+            if condition.kind == "weight":
+                return "a value that is computed or given at run time"
+            if other is None:
+                return "no other use of it"
+            return f"the value is also used by {other.name} at {location_text(other)}"
+        if isinstance(condition, Form):
+            value = self._values(condition.name)[-1:]
+            return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"
+        names = sorted(conditions.names_in(condition))
+        known = {n: _size_text(self.dims[n][0]) if n in self.dims else str(sizes.get(n, "unknown")) for n in names}
+        return ", ".join(f"{_own_name(n)} = {text}" for n, text in known.items()) or "that it does not hold"
+
+    # ---- what conditions ask ----------------------------------------------------------------------------------------
+
+    def _judge(self, condition: Any) -> bool | None:
+        if isinstance(condition, tree.Membership):
+            return self._element(condition.variable) in {choice.name for choice in condition.choices}
+        if isinstance(condition, tree.Predicate):
+            return uses.is_inside(self.roots[0].value.owner.operation, condition.value)
+        if isinstance(condition, Form):
+            return self._has_form(condition)
+        if condition.kind == "weight":
+            return self._is_weight(condition.name)
+        return (self._other_user(condition.name) is None) == (condition.kind == "only")
+
+    def _element(self, name: str) -> str:
+        """The element type that a type variable stands for, or (in a pattern that is used) that is written for it."""
+        return self.types.get(name, name)
+
+    def _values(self, name: str) -> list[ir.Value]:
+        """The payload values that hold what has a name: from the one that is used down to the one that an op makes."""
+        bound = self.inputs.get(name)
+        if bound is not None:
+            return [] if bound.value is None else [bound.value]
+        found = []
+        term = self.named.get(name)
+        while isinstance(term, Access):
+            found.append(term.value)
+            step = self.views.expand(term)
+            if step is None:
+                break
+            term = step.term
+        return found
+
+    def _is_weight(self, name: str) -> bool:
+        bound = self.inputs.get(name)
+        if bound is not None and bound.value is None:
+            return True  # a scalar constant
+        values = self._values(name)
+        if not values:
+            return isinstance(self.named.get(name), Constant)
+        made = self.views.resolve(self.views.whole(values[-1]))
+        if isinstance(made, Constant):
+            return True
+        return isinstance(made, Access) and uses.is_weight(made.value)
+
+    def _other_user(self, name: str) -> ir.Operation | None:
+        users = (uses.user_outside(value, self.ops) for value in self._values(name))
+        return next((user for user in users if user is not None), None)
+
+    def _has_form(self, condition: Form) -> bool:
+        """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""
+        mark, furthest, place = len(self.trail), self.furthest, self.place
+        held = False
+        for value in self._values(condition.name)[-1:]:
+            whole = self.views.whole(value)
+            goals = [(self.operands.setdefault(id(condition), _Operand(condition.form)), whole)]
+            held = self._solve(_append(goals, None), end=lambda: True)
+        self._undo(mark)
+        self.furthest, self.place = furthest, place
+        return held != condition.negated
 
     def _reduces_all(self) -> bool:
         """Whether the labels of each reduction are its loops, all of them: one that nothing reads counts too."""
@@ -635,21 +832,27 @@ class Search:
         def number(size: Size) -> int | None:
             return size if isinstance(size, int) else None
 
-        return {
-            n: tuple(map(number, size)) if isinstance(size, tuple) else number(size)
-            for n, (size, _) in self.dims.items()
-        }
+        sizes: dict[str, int | tuple[int | None, ...] | None] = dict(self.integers)
+        for name, (size, _) in self.dims.items():
+            sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            if isinstance(size, tuple):
+                sizes[f"rank({name})"] = len(size)
+        for name in (*self.types, *ops.COMMON_ELEMENTS):
+            sizes[f"bits({name})"] = ops.bits(self._element(name))
+        return sizes
 
     def _match(self, value: ir.Value) -> Match:
+        sizes = [(name, size) for name, (size, _) in self.dims.items()]
         return Match(
             pattern=self.graph.pattern,
             roots=tuple(self.roots[i].value for i in range(len(self.graph.results))),
             root_sizes=tuple(self._root_sizes(self.roots[i]) for i in range(len(self.graph.results))),
             inputs=dict(self.inputs),
             shapes=dict(self.shapes),
-            dims={n: size for n, (size, _) in self.dims.items() if "." not in n},
+            dims={n: size for n, size in (*sizes, *self.integers.items()) if "." not in n},
             types={n: element for n, element in self.types.items() if "." not in n},
             ops=tuple(self.ops),
+            held=len(self.held),
             function=self.function,
             location=location_text(value.owner.operation),
         )
@@ -793,10 +996,17 @@ def _number_text(node: Number) -> str:
     return low if node.high is None else f"{low}..{conditions.text(node.high)}"
 
 
-def _same_attribute(wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
-    if found is None:
-        return False
-    value = wanted.value
+def _is_named(name: str, wanted: str) -> bool:
+    return name == wanted or ("*" in wanted and fnmatch.fnmatchcase(name, wanted))
+
+
+def _attribute_text(value: tree.AttributeValue) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _same_attribute(value: tree.AttributeValue, found: ir.Attribute) -> bool:
     if isinstance(found, ir.StringAttr):
         return found.value == value
     if isinstance(found, ir.BoolAttr):
@@ -805,4 +1015,17 @@ def _same_attribute(wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
         return not isinstance(value, bool) and found.value == value
     if isinstance(found, ir.FloatAttr):
         return isinstance(value, (int, float)) and found.value == float(value)
+    if isinstance(value, tuple):
+        return list(value) == _numbers_of(found)
     return str(found) == str(value)
+
+
+def _numbers_of(found: ir.Attribute) -> list[int | float] | None:
+    """The numbers of a list attribute, however it is kept; None if it is no list of numbers."""
+    if isinstance(found, ir.ArrayAttr):
+        items = [item.value for item in found if isinstance(item, (ir.IntegerAttr, ir.FloatAttr))]
+        return items if len(items) == len(found) else None
+    kinds = (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseF32ArrayAttr, ir.DenseF64ArrayAttr)
+    if isinstance(found, (*kinds, ir.DenseIntElementsAttr, ir.DenseFPElementsAttr)):
+        return list(found)
+    return None

@@ -114,6 +114,8 @@ class _Planner:
         of_pattern: dict[str, list[Match]] = {}
         for match in self.matches:
             of_pattern.setdefault(match.pattern.name, []).append(match)
+        for same in of_pattern.values():
+            same.sort(key=lambda match: (-match.held, order[match]))  # the longer alternative first
         chosen: dict[Match, KernelCall] = {}
         reasons: dict[Match, list[Left]] = {}
         for rule in self.rules:

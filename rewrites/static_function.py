@@ -371,6 +371,7 @@ def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
         return emit.index(int(expr.value))
     if isinstance(expr, tree.DimRef):
         return sizes[expr.name]
+    assert isinstance(expr, tree.Arithmetic), "the checker lets no properties into a grid"
     left, right = _arithmetic(expr.left, sizes), _arithmetic(expr.right, sizes)
     if expr.op in _DIVISIONS and not isinstance(expr.right, tree.Literal):
         # A dim may be zero, and then there is nothing to compute; the division must not trap all the same.

@@ -16,7 +16,7 @@ from typing import TypeVar
 from opsplice.spec_lang import ops, tree
 from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warning
-from opsplice.spec_lang.inference import Report, Signature, check_element, children, infer
+from opsplice.spec_lang.inference import Report, Signature, check_element, children, forms, infer
 from opsplice.spec_lang.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "metal", "wgsl")
@@ -125,11 +125,17 @@ def _report_cycle(cycle: list[tree.Pattern], report: Report) -> None:
 
 
 def _expressions(pattern: tree.Pattern) -> Iterator[Expr]:
-    pending = [*(let.expr for let in pattern.body), *pattern.results]
+    pending = [*(let.expr for let in pattern.body), *pattern.results, *(f.form for f in forms(pattern.where))]
     while pending:
         expr = pending.pop()
         yield expr
         pending += children(expr)
+
+
+def attribute_variables(pattern: tree.Pattern) -> dict[str, Span]:
+    """The integers that a pattern binds with `{name = ?v}`, and where."""
+    calls = (e for e in _expressions(pattern) if isinstance(e, tree.Call))
+    return {a.variable: a.span for call in calls for a in call.attributes if a.variable is not None}
 
 
 # ---- what kernels and patterns share ---------------------------------------------------------------------------------
@@ -186,43 +192,81 @@ def _name_span(item: tree.TypeVariable | tree.Parameter) -> Span:
     return Span(item.span.source, item.span.start, item.span.start + len(item.name))
 
 
-def _check_condition(condition: tree.Condition | None, dims: Iterable[str], report: Report) -> None:
-    if condition is None:
-        return
-    if isinstance(condition, tree.Logical):
-        for operand in condition.operands:
-            _check_condition(operand, dims, report)
-        return
-    before = _references(condition.left) | _references(condition.right)
-    if not before:
-        report(error(condition.span, "this condition names no dim, so it is always the same"))
-    _check_arithmetic(condition.left, dims, report)
-    _check_arithmetic(condition.right, dims, report)
+@dataclass(frozen=True)
+class _Names:
+    """What a condition may speak of: dims (and integers bound to attributes), type variables, and values."""
+
+    dims: Iterable[str]
+    variables: Iterable[str] = ()
+    values: Iterable[str] = ()
+    forms: bool = False
 
 
-def _check_arithmetic(value: tree.DimExpr, dims: Iterable[str], report: Report, *, exact: bool = False) -> None:
+def _check_condition(condition: tree.Condition | None, names: _Names, report: Report) -> None:
+    match condition:
+        case tree.Logical():
+            for operand in condition.operands:
+                _check_condition(operand, names, report)
+        case tree.Comparison():
+            if not _references(condition.left) | _references(condition.right):
+                report(error(condition.span, "this condition names no dim, so it is always the same"))
+            _check_arithmetic(condition.left, names, report)
+            _check_arithmetic(condition.right, names, report)
+        case tree.Membership():
+            _check_known("type variable", condition.variable, condition.span, names.variables, report)
+            for choice in condition.choices:
+                check_element(choice, (), report)
+        case tree.Predicate():
+            if condition.name == "inside":
+                if "." not in condition.value:
+                    report(error(condition.span, "an op is named in full", f'such as "scf.{condition.value or "for"}"'))
+            else:
+                _check_known("value", condition.value, condition.span, names.values, report)
+        case tree.Is():
+            _check_known("value", condition.value, condition.span, names.values, report)
+            if not names.forms:
+                report(error(condition.span, "only a pattern's own condition asks what makes a value"))
+
+
+def _check_known(kind: str, name: str, span: Span, known: Iterable[str], report: Report) -> None:
+    names = list(known)
+    if name not in names:
+        advice = did_you_mean(name, names) or (f"there are {' '.join(names)}" if names else None)
+        report(error(span, f"unknown {kind} {name}", advice))
+
+
+def _check_arithmetic(value: tree.DimExpr, names: _Names, report: Report, *, exact: bool = False) -> None:
     """exact: in const(...), where values need not be whole."""
     if isinstance(value, tree.Literal):
         if isinstance(value.value, float) and not exact:
             report(error(value.span, "dims are whole numbers"))
     elif isinstance(value, tree.DimRef):
-        if value.name not in dims:
-            known = list(dims)
+        if value.name not in names.dims:
+            known = list(names.dims)
             advice = did_you_mean(value.name, known) or (f"the dims here are {' '.join(known)}" if known else None)
             report(error(value.span, f"unknown dim {value.name}", advice))
+    elif isinstance(value, tree.Property):
+        kind, known_names = ("dim", names.dims) if value.kind == "rank" else ("type variable", names.variables)
+        _check_known(kind, value.name, value.span, known_names, report)
     else:
         if value.op == "/" and not exact:
             report(error(value.span, "dims are whole numbers, which / does not keep", "write ceildiv or floordiv"))
         if value.op in ("/", "%", "ceildiv", "floordiv") and value.right == tree.Literal(value.right.span, 0):
             report(error(value.right.span, "this divides by zero"))
-        _check_arithmetic(value.left, dims, report, exact=exact)
-        _check_arithmetic(value.right, dims, report, exact=exact)
+        _check_arithmetic(value.left, names, report, exact=exact)
+        _check_arithmetic(value.right, names, report, exact=exact)
 
 
 def _references(value: tree.DimExpr) -> set[str]:
-    if isinstance(value, tree.DimRef):
+    if isinstance(value, (tree.DimRef, tree.Property)):
         return {value.name}
     return _references(value.left) | _references(value.right) if isinstance(value, tree.Arithmetic) else set()
+
+
+def _properties(value: tree.DimExpr) -> list[tree.Property]:
+    if isinstance(value, tree.Property):
+        return [value]
+    return _properties(value.left) + _properties(value.right) if isinstance(value, tree.Arithmetic) else []
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------
@@ -233,9 +277,12 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
     for parameter in kernel.parameters:
         _check_kernel_type(parameter.type, kernel, report)
     _check_kernel_results(kernel, dims, report)
-    _check_condition(kernel.where, dims, report)
+    names = _Names(dims, [v.name for v in kernel.type_variables])
+    _check_condition(kernel.where, names, report)
     for size in kernel.grid:
-        _check_arithmetic(size, dims, report)
+        _check_arithmetic(size, names, report)
+        for asked in _properties(size):
+            report(error(asked.span, f"a grid is made of dims, and {asked.kind} is for conditions"))
     if len(kernel.grid) > 3:
         report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
     _check_symbol(kernel, report)
@@ -342,29 +389,34 @@ def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
             elif name in taken:
                 report(error(span, f"{name} is bound twice", "rename one", [(taken[name], "the first one is here")]))
             taken.setdefault(name, span)
-    _check_condition(pattern.where, dims, report)
+    bound = attribute_variables(pattern)
+    for name, span in bound.items():
+        if name in dims or name in taken:
+            report(error(span, f"{name} has the name of something else", "rename one"))
+    names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], taken, forms=True)
+    _check_condition(pattern.where, names, report)
     for expr in _expressions(pattern):
         if isinstance(expr, tree.Constant):
-            _check_constant(expr, dims, report)
+            _check_constant(expr, _Names(dims), report)
 
 
-def _check_constant(constant: tree.Constant, dims: Iterable[str], report: Report) -> None:
-    _check_arithmetic(constant.value, dims, report, exact=True)
+def _check_constant(constant: tree.Constant, names: _Names, report: Report) -> None:
+    _check_arithmetic(constant.value, names, report, exact=True)
     if constant.high is None:
         return
-    _check_arithmetic(constant.high, dims, report, exact=True)
+    _check_arithmetic(constant.high, names, report, exact=True)
     low, high = constant.value, constant.high
     if isinstance(low, tree.Literal) and isinstance(high, tree.Literal) and low.value > high.value:
         report(error(constant.span, "this range is empty", f"write const({high.value}..{low.value})"))
 
 
 def _check_use(pattern: tree.Pattern, report: Report) -> set[str]:
-    """Judge the results, warn of what leads to none of them, and return the parameters that do."""
+    """Judge the results, warn of what leads to none of them, and return the parameters that every match binds."""
     lets = {name: let for let in pattern.body for name in let.names}
     for result in pattern.results:
         _check_result(result, pattern, lets, report)
     reached: set[str] = set()
-    pending: list[Expr] = list(pattern.results)
+    pending: list[Expr] = [*pattern.results, *(f.form for f in forms(pattern.where))]
     while pending:
         expr = pending.pop()
         pending += children(expr)
@@ -383,19 +435,53 @@ def _check_use(pattern: tree.Pattern, report: Report) -> set[str]:
                     let.span, f"no result of {pattern.name} needs {let.names[0]}", "it is not looked for; remove it"
                 )
             )
-    return reached & {p.name for p in pattern.parameters}
+    known: dict[str, frozenset[str]] = {}
+    for let in pattern.body:
+        known.update(dict.fromkeys(let.names, _certain(let.expr, known) | set(let.names)))
+    certain = frozenset[str]().union(*(_certain(result, known) for result in pattern.results))
+    return set(certain & {p.name for p in pattern.parameters})
+
+
+def _certain(expr: Expr, known: dict[str, frozenset[str]]) -> frozenset[str]:
+    """The names that every match of an expression binds: those of all alternatives, and not those of absent ops.
+
+    known: those of the names bound further up.
+    """
+    if isinstance(expr, tree.Name):
+        return known.get(expr.name, frozenset({expr.name}))
+    parts = [_certain(child, known) for child in children(expr)]
+    if isinstance(expr, tree.Alternatives):
+        return frozenset.intersection(*parts)
+    if isinstance(expr, tree.Call) and expr.optional:
+        return parts[0] if parts else frozenset()
+    return frozenset[str]().union(*parts)
 
 
 def _check_result(result: Expr, pattern: tree.Pattern, lets: dict[str, tree.Let], report: Report) -> None:
-    seen: set[str] = set()
-    made = result
-    while isinstance(made, tree.Name) and made.name in lets and made.name not in seen:
-        seen.add(made.name)
-        made = lets[made.name].expr
-    if isinstance(made, tree.Constant):
-        report(error(result.span, "a result is made by an op, and this is a constant"))
-    elif isinstance(made, tree.Name) and any(p.name == made.name for p in pattern.parameters):
-        report(error(result.span, f"a result is made by an op, and this is the parameter {made.name}"))
+    parameters = {p.name for p in pattern.parameters}
+    for made in _makers(result, lets, set()):
+        if isinstance(made, tree.Constant):
+            report(error(result.span, "a result is made by an op, and this is a constant"))
+        elif isinstance(made, tree.Wildcard):
+            report(error(made.span, "a result is made by an op, and this may be anything"))
+        elif isinstance(made, tree.Uses):
+            report(error(made.span, "a result is what is replaced, so its uses are not asked about"))
+        elif isinstance(made, tree.Name) and made.name in parameters:
+            report(error(result.span, f"a result is made by an op, and this is the parameter {made.name}"))
+
+
+def _makers(expr: Expr, lets: dict[str, tree.Let], seen: set[str]) -> Iterator[Expr]:
+    """The expressions that a result may be made by, behind names, alternatives and optional ops."""
+    if isinstance(expr, tree.Name) and expr.name in lets and expr.name not in seen:
+        yield from _makers(lets[expr.name].expr, lets, {*seen, expr.name})
+        return
+    if isinstance(expr, tree.Alternatives):
+        for option in expr.options:
+            yield from _makers(option, lets, seen)
+        return
+    if isinstance(expr, tree.Call) and expr.optional and expr.args:
+        yield from _makers(expr.args[0], lets, seen)
+    yield expr
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -420,8 +506,11 @@ def _check_rule(
         report(error(rule.kernel_span, f"unknown kernel {rule.kernel}", advice))
     if pattern is None or kernel is None:
         return
+    known = used[pattern.name]
     dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
-    _check_condition(rule.where, dims, report)
+    bound = attribute_variables(pattern)
+    names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], [p.name for p in pattern.parameters])
+    _check_condition(rule.where, names, report)
     if len(rule.args) != len(kernel.parameters):
         wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
         count = "1 argument" if len(kernel.parameters) == 1 else f"{len(kernel.parameters)} arguments"
@@ -432,7 +521,7 @@ def _check_rule(
     parameters = {p.name: p for p in pattern.parameters}
     fits = True
     for arg, wanted_parameter in zip(rule.args, kernel.parameters, strict=True):
-        reason = _misfit(arg, wanted_parameter, parameters, dims, used[pattern.name], binding)
+        reason = _misfit(arg, wanted_parameter, parameters, {*dims, *bound}, known, binding)
         if reason is not None:
             report(error(arg.span, *reason, notes=[(wanted_parameter.span, "the kernel's parameter is here")]))
             fits = False
@@ -444,7 +533,7 @@ def _misfit(
     arg: tree.Name | tree.Literal,
     wanted: tree.Parameter,
     parameters: dict[str, tree.Parameter],
-    dims: dict[str, Dim],
+    dims: set[str],
     used: set[str],
     binding: Binding,
 ) -> tuple[str, str | None] | None:
@@ -465,7 +554,10 @@ def _misfit(
             return f"{arg.name} is a dim, and {wanted_text} is not an integer", None
         return None
     if arg.name not in used:
-        return f"no result of the pattern needs {arg.name}, so no match can tell what it is", None
+        return (
+            f"not every match says what {arg.name} is",
+            "no result, or not every alternative, needs it",
+        )
     if scalar and isinstance(parameter.type, TensorType):
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
     if not scalar and isinstance(parameter.type, ScalarType):

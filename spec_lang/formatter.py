@@ -200,7 +200,8 @@ class _Formatter:
         head = f"pattern {pattern.name}{_variables(pattern.type_variables)}("
         parameters = [(p.span, f"{p.name}: {p.type}") for p in pattern.parameters]
         open_, close = self._parameter_brackets(pattern)
-        tail = f"){f' where {_condition(pattern.where)}' if pattern.where else ''} {{"
+        through = f" through {', '.join(pattern.through)}" if pattern.through else ""
+        tail = f"){through}{f' where {_condition(pattern.where)}' if pattern.where else ''} {{"
         given = _joined(parameters)
         if self._has_comments(open_, close) or len(head + given + tail) > WIDTH:
             given = self._broken(parameters, open_, close)
@@ -252,6 +253,8 @@ class _Formatter:
 
     def _expr(self, expr: tree.Expr, indent: int, column: int, reserve: int = 0) -> str:
         """An expression that starts at a column; what it breaks into stands deeper than indent."""
+        if isinstance(expr, tree.Alternatives):
+            return self._alternatives(expr, indent, column, reserve)
         flat = _flat(expr)
         open_ = self._open_bracket(expr)
         if open_ is None:
@@ -263,13 +266,34 @@ class _Formatter:
             return flat
         deeper = indent + _INDENT
         items = [(arg.span, partial(self._expr, arg, deeper, deeper, 1)) for arg in args]
+        rest = isinstance(expr, tree.Call) and expr.rest
         lines = self._elements(items, deeper, open_, close)
+        if rest:
+            lines.append(f"{' ' * deeper}...,")
         return f"{_head(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){_tail(expr)}"
+
+    def _alternatives(self, expr: tree.Alternatives, indent: int, column: int, reserve: int) -> str:
+        """`a | b`, each on a line of its own where they do not fit on one."""
+        flat = _flat(expr)
+        commented = self._has_comments(expr.options[0].span.start, expr.span.end)
+        if not commented and column + len(flat) + reserve <= WIDTH:
+            return flat
+        out: list[str] = []
+        position = expr.span.start
+        for number, option in enumerate(expr.options):
+            text = self._expr(option, indent, column if number == 0 else indent + 2, reserve)
+            comments = self._take(position, option.span.start)
+            out += [" " * indent * bool(out) + c.text for c in comments]
+            out.append(f"{' ' * indent}| {text}" if number else text)
+            position = option.span.end
+        return "\n".join(out)
 
     def _open_bracket(self, expr: tree.Expr) -> int | None:
         """Where the arguments of an expression begin, if it has any to break."""
         if isinstance(expr, tree.Call):
             return self._find("(", expr.callee_span.end)
+        if isinstance(expr, tree.Uses):
+            return self._find("(", expr.span.start)
         if isinstance(expr, (tree.Contract, tree.Reduce, tree.Rearrange)):
             return self._find("(", expr.subscripts.span.end)
         return None
@@ -360,15 +384,22 @@ def _artifact(clause: tree.ArtifactClause) -> str:
 
 
 def _condition(condition: tree.Condition) -> str:
-    if isinstance(condition, tree.Comparison):
-        return f"{_arithmetic(condition.left)} {condition.op} {_arithmetic(condition.right)}"
+    match condition:
+        case tree.Comparison():
+            return f"{_arithmetic(condition.left)} {condition.op} {_arithmetic(condition.right)}"
+        case tree.Predicate():
+            return f"{condition.name}({_quote(condition.value) if condition.name == 'inside' else condition.value})"
+        case tree.Membership():
+            return f"{condition.variable} in {{{', '.join(map(str, condition.choices))}}}"
+        case tree.Is():
+            return f"{condition.value} is {'not ' * condition.negated}{_flat(condition.form)}"
     if condition.op == "not":
         (operand,) = condition.operands
-        bare = isinstance(operand, tree.Comparison) or operand.op == "not"
+        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
         return f"not {_condition(operand)}" if bare else f"not ({_condition(operand)})"
     parts = []
     for operand in condition.operands:
-        bare = isinstance(operand, tree.Comparison) or operand.op == "not"
+        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
         bare = bare or (condition.op == "or" and isinstance(operand, tree.Logical) and operand.op == "and")
         parts.append(_condition(operand) if bare else f"({_condition(operand)})")
     return f" {condition.op} ".join(parts)
@@ -379,6 +410,8 @@ def _arithmetic(value: tree.DimExpr) -> str:
         return _squeezed(value.span)
     if isinstance(value, tree.DimRef):
         return value.name
+    if isinstance(value, tree.Property):
+        return f"{value.kind}({value.name})"
     if value.op not in _PRECEDENCE:
         return f"{value.op}({_arithmetic(value.left)}, {_arithmetic(value.right)})"
     own = _PRECEDENCE[value.op]
@@ -399,7 +432,14 @@ def _flat(expr: tree.Expr) -> str:
         return expr.name
     if isinstance(expr, tree.Constant):
         return _constant(expr)
-    return f"{_head(expr)}({', '.join(map(_flat, children(expr)))}){_tail(expr)}"
+    if isinstance(expr, tree.Wildcard):
+        return "_"
+    args = [_flat(child) for child in children(expr)]
+    if isinstance(expr, tree.Alternatives):
+        return " | ".join(args)
+    if isinstance(expr, tree.Call) and expr.rest:
+        args.append("...")
+    return f"{_head(expr)}({', '.join(args)}){_tail(expr)}"
 
 
 def _constant(constant: tree.Constant) -> str:
@@ -415,7 +455,9 @@ def _head(expr: tree.Expr) -> str:
     """What stands before an expression's arguments."""
     match expr:
         case tree.Call():
-            return _quote(expr.callee) if expr.quoted else expr.callee
+            return (_quote(expr.callee) if expr.quoted else expr.callee) + "?" * expr.optional
+        case tree.Uses():
+            return expr.kind
         case tree.Contract():
             return f"contract{_subscripts(expr.subscripts)}"
         case tree.Reduce():
@@ -434,10 +476,27 @@ def _tail(expr: tree.Expr) -> str:
 
 
 def _attribute(attribute: tree.Attribute) -> str:
-    value = attribute.value
-    if isinstance(value, str):
-        return f"{attribute.name} = {value if attribute.bare else _quote(value)}"
+    if attribute.absent:
+        return f"!{attribute.name}"
+    if attribute.variable is not None:
+        return f"{attribute.name} = ?{attribute.variable}"
+    if attribute.choices:
+        return f"{attribute.name} in {{{', '.join(_attribute_value(c, attribute.bare) for c in attribute.choices)}}}"
+    if attribute.value is None:
+        return attribute.name
+    if isinstance(attribute.value, (str, tuple)):
+        return f"{attribute.name} = {_attribute_value(attribute.value, attribute.bare)}"
     return f"{attribute.name} = {_squeezed(attribute.span).partition('=')[2]}"
+
+
+def _attribute_value(value: tree.AttributeValue, bare: bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, str):
+        return value if bare else _quote(value)
+    return str(value)
 
 
 def _subscripts(subscripts: tree.Subscripts) -> str:

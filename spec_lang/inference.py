@@ -48,8 +48,19 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     """The operands of an expression."""
     if isinstance(expr, (tree.Call, tree.Contract)):
         return expr.args
-    if isinstance(expr, (tree.Reduce, tree.Rearrange)):
+    if isinstance(expr, tree.Alternatives):
+        return expr.options
+    if isinstance(expr, (tree.Reduce, tree.Rearrange, tree.Uses)):
         return (expr.arg,)
+    return ()
+
+
+def forms(condition: tree.Condition | None) -> tuple[tree.Is, ...]:
+    """The conditions of the kind `x is f(y)` in a condition."""
+    if isinstance(condition, tree.Is):
+        return (condition,)
+    if isinstance(condition, tree.Logical):
+        return tuple(form for operand in condition.operands for form in forms(operand))
     return ()
 
 
@@ -64,6 +75,8 @@ def infer(
     inference = _Inference(pattern, signatures, report)
     for let in pattern.body:
         inference.let(let)
+    for asked in forms(pattern.where):
+        inference.value(asked.form)
     results = tuple(inference.result(r) for r in pattern.results)
     return inference.types, results
 
@@ -125,6 +138,14 @@ class _Inference:
                 return self.name(expr)
             case tree.Constant():
                 return _Number(expr)
+            case tree.Wildcard():
+                return None
+            case tree.Alternatives():
+                return self.alternatives(expr)
+            case tree.Uses():
+                return self.value(expr.arg)
+            case tree.Call(optional=True):
+                return self.optional(expr)
             case tree.Call():
                 return self.call(expr)
             case tree.Contract():
@@ -144,6 +165,50 @@ class _Inference:
         else:
             self.fail(name.span, f"unknown name {name.name}", did_you_mean(name.name, [*self.values, *self.dims]))
         return None
+
+    def alternatives(self, expr: tree.Alternatives) -> _Value:
+        values = [self.value(option) for option in expr.options]
+        known = [(o, v) for o, v in zip(expr.options, values, strict=True) if isinstance(v, (ScalarType, TensorType))]
+        if not known:
+            return next((v for v in values if v is not None), None)
+        first, made = known[0]
+        for option, other in known[1:]:
+            merged = self._merged(made, other)
+            if merged is None:
+                message = f"the alternatives differ: {_show(first)} is {made}, {_show(option)} is {other}"
+                self.fail(option.span, message, "each of them stands for the same value")
+                return None
+            made = merged
+        for option, value in zip(expr.options, values, strict=True):
+            if isinstance(value, _Number):
+                self._settle(option, value, element_of(made).name)
+        return made
+
+    def _merged(self, left: Type, right: Type) -> Type | None:
+        """What two types have in common, or None if they differ. A scalar goes with a tensor that it spreads over."""
+        if element_of(left).name != element_of(right).name:
+            return None
+        if not isinstance(left, TensorType) or not isinstance(right, TensorType):
+            return left if isinstance(left, TensorType) else right
+        dims = merge_dims(left.dims, right.dims)
+        return None if dims is None else TensorType(left.span, dims, left.element)
+
+    def optional(self, call: tree.Call) -> _Value:
+        """An op that is there, or just its first operand."""
+        value = self.call(call)
+        if not call.args:
+            self.fail(call.span, f"{call.callee} has no operand to stand for it where it is absent")
+            return None
+        bare = self.value(call.args[0])
+        if not isinstance(value, (ScalarType, TensorType)) or not isinstance(bare, (ScalarType, TensorType)):
+            return None
+        merged = self._merged(value, bare)
+        if merged is None:
+            message = f"{call.callee}? makes {value}, and without it this is {bare}"
+            casts = element_of(value).name != element_of(bare).name
+            advice = "to look through casts, write `through cast` on the pattern" if casts else None
+            self.fail(call.span, message, advice)
+        return merged
 
     def call(self, call: tree.Call) -> _Value:
         if call.quoted:
@@ -184,6 +249,10 @@ class _Inference:
         values = [self.value(arg) for arg in call.args]
         self.check_type(call.type)
         self._check_predicate(call, op)
+        for attribute in call.attributes:
+            if attribute.value is None:
+                advice = f'ask it of the op in quotes: "{op.full_name}"(...)'
+                self.fail(attribute.span, f"of {call.callee} attributes are compared only: name = value", advice)
         if len(values) != op.arity:
             self.fail(call.span, f"{call.callee} takes {_values(op.arity)}, found {len(values)}")
             return None

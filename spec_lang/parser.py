@@ -30,9 +30,14 @@ from opsplice.spec_lang.tree import Source, Span
 MAX_DEPTH = 100
 _MAX_DIGITS = 20
 RESERVED = frozenset(
-    {"and", "or", "not", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast", "transpose"}
+    {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
+    | {"transpose", "only", "shared", "through"}
 )
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
+_PROPERTIES = ("bits", "rank")
+_PREDICATES = ("weight", "only", "shared", "inside")
+_USES = ("only", "shared")
+THROUGH = ("cast", "reshape")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_SOURCE = Source("")
 _ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}
@@ -268,6 +273,7 @@ class _Builder:
         return grid or (), symbol, tuple(artifacts)
 
     def grid(self, parts: list) -> tuple:
+        self._numbers(*parts[2:-1:2])
         return "grid", self._span(parts[0], parts[0]), tuple(parts[2:-1:2])
 
     def symbol(self, parts: list) -> tuple:
@@ -312,7 +318,7 @@ class _Builder:
         return word, name, variables or (), parameters
 
     def pattern(self, parts: list) -> tree.Pattern:
-        (word, name, variables, parameters), where, _, *statements, close = parts
+        (word, name, variables, parameters), through, where, _, *statements, close = parts
         for early in statements[:-1]:
             if not isinstance(early, tree.Let):
                 self._fail_early_result(early)
@@ -327,7 +333,15 @@ class _Builder:
             where,
             tuple(statements[:-1]),
             statements[-1],
+            through or (),
         )
+
+    def through(self, parts: list) -> tuple[str, ...]:
+        for token in parts[1::2]:
+            if token not in THROUGH:
+                known = f"a pattern looks through {' and '.join(THROUGH)}"
+                self._fail(token, f"unknown kind of op {token}", did_you_mean(str(token), THROUGH) or known)
+        return tuple(map(str, parts[1::2]))
 
     def _fail_early_result(self, values: tuple[tree.Expr, ...]) -> NoReturn:
         first = values[0]
@@ -359,9 +373,11 @@ class _Builder:
     def values(self, parts: list) -> tuple[tree.Expr, ...]:
         return tuple(parts[::2])
 
-    def name(self, parts: list) -> tree.Name | tree.Constant:
+    def name(self, parts: list) -> tree.Name | tree.Constant | tree.Wildcard:
         token = parts[0]
         span = Span(self.source, token.start_pos, token.end_pos)
+        if token == "_" and token not in self.names:
+            return tree.Wildcard(span)
         if token in self.dims and token not in self.names:
             return tree.Constant(span, tree.DimRef(span, str(token)))
         return tree.Name(span, str(token))
@@ -371,27 +387,61 @@ class _Builder:
 
     def range_constant(self, parts: list) -> tree.Constant:
         low, high = parts[2], parts[4]
+        self._numbers(low, *([] if high is None else [high]))
         return self._nest(tree.Constant(self._span(parts[0], parts[-1]), low, high), low, high)
 
-    def call(self, parts: list) -> tree.Call:
-        callee, _, args, close, attributes, type_ = parts
-        quoted = callee.type == "STRING"
+    def alternatives(self, parts: list) -> tree.Alternatives:
+        options: list[tree.Expr] = []
+        for part in parts[::2]:
+            options += part.options if isinstance(part, tree.Alternatives) else (part,)
+        return self._nest(tree.Alternatives(self._span(parts[0], parts[-1]), tuple(options)), *options)
+
+    def call(self, parts: list) -> tree.Call | tree.Uses:
+        callee, optional, _, args, close, attributes, type_ = parts
+        if callee in _USES:
+            return self._uses(callee, optional, args or (), attributes and attributes[1], type_, close)
         span = self._span(callee, type_ or (attributes and attributes[1]) or close)
-        args = args or ()
-        made = tree.Call(
-            span,
-            self._string(callee) if quoted else str(callee),
-            self._span(callee, callee),
-            args,
-            quoted,
-            attributes[0] if attributes else (),
-            type_,
-        )
+        return self._called(span, callee, args or (), attributes[0] if attributes else (), type_, optional is not None)
+
+    def _called(
+        self,
+        span: Span,
+        callee: Token,
+        args: tuple[Any, ...],
+        attributes: tuple[tree.Attribute, ...] = (),
+        type_: tree.Type | None = None,
+        optional: bool = False,
+    ) -> tree.Call:
+        quoted = callee.type == "STRING"
+        name = self._string(callee) if quoted else str(callee)
+        rest = bool(args) and isinstance(args[-1], Token)
+        args = args[:-1] if rest else args
+        self._no_rest(args if quoted or not rest else (*args, callee))
+        made = tree.Call(span, name, self._span(callee, callee), args, quoted, attributes, type_, optional, rest)
         return self._nest(made, *args)
+
+    def _no_rest(self, args: tuple[Any, ...]) -> None:
+        token = next((a for a in args if isinstance(a, Token)), None)
+        if token is not None:
+            self._fail(
+                token, "only an op in quotes takes any further operands, as its last ones", '"dialect.op"(x, ...)'
+            )
+
+    def _uses(
+        self, word: Token, optional: Token | None, args: tuple[Any, ...], attributes: Any, type_: Any, close: Token
+    ) -> tree.Uses:
+        extra = optional or attributes or type_
+        if extra is not None:
+            self._fail(extra, f"{word}(...) asks about a value; this does not belong to it")
+        self._no_rest(args)
+        if len(args) != 1:
+            self._fail(self._span(word, close), f"{word} takes 1 value, found {len(args)}")
+        return self._nest(tree.Uses(self._span(word, close), str(word), args[0]), args[0])
 
     def contract(self, parts: list) -> tree.Contract:
         word, subscripts, _, args, close, type_ = parts
         args = args or ()
+        self._no_rest(args)
         return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_), *args)
 
     def reduce(self, parts: list) -> tree.Reduce:
@@ -415,15 +465,33 @@ class _Builder:
         return tuple(p for p in parts if isinstance(p, tree.Attribute)), parts[-1]
 
     def attribute(self, parts: list) -> tree.Attribute:
-        name, _, value = parts
-        span = self._span(name, value)
+        name, _, (span, value, bare) = parts
+        return tree.Attribute(Span(self.source, name.start_pos, span.end), str(name), value, bare)
+
+    def attribute_variable(self, parts: list) -> tree.Attribute:
+        name, _, _, variable = parts
+        return tree.Attribute(self._span(name, variable), str(name), variable=self._declared(variable))
+
+    def attribute_choice(self, parts: list) -> tree.Attribute:
+        choices = tuple(p[1] for p in parts if isinstance(p, tuple))
+        return tree.Attribute(self._span(parts[0], parts[-1]), str(parts[0]), choices=choices)
+
+    def attribute_present(self, parts: list) -> tree.Attribute:
+        return tree.Attribute(self._span(parts[0], parts[0]), str(parts[0]))
+
+    def attribute_absent(self, parts: list) -> tree.Attribute:
+        return tree.Attribute(self._span(parts[0], parts[1]), str(parts[1]), absent=True)
+
+    def attribute_value(self, parts: list) -> tuple[Span, tree.AttributeValue, bool]:
+        """(span, value, whether it is a bare word)"""
+        span, value = self._span(parts[0], parts[-1]), parts[0]
         if isinstance(value, tree.Literal):
-            return tree.Attribute(span, str(name), value.value)
+            return span, value.value, False
         if value.type == "STRING":
-            return tree.Attribute(span, str(name), self._string(value))
-        if value in ("true", "false"):
-            return tree.Attribute(span, str(name), value == "true")
-        return tree.Attribute(span, str(name), str(value), bare=True)
+            return span, self._string(value), False
+        if value.type == "NAME":
+            return (span, value == "true", False) if value in ("true", "false") else (span, str(value), True)
+        return span, tuple(p.value for p in parts if isinstance(p, tree.Literal)), False
 
     def subscripts(self, parts: list) -> tree.Subscripts:
         groups = [p for p in parts if isinstance(p, tuple)]
@@ -515,25 +583,70 @@ class _Builder:
     def inverse(self, parts: list) -> tree.Logical:
         return self._nest(tree.Logical(self._span(parts[0], parts[1]), "not", (parts[1],)), parts[1])
 
-    def comparison(self, parts: list) -> tree.Comparison:
+    def comparison(self, parts: list) -> tree.Comparison | tree.Predicate:
         left, op, right = parts
+        asked = next((p for p in (left, right) if isinstance(p, tree.Predicate)), None)
+        if op is None:
+            if asked is None:
+                self._fail(left, "this is no condition", "compare it with something: n % 8 == 0")
+            return asked
+        self._numbers(left, right)
         return self._nest(tree.Comparison(self._span(left, right), str(op), left, right), left, right)
 
     def arithmetic(self, parts: list) -> tree.Arithmetic:
         left, op, right = parts
+        self._numbers(left, right)
         return self._nest(tree.Arithmetic(self._span(left, right), str(op), left, right), left, right)
 
     def parenthesised(self, parts: list) -> Any:
         return parts[1]
 
-    def function(self, parts: list) -> tree.Arithmetic:
-        name, args = parts[0], parts[2:-1:2]
+    def membership(self, parts: list) -> tree.Membership:
+        choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
+        return tree.Membership(self._span(parts[0], parts[-1]), str(parts[0]), choices)
+
+    def is_(self, parts: list) -> tree.Is:
+        value, _, negated, form = parts
+        return self._nest(tree.Is(self._span(value, form), str(value), form, negated is not None), form)
+
+    def form(self, parts: list) -> tree.Call:
+        callee, _, args, close = parts
+        return self._called(self._span(callee, close), callee, args or ())
+
+    def function(self, parts: list) -> tree.Arithmetic | tree.Property | tree.Predicate:
+        name, args, span = parts[0], parts[2:-1:2], self._span(parts[0], parts[-1])
+        if name in _PREDICATES:
+            (value,) = self._arguments(name, span, args, 1)
+            return tree.Predicate(span, str(name), self._asked(name, value))
+        if name in _PROPERTIES:
+            (value,) = self._arguments(name, span, args, 1)
+            return tree.Property(span, str(name), self._asked(name, value))
         if name not in _DIM_FUNCTIONS:
-            known = f"there are {', '.join(_DIM_FUNCTIONS)}"
-            self._fail(name, f"unknown function {name}", did_you_mean(str(name), _DIM_FUNCTIONS) or known)
-        if len(args) != 2:
-            self._fail(self._span(name, parts[-1]), f"{name} takes two values, found {len(args)}")
-        return self._nest(tree.Arithmetic(self._span(name, parts[-1]), str(name), *args), *args)
+            functions = (*_DIM_FUNCTIONS, *_PROPERTIES, *_PREDICATES)
+            known = f"there are {', '.join(functions)}"
+            self._fail(name, f"unknown function {name}", did_you_mean(str(name), functions) or known)
+        self._numbers(*self._arguments(name, span, args, 2))
+        return self._nest(tree.Arithmetic(span, str(name), *args), *args)
+
+    def _numbers(self, *values: Any) -> None:
+        for value in values:
+            if not isinstance(value, tree.DimExpr):
+                self._fail(value, "a number or a dim is wanted here")
+
+    def _arguments(self, name: Token, span: Span, args: list, count: int) -> list:
+        if len(args) != count:
+            self._fail(span, f"{name} takes {'1 value' if count == 1 else f'{count} values'}, found {len(args)}")
+        return args
+
+    def _asked(self, function: Token, value: Any) -> str:
+        """What a predicate or a property is asked of: a name, or for `inside` an op in quotes."""
+        if function == "inside":
+            if isinstance(value, Token):
+                return self._string(value)
+            self._fail(value, "inside takes the full name of an op, in quotes", 'such as inside("scf.for")')
+        if not isinstance(value, tree.DimRef):
+            self._fail(value, f"{function} takes a name")
+        return value.name
 
     def dim_name(self, parts: list) -> tree.DimRef:
         return tree.DimRef(self._span(parts[0], parts[0]), str(parts[0]))

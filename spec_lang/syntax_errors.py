@@ -14,11 +14,13 @@ from opsplice.spec_lang.tree import Source, Span
 
 _KEYWORDS = (
     "import", "kernel", "pattern", "replace", "where", "with", "otherwise", "keep", "grid", "symbol", "when", "as",
-    "flags", "and", "or", "not", "in", "const", "inf", "contract", "reduce", "broadcast", "transpose", "tensor", "x",
+    "flags", "and", "or", "not", "in", "const", "inf", "contract", "reduce", "broadcast", "transpose", "tensor",
+    "through", "is", "x",
 )  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">",
     "COMMA": ",", "COLON": ":", "EQUAL": "=", "ARROW": "->", "RANGE": "..", "QMARK": "?",
+    "VBAR": "|", "BANG": "!", "REST": "...",
     "PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/", "PERCENT": "%",
 }  # fmt: skip
 _KINDS = {
@@ -38,7 +40,7 @@ WORDS = {**{k.upper(): f"'{k}'" for k in _KEYWORDS}, **{k: f"'{v}'" for k, v in 
 # Sets of terminals that mean one thing to a reader, the larger ones first.
 _GROUPS = (
     ({"NAME", "QUALIFIED", "STRING", "CONST", "REDUCE", "CONTRACT", "BROADCAST", "TRANSPOSE", "INT", "FLOAT", "INF",
-      "MINUS"}, "a value"),
+      "MINUS", "LPAR"}, "a value"),
     ({"NAME", "INT", "FLOAT", "INF", "MINUS"}, "a number or a dim"),
     ({"NAME", "INT", "PACK", "QMARK", "SIZED"}, "a dim"),
     ({"NAME", "INT", "PACK", "QMARK"}, "a dim"),

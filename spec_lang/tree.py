@@ -159,7 +159,16 @@ class Arithmetic:
     right: DimExpr
 
 
-DimExpr = Literal | DimRef | Arithmetic
+@dataclass(frozen=True)
+class Property:
+    """`bits(T)`, the width of a type variable's element type, or `rank(m)`, the number of dims of a pack `...m`."""
+
+    span: Span
+    kind: str
+    name: str
+
+
+DimExpr = Literal | DimRef | Arithmetic | Property
 
 
 @dataclass(frozen=True)
@@ -181,7 +190,38 @@ class Logical:
     operands: tuple[Condition, ...]
 
 
-Condition = Comparison | Logical
+@dataclass(frozen=True)
+class Predicate:
+    """What is asked of a value, `weight(w)`, `only(e)`, `shared(e)`, or of the place: `inside("scf.for")`.
+
+    value: the name of a parameter or of a part of the pattern, or the full name of the op that it is to lie in.
+    """
+
+    span: Span
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Membership:
+    """`T in {f32, f16}`: a type variable is one of these."""
+
+    span: Span
+    variable: str
+    choices: tuple[ScalarType, ...]
+
+
+@dataclass(frozen=True)
+class Is:
+    """`x is softmax(_)` or `x is not softmax(_)`: what makes an input, beyond the pattern itself."""
+
+    span: Span
+    value: str
+    form: Call
+    negated: bool
+
+
+Condition = Comparison | Logical | Predicate | Membership | Is
 
 
 # ---- expressions of patterns -----------------------------------------------------------------------------------------
@@ -208,13 +248,47 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Wildcard:
+    """`_`: any value, which is not looked at and given no name."""
+
+    span: Span
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """`a | b`: one of these, the first that holds."""
+
+    span: Span
+    options: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """`only(e)`: nothing else uses the value; `shared(e)`: something else does. kind in only shared."""
+
+    span: Span
+    kind: str
+    arg: Expr
+
+
+AttributeValue = str | int | float | bool | tuple[int | float, ...]
+
+
+@dataclass(frozen=True)
 class Attribute:
-    """`name = value`; the value is a string, a number, a bool, or a bare word such as an enum case (`ugt`)."""
+    """What is asked of an attribute of an op; just one of the fields after `name` is set, or none for `{name}`.
+
+    value: `name = value`: a string, a number, a bool, a list of numbers, or (`bare`) a word such as an enum case.
+    choices: `name in {1, 2}`. variable: `name = ?v` binds an integer to v. absent: `!name`.
+    """
 
     span: Span
     name: str
-    value: str | int | float | bool
+    value: AttributeValue | None = None
     bare: bool = False
+    choices: tuple[AttributeValue, ...] = ()
+    variable: str | None = None
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -222,7 +296,8 @@ class Call:
     """`callee(args) {attributes} : type`.
 
     callee: an elementwise op by its arith or math name (`mulf`, `math.exp`), another pattern's name, or, when `quoted`,
-    any op's full name (`"torch.aten.gelu"`).
+    any op's full name (`"torch.aten.gelu"`), in which `*` stands for any letters.
+    optional: `mulf?(x, s)`, there or only its first operand. rest: `"op"(x, ...)`, any further operands.
     """
 
     span: Span
@@ -232,6 +307,8 @@ class Call:
     quoted: bool = False
     attributes: tuple[Attribute, ...] = ()
     type: Type | None = None
+    optional: bool = False
+    rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -274,7 +351,7 @@ class Rearrange:
     arg: Expr
 
 
-Expr = Name | Constant | Call | Contract | Reduce | Rearrange
+Expr = Name | Constant | Wildcard | Alternatives | Uses | Call | Contract | Reduce | Rearrange
 
 
 @dataclass(frozen=True)
@@ -338,7 +415,10 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Pattern:
-    """What to look for: the results, as expressions over typed inputs."""
+    """What to look for: the results, as expressions over typed inputs.
+
+    through: what is looked through wherever it stands: `cast` (changes of the element type's width), `reshape`.
+    """
 
     span: Span
     name: str
@@ -348,6 +428,7 @@ class Pattern:
     where: Condition | None
     body: tuple[Let, ...]
     results: tuple[Expr, ...]
+    through: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

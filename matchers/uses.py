@@ -1,0 +1,74 @@
+"""Where a value comes from and who else uses it: what conditions such as `weight(w)` and `only(e)` ask."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from iree.compiler import ir
+
+_CONSTANTS = frozenset(
+    {
+        "arith.constant",
+        "flow.tensor.constant",
+        "stablehlo.constant",
+        "tosa.const",
+        "torch.vtensor.literal",
+        "ml_program.global_load_const",
+    }
+)
+_LOADS = frozenset({"util.global.load", "ml_program.global_load"})
+# Ops that only ask for a value's size.
+_SIZE_OPS = frozenset({"tensor.dim", "tensor.rank", "shape.shape_of"})
+
+
+def is_weight(value: ir.Value) -> bool:
+    """Whether a value is a constant of the program, or loaded from a global that never changes (a parameter)."""
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name in _LOADS:
+        return not _is_mutable(op)
+    if op.name == "torch.operator":
+        return ir.StringAttr(op.attributes["name"]).value == "onnx.Constant"
+    return op.name in _CONSTANTS
+
+
+def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation | None:
+    """An op that uses a value and is not among `ops` nor inside one, or None. Asking for a size is no use."""
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name not in _SIZE_OPS and not _is_within(user, ops):
+            return user
+    return None
+
+
+def is_inside(op: ir.Operation, name: str) -> bool:
+    """Whether an op lies in the region of an op of that name, at any depth."""
+    parent = op.parent
+    while parent is not None:
+        if parent.operation.name == name:
+            return True
+        parent = parent.operation.parent
+    return False
+
+
+def _is_within(op: ir.Operation, ops: Collection[ir.Operation]) -> bool:
+    at: ir.Operation | None = op
+    while at is not None:
+        if at in ops:
+            return True
+        at = None if at.parent is None else at.parent.operation
+    return False
+
+
+def _is_mutable(load: ir.Operation) -> bool:
+    reference = load.attributes["global"]
+    name = ir.FlatSymbolRefAttr(reference).value if "global" in load.attributes else str(reference)
+    top = load
+    while top.parent is not None:
+        top = top.parent.operation
+    for op in top.regions[0].blocks[0].operations:
+        held = op.operation
+        if "sym_name" in held.attributes and ir.StringAttr(held.attributes["sym_name"]).value == name:
+            return "is_mutable" in held.attributes
+    return True

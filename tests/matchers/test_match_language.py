@@ -1,0 +1,306 @@
+"""Alternatives, optional ops, wildcards, conditions on values and attributes, and what a pattern looks through."""
+
+from __future__ import annotations
+
+import pytest
+
+CHAIN = """
+func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {{
+  {body}
+  return %r : tensor<4x8xf32>
+}}
+"""
+
+
+def chain(*lines: str) -> str:
+    return CHAIN.format(body="\n  ".join(lines))
+
+
+NEG = "%a = arith.negf %x : tensor<4x8xf32>"
+EXP = "%a = math.exp %x : tensor<4x8xf32>"
+ABS = "%a = math.absf %x : tensor<4x8xf32>"
+MUL = "%r = arith.mulf %a, %y : tensor<4x8xf32>"
+
+
+# ---- alternatives, optional ops, wildcards ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "count"), [(NEG, 1), (EXP, 1), (ABS, 0)])
+def test_alternatives(find, first, count):
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { mulf(negf(x) | exp(x), y) }"
+    assert find(chain(first, MUL), spec).count == count
+
+
+@pytest.mark.parametrize(("first", "count"), [(NEG, 1), (EXP, 1), (ABS, 0)])
+def test_alternatives_as_the_result(find, first, count):
+    spec = "pattern p(x: tensor<m x n x f32>) { negf(x) | exp(x) }"
+    assert find(chain(first, MUL), spec).count == count
+
+
+def test_alternatives_bind_what_they_hold_by(find):
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { mulf(negf(x), y) | mulf(exp(x), absf(y)) }"
+    lines = (EXP, "%b = math.absf %y : tensor<4x8xf32>", "%r = arith.mulf %b, %a : tensor<4x8xf32>")
+    assert find(chain(*lines), spec).inputs == {"x": "%arg0", "y": "%arg1"}
+
+
+def test_an_alternative_that_fails_later_gives_way_to_the_next(find):
+    # Both alternatives hold for the first operand, and only the second agrees with the rest.
+    spec = "pattern p(x: tensor<m x n x f32>) { y = negf(x)\n subf(exp(y | x), x) }"
+    lines = (NEG, "%b = math.exp %a : tensor<4x8xf32>", "%r = arith.subf %b, %a : tensor<4x8xf32>")
+    outcome = find(chain(*lines), spec)
+    assert outcome.inputs == {"x": "%0"}
+
+
+def test_an_optional_op(find):
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { mulf(negf?(x), y) }"
+    assert find(chain(NEG, MUL), spec).inputs == {"x": "%arg0", "y": "%arg1"}
+    assert find(chain(EXP, MUL), spec).inputs == {"x": "%0", "y": "%arg1"}
+
+
+def test_an_optional_last_op_is_found_with_and_without(find):
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { maximumf?(mulf(x, y), 0.0) }"
+    mul = "%a = arith.mulf %x, %y : tensor<4x8xf32>"
+    zero = "%z = arith.constant dense<0.0> : tensor<4x8xf32>"
+    outcome = find(chain(mul, zero, "%r = arith.maximumf %a, %z : tensor<4x8xf32>"), spec)
+    assert sorted(match.held for match in outcome.found.matches) == [1, 3]
+    assert find(chain(mul, "%r = math.absf %a : tensor<4x8xf32>"), spec).count == 1
+
+
+def test_a_wildcard_is_anything(find):
+    spec = "pattern p(x: tensor<m x n x f32>) { mulf(negf(x), _) }"
+    assert find(chain(NEG, MUL), spec).inputs == {"x": "%arg0"}
+    assert find(chain(NEG, "%r = arith.mulf %a, %a : tensor<4x8xf32>"), spec).inputs == {"x": "%arg0"}
+
+
+# ---- other uses ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "alone", "twice"), [("only", 1, 0), ("shared", 0, 1)])
+def test_uses_of_a_part(find, asked, alone, twice):
+    spec = f"pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {{ mulf({asked}(negf(x)), y) }}"
+    assert find(chain(NEG, MUL), spec).count == alone
+    more = ("%b = arith.mulf %a, %y : tensor<4x8xf32>", "%r = arith.addf %a, %b : tensor<4x8xf32>")
+    assert find(chain(NEG, *more), spec).count == twice
+
+
+def test_the_other_use_is_named(find):
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { mulf(only(negf(x)), y) }"
+    more = ("%b = arith.mulf %a, %y : tensor<4x8xf32>", "%r = arith.addf %a, %b : tensor<4x8xf32>")
+    (reason,) = find(chain(NEG, *more), spec).reasons
+    assert reason.startswith("wanted only(negf(x)), found the value is also used by arith.addf at")
+
+
+@pytest.mark.parametrize(("condition", "count"), [("only(x)", 0), ("shared(x)", 1), ("only(y)", 1), ("only(e)", 1)])
+def test_uses_in_a_condition(find, condition, count):
+    spec = f"""pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where {condition} {{
+      e = negf(x)
+      mulf(e, y)
+    }}"""
+    lines = (NEG, "%b = arith.mulf %a, %y : tensor<4x8xf32>", "%r = arith.subf %x, %b : tensor<4x8xf32>")
+    assert find(chain(*lines), spec).count == count
+
+
+def test_asking_for_a_size_is_no_use(find):
+    payload = """
+    func.func @f(%x: tensor<?xf32>) -> (tensor<?xf32>, index) {
+      %c = arith.constant 0 : index
+      %a = math.exp %x : tensor<?xf32>
+      %d = tensor.dim %a, %c : tensor<?xf32>
+      %r = arith.negf %a : tensor<?xf32>
+      return %r, %d : tensor<?xf32>, index
+    }"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { negf(only(exp(x))) }").count == 1
+
+
+# ---- conditions on values and types ----------------------------------------------------------------------------------
+
+WEIGHTS = """
+module {
+  util.global private @kept = dense<1.0> : tensor<4x8xf32>
+  util.global private mutable @state = dense<1.0> : tensor<4x8xf32>
+  func.func @f(%x: tensor<4x8xf32>)
+      -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>) {
+    %constant = arith.constant dense_resource<blob> : tensor<4x8xf32>
+    %kept = util.global.load @kept : tensor<4x8xf32>
+    %state = util.global.load @state : tensor<4x8xf32>
+    %flat = tensor.collapse_shape %kept [[0, 1]] : tensor<4x8xf32> into tensor<32xf32>
+    %w = tensor.expand_shape %flat [[0, 1]] output_shape [8, 4] : tensor<32xf32> into tensor<8x4xf32>
+    %e = tensor.empty() : tensor<8x4xf32>
+    %a = math.exp %constant : tensor<4x8xf32>
+    %b = math.exp %kept : tensor<4x8xf32>
+    %c = math.exp %state : tensor<4x8xf32>
+    %d = math.exp %w : tensor<8x4xf32>
+    %r = math.exp %x : tensor<4x8xf32>
+    return %a, %b, %c, %d : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>
+  }
+}
+"""
+BLOB = '{-# dialect_resources: { builtin: { blob: "0x04000000' + "00" * 128 + '" } } #-}'
+
+
+@pytest.mark.parametrize(("condition", "count"), [("weight(x)", 3), ("not weight(x)", 2), ("weight(x) and n == 4", 1)])
+def test_weights(find, condition, count):
+    spec = f"pattern p(x: tensor<m x n x f32>) where {condition} {{ exp(x) }}"
+    assert find(WEIGHTS + BLOB, spec).count == count
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [("x is negf(_)", 1), ("x is not negf(_)", 0), ("x is exp(_)", 0), ("x is not exp(_)", 1), ("y is not exp(_)", 1)],
+)
+def test_what_makes_an_input(find, condition, count):
+    spec = f"pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where {condition} {{ mulf(x, absf(y)) }}"
+    lines = (NEG, "%b = math.absf %y : tensor<4x8xf32>", "%r = arith.mulf %a, %b : tensor<4x8xf32>")
+    assert find(chain(*lines), spec).count == count
+
+
+def test_what_makes_an_input_is_no_part_of_the_match(find):
+    spec = "pattern p(x: tensor<m x n x f32>) where x is negf(_) { absf(x) }"
+    match = find(chain(NEG, "%r = math.absf %a : tensor<4x8xf32>"), spec).only
+    assert [op.name for op in match.ops] == ["math.absf"]
+
+
+def test_what_makes_an_input_may_be_a_pattern(find):
+    spec = """
+    pattern silu(x: tensor<m x n x f32>) { divf(x, addf(exp(negf(x)), 1.0)) }
+    pattern p(g: tensor<m x n x f32>, y: tensor<m x n x f32>) where g is silu(_) { mulf(g, y) }"""
+    lines = (
+        "%one = arith.constant dense<1.0> : tensor<4x8xf32>",
+        "%n = arith.negf %x : tensor<4x8xf32>",
+        "%e = math.exp %n : tensor<4x8xf32>",
+        "%d = arith.addf %e, %one : tensor<4x8xf32>",
+        "%a = arith.divf %x, %d : tensor<4x8xf32>",
+        MUL,
+    )
+    assert find(chain(*lines), spec).inputs == {"g": "%3", "y": "%arg1"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [("T in {f16, bf16}", 0), ("T in {f32}", 1), ("bits(T) <= 16", 0), ("bits(T) > 16", 1), ("rank(m) == 1", 1)],
+)
+def test_types_and_ranks(find, condition, count):
+    spec = f"pattern p<T>(x: tensor<...m x n x T>) where {condition} {{ negf(x) }}"
+    assert find(chain(NEG, MUL), spec).count == count
+
+
+@pytest.mark.parametrize(("op", "count"), [("scf.for", 1), ("scf.while", 0)])
+def test_ops_around_a_match(find, op, count):
+    payload = """
+    func.func @f(%x: tensor<4xf32>, %a: index, %b: index) -> tensor<4xf32> {
+      %r = scf.for %i = %a to %b step %b iter_args(%y = %x) -> tensor<4xf32> {
+        %n = arith.negf %y : tensor<4xf32>
+        scf.yield %n : tensor<4xf32>
+      }
+      return %r : tensor<4xf32>
+    }"""
+    assert find(payload, f'pattern p(x: tensor<n x f32>) where inside("{op}") {{ negf(x) }}').count == count
+
+
+def test_conditions_of_a_used_pattern_are_its_own(find):
+    spec = """
+    pattern inner<S>(x: tensor<m x n x S>, y: tensor<m x n x S>) where only(e) and S in {f32} {
+      e = negf(x)
+      mulf(e, y)
+    }
+    pattern p(x: tensor<a x b x f32>, y: tensor<a x b x f32>) { absf(inner(x, y)) }"""
+    lines = (NEG, "%b = arith.mulf %a, %y : tensor<4x8xf32>", "%r = math.absf %b : tensor<4x8xf32>")
+    assert find(chain(*lines), spec).count == 1
+    lines = (*lines[:2], "%c = math.absf %b : tensor<4x8xf32>", "%r = arith.addf %c, %a : tensor<4x8xf32>")
+    assert find(chain(*lines), spec).count == 0
+
+
+# ---- ops by name -----------------------------------------------------------------------------------------------------
+
+PAD = """
+func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %a = "test.op"(%x, %y) {axis = 1 : i64, list = array<i64: 1, 2>, mode = "fast"}
+    : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %a : tensor<4x8xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def unregistered(session):
+    session.context.allow_unregistered_dialects = True
+    yield
+    session.context.allow_unregistered_dialects = False
+
+
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [
+        ('"test.op"(x, y)', 1),
+        ('"test.op"(x)', 0),
+        ('"test.op"(x, ...)', 1),
+        ('"test.op"(...)', 1),
+        ('"test.op"(x, y, ...)', 1),
+        ('"test.op"(x, y, x, ...)', 0),
+        ('"test.*"(x, ...)', 1),
+        ('"other.*"(x, ...)', 0),
+        ('"test.op"(x, y) {axis = 1}', 1),
+        ('"test.op"(x, y) {axis = 2}', 0),
+        ('"test.op"(x, y) {axis}', 1),
+        ('"test.op"(x, y) {!axis}', 0),
+        ('"test.op"(x, y) {!other, axis}', 1),
+        ('"test.op"(x, y) {other}', 0),
+        ('"test.op"(x, y) {axis in {0, 1}}', 1),
+        ('"test.op"(x, y) {axis in {0, 2}}', 0),
+        ('"test.op"(x, y) {mode in {"slow", "fast"}}', 1),
+        ('"test.op"(x, y) {list = [1, 2]}', 1),
+        ('"test.op"(x, y) {list = [1, 3]}', 0),
+        ('"test.op"(x, y) {axis = ?a}', 1),
+        ('"test.op"(x, y) {mode = ?a}', 0),
+        ('"test.op"(x, y) | "test.none"(x, y)', 1),
+    ],
+)
+def test_ops_by_name(find, unregistered, written, count):
+    spec = f"pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {{ {written} }}"
+    if "y" not in written:
+        spec = spec.replace(" y:", " _y:")
+    assert find(PAD, spec).count == count
+
+
+def test_an_integer_of_an_attribute_is_bound(find, unregistered):
+    spec = 'pattern p(x: tensor<m x n x f32>) where a >= 1 {{ "test.op"(x, ...) {{axis = ?a}} }}'.format()
+    assert find(PAD, spec).only.dims == {"m": 4, "n": 8, "a": 1}
+    assert find(PAD, spec.replace(">= 1", ">= 2")).reasons == ["wanted a >= 2, found a = 1"]
+
+
+# ---- through ---------------------------------------------------------------------------------------------------------
+
+CASTS = """
+func.func @f(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  %a = arith.extf %x : tensor<4x8xf16> to tensor<4x8xf32>
+  %b = math.exp %a : tensor<4x8xf32>
+  %c = arith.truncf %b : tensor<4x8xf32> to tensor<4x8xf16>
+  %r = arith.negf %c : tensor<4x8xf16>
+  return %r : tensor<4x8xf16>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("through", "types", "count"), [("", "f16", 0), ("through cast", "f16", 1), ("through cast", "f32", 1)]
+)
+def test_casts_are_looked_through_where_asked(find, through, types, count):
+    spec = f"pattern p(x: tensor<m x n x {types}>) {through} {{ negf(exp(x)) }}"
+    assert find(CASTS, spec).count == count
+
+
+def test_a_cast_that_the_pattern_names_is_not_looked_through(find):
+    spec = "pattern p(x: tensor<m x n x f16>) through cast { negf(truncf(exp(extf(x) : f32)) : f16) }"
+    assert find(CASTS, spec).inputs == {"x": "%arg0"}
+
+
+def test_reshapes_around_an_op_by_name(find, unregistered):
+    payload = """
+    func.func @f(%x: tensor<4x8xf32>) -> tensor<32xf32> {
+      %a = tensor.collapse_shape %x [[0, 1]] : tensor<4x8xf32> into tensor<32xf32>
+      %r = "test.op"(%a) : (tensor<32xf32>) -> tensor<32xf32>
+      return %r : tensor<32xf32>
+    }"""
+    spec = 'pattern p(x: tensor<m x n x f32>) {} {{ "test.op"(x) : tensor<? x f32> }}'
+    assert find(payload, spec.format("")).count == 0
+    assert find(payload, spec.format("through reshape")).inputs == {"x": "%arg0"}
