@@ -37,7 +37,7 @@ from opsplice.matchers.graph import (
 from opsplice.matchers.match import Binding, Match, NearMiss, Size
 from opsplice.matchers.sizes import Classes
 from opsplice.matchers.terms import UNIT, Access, Affine, Apply, Constant, DimSize, Index, Loop, Point, Reduce, Term
-from opsplice.matchers.views import Views, defining_op, element_type, shape_of
+from opsplice.matchers.views import Views, defining_op, element_type, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -278,7 +278,7 @@ class Search:
 
     def _bind_root(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
         result = self.graph.results[number]
-        if not isinstance(value.type, ir.RankedTensorType):
+        if not is_tensor(value):
             self._fail(result.node, "a tensor", f"a value of type {value.type}")
             return None
         access = self.views.whole(value)
@@ -543,7 +543,7 @@ class Search:
         assert isinstance(parameter.type, tree.TensorType)
         value = access.value
         self.place = defining_op(value) or self.place
-        if not isinstance(value.type, ir.RankedTensorType):
+        if not is_tensor(value):
             self._fail(node, f"a tensor for {node.name}", f"a scalar of type {value.type}")
             return None
         if not self._bind(node, parameter.type.element.name, Binding(value=value, element=element_type(value))):
@@ -646,6 +646,8 @@ class Search:
         self.place = None  # what was looked at last is not to blame
         if not (self._reduces_all() and self._independent()):
             return False
+        for tie in self.graph.ties:
+            self._trust(tie)
         classes = Classes(self.equal)
         if not all(self._tied(tie) for tie in self.graph.ties):
             return False
@@ -724,10 +726,7 @@ class Search:
         values = self._values(name)
         if not values:
             return isinstance(self.named.get(name), Constant)
-        made = self.views.resolve(self.views.whole(values[-1]))
-        if isinstance(made, Constant):
-            return True
-        return isinstance(made, Access) and uses.is_weight(made.value)
+        return uses.is_constant(self.views, values[-1])
 
     def _other_user(self, name: str) -> ir.Operation | None:
         users = (uses.user_outside(value, self.ops) for value in self._values(name))
@@ -774,6 +773,21 @@ class Search:
             if any(_may_use(op, root) for root in roots):
                 pending.extend(op.operands)
         return True
+
+    def _trust(self, tie: Tie) -> None:
+        """Take the pattern's word for the run-time sizes of what an op by name makes: nothing else tells them."""
+        if not isinstance(tie.node, Whole) or isinstance(tie.size, int) or tie.size not in self.dims:
+            return
+        known, _ = self.dims[tie.size]
+        indices = tuple(i for label in tie.labels for i in self.labels.get(label, ()))
+        sizes = known if isinstance(known, tuple) else (known,)
+        if len(sizes) != len(indices):
+            return
+        for index, size in zip(indices, sizes, strict=True):
+            if isinstance(index, Loop) and index.size is None:
+                self._set(self.equal, (self._extent(index), size))
+                self._set(self.equal, (index, size))
+                self._set(self.extents, index, size)
 
     def _tied(self, tie: Tie) -> bool:
         """Whether labels have the size that the pattern writes for them."""

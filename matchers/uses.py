@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from iree.compiler import ir
+
+from opsplice.matchers.match import Match
+from opsplice.matchers.terms import Access, Constant
+from opsplice.matchers.views import Views
+from opsplice.spec_lang import tree
 
 _CONSTANTS = frozenset(
     {
@@ -40,6 +46,28 @@ def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation
         if user.name not in _SIZE_OPS and not _is_within(user, ops):
             return user
     return None
+
+
+def judge(match: Match, condition: Any) -> bool | None:
+    """What a condition of a rule asks of a match, besides its sizes."""
+    if isinstance(condition, tree.Membership):
+        return match.types.get(condition.variable, condition.variable) in {c.name for c in condition.choices}
+    if not isinstance(condition, tree.Predicate):
+        return None
+    if condition.name == "inside":
+        return is_inside(match.roots[0].owner.operation, condition.value)
+    bound = match.inputs.get(condition.value)
+    if bound is None or bound.value is None:
+        return None if bound is None else condition.name != "shared"  # a number of the program's
+    if condition.name == "weight":
+        return is_constant(Views(), bound.value)
+    return (user_outside(bound.value, match.ops) is None) == (condition.name == "only")
+
+
+def is_constant(views: Views, value: ir.Value) -> bool:
+    """Whether a value is a weight, or a view of one."""
+    made = views.resolve(views.whole(value))
+    return isinstance(made, Constant) or (isinstance(made, Access) and is_weight(made.value))
 
 
 def is_inside(op: ir.Operation, name: str) -> bool:

@@ -8,6 +8,7 @@ under any loop order, elementwise ops on tensors, broadcasts, transposes and res
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -38,6 +39,7 @@ from opsplice.spec_lang.ops import identity
 _IGNORED_ATTRIBUTES = frozenset(
     {"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "roundingmode"}
 )
+_TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
 _MAXIMA = frozenset({"arith.maximumf", "arith.maxnumf"})
@@ -60,13 +62,29 @@ def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
         return tuple(None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank))
     if isinstance(kind, (ir.FloatType, ir.IntegerType, ir.IndexType)):
         return ()
-    return None
+    torch = _TORCH_TENSOR.fullmatch(str(kind))
+    if torch is None:
+        return None
+    return tuple(None if size == "?" else int(size) for size in torch["dims"].split(",") if size)
 
 
 def element_type(value: ir.Value) -> str:
-    """The element type of a tensor, or the type itself of a scalar, as text."""
+    """The element type of a tensor, or the type itself of a scalar, as text. Torch's `si64` is `i64`."""
     kind = value.type
-    return str(kind.element_type) if isinstance(kind, ir.ShapedType) else str(kind)
+    if isinstance(kind, ir.ShapedType):
+        return str(kind.element_type)
+    torch = _TORCH_TENSOR.fullmatch(str(kind))
+    return str(kind) if torch is None else torch["element"].removeprefix("s").removeprefix("u")
+
+
+def is_tensor(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor, of MLIR's own type or of Torch's."""
+    return isinstance(value.type, ir.RankedTensorType) or not (is_builtin(value) or shape_of(value) is None)
+
+
+def is_builtin(value: ir.Value) -> bool:
+    """Whether a value's type is MLIR's own, not a frontend's."""
+    return isinstance(value.type, (ir.ShapedType, ir.FloatType, ir.IntegerType, ir.IndexType))
 
 
 def defining_op(value: ir.Value) -> ir.Operation | None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
+from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.job import Job, Outcome
 from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
@@ -20,10 +21,11 @@ from opsplice.pipeline.devices import target_step
 from opsplice.pipeline.diagnostics import render
 from opsplice.pipeline.flags import asks_to_print
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+from opsplice.pipeline.phases import phase_index
 from opsplice.report import Report
 from opsplice.rewrites.devices import ProgramTarget, targets_of
-from opsplice.specs import load_specs
-from opsplice.splice import Splicer
+from opsplice.specs import TransformSpec, load_specs
+from opsplice.splice import Splicer, at_phase, phases_of
 from opsplice.targets.store import Store
 
 # Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
@@ -63,13 +65,18 @@ def preview(on_progress: Progress, job: Job) -> Report:
     steps = _Steps(job, preview=True)
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
-        run(compilation, steps.all(), to=PHASE, on_progress=on_progress)
+        run(compilation, steps.all(), to=steps.phases()[-1], on_progress=on_progress)
     return steps.report
 
 
 def transformed(job: Job) -> tuple[ir.Module, Report]:
     """The module after input conversion with the specs applied, in a context of its own."""
     steps = _Steps(job, preview=False, phase="input")
+    if steps.phases()[-1] != "input":
+        hint = "such rules are for `opsplice compile`"
+        raise OpspliceError(
+            f"a rule is for phase {steps.phases()[-1]}, and a frontend's module ends at input", hint=hint
+        )
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
         run(compilation, steps.all(), to="input")
@@ -87,25 +94,46 @@ class _Steps:
         self.phase = phase
         self.preview = preview
         self.report = Report()
-        # Before `preprocessing` a module does not say what it is compiled for.
         self.devices = [target_step(job.archs, job.flags)] if job.archs else []
-        targets = None if phase == PHASE else _targets_for(job.flags, self.devices)
-        self.splicer = Splicer(Store(), targets)
+        # Before `preprocessing` a module does not say what it is compiled for.
+        early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())
+        self.targets = _targets_for(job.flags, self.devices) if early else None
+        self.store = Store()
+
+    def phases(self) -> list[str]:
+        """The phases at which specs apply, in the order of the pipeline."""
+        found = {self.phase}
+        for spec in self.specs:
+            if not isinstance(spec, TransformSpec):
+                found |= phases_of(spec, self.phase)
+        return sorted(found, key=phase_index)
 
     def all(self) -> list[Step]:
-        return [*self.devices, *(self._step(number, name) for number, name in enumerate(self.names))]
+        return [*self.devices, *(self._step(phase, number) for phase in self.phases() for number in self._at(phase))]
 
-    def _step(self, number: int, name: str) -> Step:
+    def _at(self, phase: str) -> list[int]:
+        """The specs with something to do at a phase, by number. All come at the default one, to be reported on."""
+        return [
+            number
+            for number, spec in enumerate(self.specs)
+            if phase == self.phase or (not isinstance(spec, TransformSpec) and phase in phases_of(spec, self.phase))
+        ]
+
+    def _step(self, phase: str, number: int) -> Step:
+        splicer = Splicer(self.store, self.targets if phase_index(phase) < phase_index(PHASE) else None)
+
         def apply(module: ir.Module) -> tuple[Step, ...]:
             spec = self.specs[number]
+            if not isinstance(spec, TransformSpec):
+                spec = at_phase(spec, phase, self.phase)
             if self.preview:
-                self.report += self.splicer.preview(module, spec)
+                self.report += splicer.preview(module, spec)
                 return ()
-            report, later = self.splicer.apply(module, spec)
+            report, later = splicer.apply(module, spec)
             self.report += report
             return later
 
-        return Step(self.phase, f"spec {name}", apply)
+        return Step(phase, f"spec {self.names[number]}", apply)
 
 
 def _targets_for(flags: tuple[str, ...], devices: list[Step]) -> tuple[ProgramTarget, ...]:

@@ -46,7 +46,7 @@ def report_text(report: Report, *, verbose: bool, color: bool) -> str:
 
 
 def _table(replacements: Iterable[Replacement], color: bool) -> list[str]:
-    rows = [(_short(r.location), _match(r), f"{r.kernel}{_artifacts(r)}") for r in replacements]
+    rows = [(_short(r.location), _match(r), f"{r.kernel}{_artifacts(r)}{_how(r)}") for r in replacements]
     if not rows:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
@@ -70,6 +70,12 @@ def _dim(size: Any) -> str:
     if isinstance(size, (list, tuple)):
         return "x".join(map(_dim, size)) or "()"
     return "?" if size is None else str(size)
+
+
+def _how(replacement: Replacement) -> str:
+    if replacement.action == "annotate":
+        return "annotated"
+    return " (in what a rule wrote)" if replacement.round else ""
 
 
 def _artifacts(replacement: Replacement) -> str:

@@ -33,8 +33,10 @@ class Replacement:
     """One match and what took its place.
 
     rule: as the spec writes it; location: of the match's last op in the model; dims: the pattern's;
-    action: the approach (`static function`), `transform dialect`, or `keep` when a match is left to the compiler.
+    action: the approach (`static function`), `inline` for MLIR, `annotate`, `transform dialect`, or `keep` when a match
+    is left to the compiler.
     reason: why it is kept, "" otherwise; lost: it is kept because another rule has its place.
+    round: 0 for what the program had; 1 for what a rule wrote in its place, and so on.
     """
 
     rule: str
@@ -47,6 +49,7 @@ class Replacement:
     action: str
     reason: str = ""
     lost: bool = False
+    round: int = 0
     artifacts: tuple[ArtifactUse, ...] = ()
 
 

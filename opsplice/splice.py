@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import shlex
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
@@ -16,7 +18,9 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import fallback, static_function, transform_spec
+from opsplice.rewrites import fallback, transform_spec
+from opsplice.rewrites.apply import apply
+from opsplice.rewrites.calls import Insertion, KernelCall
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.spec_lang import tree
@@ -27,6 +31,8 @@ from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.store import Store
 
 _NEAREST = 3
+# How often rules may apply to what rules have written.
+_MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -46,20 +52,32 @@ class Splicer:
         """
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec), ()
-        found = _find(module, spec)
-        chosen = self._plan(module, spec, found, self._resolve)
-        if not any(chosen.kept):
-            static_function.apply(module, chosen.calls)
-            return _report(spec, found, chosen), ()
+        _run_passes(module, spec)
         before = fallback.executables(module)
-        static_function.apply(module, fallback.split(module, chosen.calls, chosen.kept))
+        split = False
+        reports = []
+        for number in range(_MAX_ROUNDS):
+            found = _find(module, spec)
+            chosen = self._plan(module, spec, found, self._resolve)
+            reports.append(_report(spec, found, chosen, number))
+            actions = chosen.actions
+            if any(chosen.kept):
+                split, actions = True, fallback.split(module, actions, chosen.kept)
+            apply(module, actions, chosen.annotations if number == 0 else (), spec.codes)
+            if not any(isinstance(action, Insertion) for action in actions):
+                break  # only what a rule wrote can match again
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
-        return _report(spec, found, chosen), (Step(fallback.DROP_PHASE, "targets without an artifact", drop),)
+        later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
+        return _joined(spec, reports), later
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
-        """What `apply` would do, with nothing changed and nothing built. A transform spec can only be applied."""
+        """What `apply` would do, with nothing built. A transform spec can only be applied, and passes only be run.
+
+        What rules write is not put in place, so further matches in it are not foreseen.
+        """
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec)
+        _run_passes(module, spec)
         found = _find(module, spec)
         return _report(spec, found, self._plan(module, spec, found, _named_only))
 
@@ -135,6 +153,29 @@ def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget)
     return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
 
 
+def at_phase(spec: LoadedSpec, phase: str, default: str) -> LoadedSpec:
+    """The part of a spec that applies at a phase. default: the phase of rules that name none."""
+    rules = tuple(r for r in spec.rules if (r.phase or default) == phase)
+    return dataclasses.replace(spec, rules=rules, runs=tuple(r for r in spec.runs if r.phase == phase))
+
+
+def phases_of(spec: LoadedSpec, default: str) -> frozenset[str]:
+    """The phases at which a spec has anything to do."""
+    return frozenset({*(r.phase or default for r in spec.rules), *(r.phase for r in spec.runs)})
+
+
+def _run_passes(module: ir.Module, spec: LoadedSpec) -> None:
+    """Raises OpspliceError for passes that IREE does not have, and for those that fail."""
+    for run in spec.runs:
+        try:
+            manager = PassManager.parse(f"builtin.module({run.passes})", context=module.context)
+            manager.run(module.operation)
+        except (ValueError, ir.MLIRError) as failure:
+            told = [line for line in str(failure).splitlines() if "error:" in line] or str(failure).splitlines()
+            message = told[0].rpartition("error:")[2].strip()
+            raise OpspliceError(f'cannot run "{run.passes}"', details=f"{run.passes_span}: {message}") from None
+
+
 def _find(module: ir.Module, spec: LoadedSpec) -> Found:
     return engine.find(module, graphs_of(spec))
 
@@ -148,15 +189,33 @@ def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
 # ---- the report --------------------------------------------------------------------------------------------------
 
 
-def _report(spec: LoadedSpec, found: Found, chosen: Plan) -> Report:
+def _joined(spec: LoadedSpec, reports: Sequence[Report]) -> Report:
+    """The report of all rounds: what was left alone is what the last one left."""
+    replacements = tuple(r for report in reports for r in report.replacements)
+    *_, final = reports
+    used = {r.rule_location for r in replacements}
+    unmatched = tuple(u for u in reports[0].unmatched if u.rule_location not in used)
+    warnings: tuple[str, ...] = ()
+    if len(reports) == _MAX_ROUNDS:
+        warnings = (f"rules matched what rules had written {_MAX_ROUNDS} times over, and were stopped there",)
+    return Report(replacements, final.kept, unmatched, warnings)
+
+
+def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Report:
+    """number: how often rules have written what this round found."""
     replacements = []
-    for call, choices, others in zip(chosen.calls, chosen.choices, chosen.kept, strict=True):
+    for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
         artifacts = (*map(_artifact_use, choices), *map(_compiler_use, others))
-        replacements.append(_replacement(call.match, call.rule, "static function", artifacts=artifacts))
+        how = "static function" if isinstance(action, KernelCall) else "inline"
+        made = _replacement(action.match, action.rule, how, artifacts=artifacts)
+        replacements.append(dataclasses.replace(made, round=number))
+    if number == 0:
+        replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
-    used = {id(call.rule) for call in chosen.calls} | {id(left.rule) for left in chosen.left}
+    done = (*chosen.actions, *chosen.annotations, *chosen.left)
+    used = {id(each.rule) for each in done}
     unmatched = tuple(
-        UnmatchedRule(_rule_text(rule), str(rule.span), rule.pattern, _nearest(rule.pattern, found.near_misses))
+        UnmatchedRule(rule.title, str(rule.span), rule.pattern, _nearest(rule.pattern, found.near_misses))
         for rule in spec.rules
         if id(rule) not in used
     )
@@ -172,13 +231,13 @@ def _replacement(
     lost: bool = False,
 ) -> Replacement:
     return Replacement(
-        rule=_rule_text(rule),
+        rule=rule.title,
         rule_location=str(rule.span),
         pattern=rule.pattern,
         function=_function(match.function),
         location=match.location,
         dims={name: _dim(size) for name, size in match.dims.items()},
-        kernel=rule.kernel,
+        kernel=rule.kernel or ("" if rule.attributes else "mlir"),
         action=action,
         reason=reason,
         lost=lost,
@@ -208,10 +267,6 @@ def _dim(size: Size | tuple[Size, ...]) -> DimSize:
     if isinstance(size, tuple):
         return [s if isinstance(s, int) else None for s in size]
     return size if isinstance(size, int) else None
-
-
-def _rule_text(rule: tree.Rule) -> str:
-    return f"replace {rule.pattern} with {rule.kernel}"
 
 
 def _function(name: str) -> str:

@@ -1,6 +1,6 @@
-"""A kernel call: everything an approach needs to know to put a kernel in the place of a match.
+"""What is to be done with a match: a kernel called in its place, MLIR inserted there, or attributes set.
 
-It is made by the planner, is independent of the approach, and holds payload values without touching them.
+Everything that takes; made by the planner, independent of the approach, holding payload values without touching them.
 """
 
 from __future__ import annotations
@@ -63,3 +63,23 @@ class KernelCall:
     outputs: tuple[Output, ...]
     dims: Mapping[str, Size | tuple[Size, ...]]
     objects: Mapping[str, Path]
+
+
+@dataclass(frozen=True, eq=False)
+class Insertion:
+    """MLIR in the place of a match. code: what is inserted, in the names of the pattern."""
+
+    match: Match
+    rule: tree.Rule
+    code: tree.Code
+
+
+@dataclass(frozen=True, eq=False)
+class Annotation:
+    """Attributes to set on the op that makes the first result of a match."""
+
+    match: Match
+    rule: tree.Rule
+
+
+Action = KernelCall | Insertion

@@ -8,7 +8,20 @@ from typing import Any
 from iree.compiler import ir
 
 # Every dialect that a rewrite builds ops of.
-_DIALECTS = ("arith", "flow", "func", "hal", "iree_codegen", "llvm", "memref", "scf", "stream", "tensor", "util")
+_DIALECTS = (
+    "arith",
+    "flow",
+    "func",
+    "hal",
+    "iree_codegen",
+    "llvm",
+    "memref",
+    "scf",
+    "stream",
+    "tensor",
+    "torch_c",
+    "util",
+)
 
 
 def load_dialects(context: ir.Context) -> None:

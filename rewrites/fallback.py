@@ -23,8 +23,9 @@ from iree.compiler import ir
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.rewrites import emit
-from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.calls import Action, Buffer, Insertion, KernelCall, Output, Scalar
 from opsplice.rewrites.devices import ProgramTarget, device_globals
+from opsplice.rewrites.placing import last
 
 # Where executables have become variants, one for each target, and are not yet linked to each other.
 DROP_PHASE = "executable-sources"
@@ -45,16 +46,13 @@ def obstacle(module: ir.Module, targets: Sequence[ProgramTarget]) -> str:
     return ""
 
 
-def split(
-    module: ir.Module, calls: Sequence[KernelCall], kept: Sequence[tuple[ProgramTarget, ...]]
-) -> tuple[KernelCall, ...]:
+def split(module: ir.Module, calls: Sequence[Action], kept: Sequence[tuple[ProgramTarget, ...]]) -> tuple[Action, ...]:
     """Move each match into a branch that targets without an artifact do not take.
 
     kept: for each call, the targets that keep the compiler's own code. The module's targets must have no `obstacle`.
     Returns the calls in the same order, for the matches as they are now; those given are no longer valid.
     """
     emit.load_dialects(module.context)
-    module.context.get_dialect_descriptor("scf")
     with module.context, ir.Location.unknown():
         splitter = _Splitter(module)
         return tuple(splitter.call(call, targets) for call, targets in zip(calls, kept, strict=True))
@@ -86,12 +84,14 @@ class _Splitter:
         self.device = device_globals(module)[0]
         self.replaced: dict[Any, ir.Value] = {}
 
-    def call(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
+    def call(self, call: Action, kept: Sequence[ProgramTarget]) -> Action:
+        if isinstance(call, Insertion):
+            return dataclasses.replace(call, match=_moved(call.match, self.replaced))
         return self._branch(_mapped(call, self.replaced), kept) if kept else _mapped(call, self.replaced)
 
     def _branch(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
         match = call.match
-        anchor = _last(match.roots)
+        anchor = last(match.roots)
         with ir.InsertionPoint(anchor), anchor.location:
             kinds = [root.type for root in match.roots]
             branch = emit.op("scf.if", [self._condition(kept)], kinds, regions=2)
@@ -189,15 +189,6 @@ def _users_inside(value: Any, ops: Sequence[Any]) -> list[ir.Operation]:
     return found
 
 
-def _last(roots: tuple[Any, ...]) -> ir.Operation:
-    """The op of the root that comes last in its block."""
-    found = roots[0].owner.operation
-    for root in roots[1:]:
-        if found.is_before_in_block(root.owner.operation):
-            found = root.owner.operation
-    return found
-
-
 def _sized(value: ir.Value, output: Output) -> ir.Value:
     sizes = [
         emit.value("tensor.dim", [s.value, emit.index(s.axis)], ir.IndexType.get())
@@ -228,6 +219,17 @@ def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
         outputs=tuple(map(output, call.outputs)),
         dims={n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in call.dims.items()},
     )
+
+
+def _moved(match: Match, values: Mapping[Any, ir.Value]) -> Match:
+    """A match whose payload values are exchanged for others."""
+
+    def size(old: Size) -> Size:
+        return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
+
+    inputs = {n: dataclasses.replace(b, value=values.get(b.value, b.value)) for n, b in match.inputs.items()}
+    dims = {n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in match.dims.items()}
+    return dataclasses.replace(match, inputs=inputs, dims=dims)
 
 
 # ---- executables -----------------------------------------------------------------------------------------------------

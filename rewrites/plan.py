@@ -10,17 +10,18 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers import conditions
+from opsplice.matchers import conditions, uses
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
 from opsplice.rewrites import static_function
-from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.calls import Action, Annotation, Buffer, Insertion, KernelCall, Output, Scalar
 from opsplice.rewrites.devices import ProgramTarget, object_key
 from opsplice.spec_lang import ops, tree
 from opsplice.targets import arch as archs
@@ -28,6 +29,13 @@ from opsplice.targets.artifacts import Artifact
 
 # Finds or builds the artifact of a kernel's clause for a target of the program.
 Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
+# The MLIR for a rule that puts another pattern in the place of its own.
+CodeWriter = Callable[[Match, tree.Rule], tree.Code]
+_OWN: conditions.Sizes = {}
+
+
+def _no_code(_match: Match, rule: tree.Rule) -> tree.Code:
+    raise OpspliceError(f"there is no kernel {rule.kernel}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +59,14 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What will be done: the calls in program order, and what is left alone.
+    """What will be done: the actions in program order, and what is left alone.
 
-    choices: for each call, in the same order, the artifact for each target of the program that has one.
-    kept: for each call, the targets that have none and keep the compiler's own code.
+    choices: for each action, in the same order, the artifact for each target of the program that has one.
+    kept: for each action, the targets that have none and keep the compiler's own code.
     """
 
-    calls: tuple[KernelCall, ...]
+    actions: tuple[Action, ...]
+    annotations: tuple[Annotation, ...]
     left: tuple[Left, ...]
     choices: tuple[tuple[Choice, ...], ...]
     kept: tuple[tuple[ProgramTarget, ...], ...]
@@ -78,14 +87,16 @@ def plan(
     targets: Sequence[ProgramTarget],
     resolve: Resolver,
     obstacle: str = "",
+    write: CodeWriter = _no_code,
 ) -> Plan:
     """Choose a rule, kernel and artifacts for each match.
 
     obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
+    write: gives the MLIR of a rule that puts another pattern in place.
     Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
     `resolve` raises for an artifact that is broken.
     """
-    return _Planner(matches, rules, kernels, targets, resolve, obstacle).plan()
+    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write).plan()
 
 
 class _Planner:
@@ -97,6 +108,7 @@ class _Planner:
         targets: Sequence[ProgramTarget],
         resolve: Resolver,
         obstacle: str,
+        write: CodeWriter,
     ) -> None:
         self.matches = matches
         self.rules = rules
@@ -104,10 +116,12 @@ class _Planner:
         self.targets = targets
         self.resolve = resolve
         self.obstacle = obstacle
-        self.roots: dict[Any, KernelCall] = {}
-        self.covered: dict[Any, KernelCall] = {}
+        self.write = write
+        self.roots: dict[Any, Action] = {}
+        self.covered: dict[Any, Action] = {}
         self.resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = {}
-        self.choices: dict[KernelCall, tuple[Choice, ...]] = {}
+        self.choices: dict[Action, tuple[Choice, ...]] = {}
+        self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
 
     def plan(self) -> Plan:
         order = {match: i for i, match in enumerate(self.matches)}
@@ -116,36 +130,51 @@ class _Planner:
             of_pattern.setdefault(match.pattern.name, []).append(match)
         for same in of_pattern.values():
             same.sort(key=lambda match: (-match.held, order[match]))  # the longer alternative first
-        chosen: dict[Match, KernelCall] = {}
+        chosen: dict[Match, Action] = {}
+        annotations: list[Annotation] = []
         reasons: dict[Match, list[Left]] = {}
         for rule in self.rules:
             for match in of_pattern.get(rule.pattern, ()):
-                if match in chosen:
+                if match in chosen and not rule.attributes:
                     continue
                 try:
-                    chosen[match] = self._call(match, rule)
+                    if rule.attributes:
+                        _check_condition(rule.where, match, "the rule's")
+                        annotations.append(Annotation(match, rule))
+                    else:
+                        chosen[match] = self._action(match, rule)
                 except _LeaveError as left:
                     reasons.setdefault(match, []).append(Left(match, rule, str(left), isinstance(left, _LostError)))
-        calls = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
+        actions = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
-        choices = tuple(self.choices[call] for call in calls)
-        return Plan(calls, alone, choices, tuple(map(self._without, choices)))
+        choices = tuple(self.choices.get(action, ()) for action in actions)
+        return Plan(actions, tuple(annotations), alone, choices, tuple(self.kept.get(a, ()) for a in actions))
 
     def _without(self, choices: tuple[Choice, ...]) -> tuple[ProgramTarget, ...]:
         chosen = {c.target for c in choices}
         return tuple(t for t in self.targets if t not in chosen)
 
-    def _call(self, match: Match, rule: tree.Rule) -> KernelCall:
+    def _action(self, match: Match, rule: tree.Rule) -> Action:
         self._check_overlap(match)
         _check_order(match)
-        kernel = self.kernels[rule.kernel]
-        _check_condition(rule.where, match.static_dims(), "the rule's")
+        _check_condition(rule.where, match, "the rule's")
+        action: Action
+        if rule.code is not None:
+            action = Insertion(match, rule, rule.code)
+        elif rule.kernel in self.kernels:
+            action = self._call(match, rule, self.kernels[rule.kernel])
+        else:
+            action = Insertion(match, rule, self.write(match, rule))
+        self.roots.update(dict.fromkeys(match.roots, action))
+        self.covered.update(dict.fromkeys(match.ops, action))
+        return action
+
+    def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
         call = _Signature(match, rule, kernel).call()
         choices = self._choices(rule, kernel, call.symbol)
         call = dataclasses.replace(call, objects={object_key(c.target, self.targets): c.artifact.path for c in choices})
         self.choices[call] = choices
-        self.roots.update(dict.fromkeys(match.roots, call))
-        self.covered.update(dict.fromkeys(match.ops, call))
+        self.kept[call] = self._without(choices)
         return call
 
     # ---- overlaps -------------------------------------------------------------------------------------------------
@@ -228,12 +257,15 @@ def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
     return None
 
 
-def _check_condition(where: tree.Condition | None, sizes: conditions.Sizes, whose: str) -> None:
-    if where is None or conditions.holds(where, sizes):
+def _check_condition(where: tree.Condition | None, match: Match, whose: str, sizes: conditions.Sizes = _OWN) -> None:
+    """sizes: those of the dims that the condition speaks of, by default the match's."""
+    sizes = match.static_dims() if sizes is _OWN else sizes
+    judge = partial(uses.judge, match)
+    if where is None or conditions.holds(where, sizes, judge):
         return
-    failed = conditions.first_failure(where, sizes)
+    failed = conditions.first_failure(where, sizes, judge)
     shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(conditions.names_in(failed)))
-    raise _LeaveError(f"{whose} condition `{conditions.text(failed)}` does not hold: {shown}")
+    raise _LeaveError(f"{whose} condition `{conditions.text(failed)}` does not hold{f': {shown}' if shown else ''}")
 
 
 def _shown(size: int | tuple[int | None, ...] | None) -> str:
@@ -243,7 +275,7 @@ def _shown(size: int | tuple[int | None, ...] | None) -> str:
 
 
 def _name(rule: tree.Rule) -> str:
-    return f"`replace {rule.pattern} with {rule.kernel}`"
+    return f"`{rule.title}`"
 
 
 # ---- artifacts ---------------------------------------------------------------------------------------------------
@@ -291,7 +323,9 @@ class _Signature:
         arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
         outputs = tuple(self._output(i, r) for i, r in enumerate(self.kernel.results))
         sizes = {n: _numbers(s) for n, s in self.dims.items()}
-        _check_condition(self.kernel.where, sizes, f"kernel {self.kernel.name}'s")
+        types = {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
+        ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
+        _check_condition(self.kernel.where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks})
         return KernelCall(
             match=self.match,
             rule=self.rule,

@@ -25,17 +25,17 @@ of the two dispatches does the same to the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.match import Size
-from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op
-from opsplice.rewrites import emit, linking
+from opsplice.rewrites import emit
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
+from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
 
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -53,93 +53,40 @@ _GRID_OPS = {
 _DIVISIONS = frozenset({"%", "ceildiv", "floordiv"})
 
 
-def apply(module: ir.Module, calls: Iterable[KernelCall]) -> None:
-    """Put each call in the place of its match, in program order, and remove what is then dead.
+class Writer:
+    """Writes kernel calls, and an executable for each kernel, into the module of a placer."""
 
-    The payload values that the calls hold must be of this very module, unchanged since they were found. Raises
-    OpspliceError, before anything is changed, when what is linked defines a name twice.
-    """
-    calls = tuple(calls)
-    linking.check(module, calls)
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
-        writer = _Writer(module)
-        for call in calls:
-            writer.splice(call)
-        writer.sweep()
-
-
-class _Writer:
-    def __init__(self, module: ir.Module) -> None:
-        self.module = module
-        self.symbols = _symbols(module)
+    def __init__(self, placer: Placer) -> None:
+        self.placer = placer
         self.executables: dict[Any, str] = {}
-        self.replaced: dict[ir.Value, ir.Value] = {}
-        self.dead: dict[ir.Operation, None] = {}
         self.varying: set[ir.Operation] = set()
         self.constant: set[ir.Operation] = set()
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
-    def splice(self, call: KernelCall) -> None:
-        anchor = _last(call.match.roots)
-        with ir.InsertionPoint(anchor), anchor.location:
-            operands = [self._current(a.value) for a in call.arguments if not _is_baked(a)]
-            operand_dims = [_dynamic_dims(v) for v in operands]
-            if operands and not any(self._varies(v) for v in operands):
-                operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
-            sizes = [self._size(size) for size in call.dims.values()]
-            site = _Site(
-                executable=self._executable(call),
-                operands=operands,
-                operand_dims=operand_dims,
-                dynamic=[v for v in sizes if isinstance(v, ir.Value)],
-            )
-            results = self._dispatch(call, site)
-        for output, new in zip(call.outputs, results, strict=True):
-            # Ops of the match keep the old value: one that lives on for its other uses comes before the call.
-            output.root.replace_all_uses_except(new, list(call.match.ops))
-            self.replaced[output.root] = new
-        self.dead.update(dict.fromkeys(call.match.ops))
+    def results(self, call: KernelCall) -> Sequence[ir.Value]:
+        """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        placer = self.placer
+        operands = [placer.current(a.value) for a in call.arguments if not _is_baked(a)]
+        operand_dims = [_dynamic_dims(v) for v in operands]
+        if operands and not any(self._varies(v) for v in operands):
+            operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
+        sizes = [placer.size(size) for size in call.dims.values()]
+        site = _Site(
+            executable=self._executable(call),
+            operands=operands,
+            operand_dims=operand_dims,
+            dynamic=[v for v in sizes if isinstance(v, ir.Value)],
+        )
+        return self._dispatch(call, site)
 
     def _dispatch(self, call: KernelCall, site: _Site) -> Sequence[ir.Value]:
         names = [a.name for a in call.arguments if not _is_baked(a)]
         tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
         copies = {at: site.emit_copy(at, names[at]) for at in tied if at >= 0}
         operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
-        result_dims = [self._axes(o.sizes) for o in call.outputs]
-        return site.emit(site.executable, operands, [o.root.type for o in call.outputs], result_dims, tied)
-
-    def _current(self, value: ir.Value) -> ir.Value:
-        """A payload value as it is now: what an earlier splice put in its place, if any."""
-        while value in self.replaced:
-            value = self.replaced[value]
-        return value
-
-    def _size(self, size: Size | tuple[Size, ...]) -> int | ir.Value:
-        """A dim as a number or, when some of it is dynamic, as a value."""
-        parts = size if isinstance(size, tuple) else (size,)
-        known, values = 1, []
-        for part in parts:
-            if isinstance(part, int):
-                known *= part
-            else:
-                values.append(self._axis(part))
-        if not values:
-            return known
-        if known != 1:
-            values.append(emit.index(known))
-        product = values[0]
-        for factor in values[1:]:
-            product = emit.value("arith.muli", [product, factor], ir.IndexType.get())
-        return product
-
-    def _axes(self, sizes: tuple[Size, ...]) -> list[ir.Value]:
-        return [self._axis(s) for s in sizes if isinstance(s, DimSize)]
-
-    def _axis(self, size: DimSize) -> ir.Value:
-        value: Any = size.value
-        return emit.value("tensor.dim", [self._current(value), emit.index(size.axis)], ir.IndexType.get())
+        result_dims = [self.placer.axes(o.sizes) for o in call.outputs]
+        return site.emit(site.executable, operands, [builtin_type(o.root) for o in call.outputs], result_dims, tied)
 
     def _varies(self, value: ir.Value) -> bool:
         """Whether a value is made from an argument of its function or of a loop, and not from constants alone.
@@ -161,38 +108,13 @@ class _Writer:
         self.constant.update(seen)
         return False
 
-    # ---- the executable -------------------------------------------------------------------------------------------
-
     def _executable(self, call: KernelCall) -> str:
         key = _signature(call)
         if key not in self.executables:
-            name = self._unused_symbol(f"opsplice_{call.kernel.name}")
-            _build_executable(self.module, name, call)
+            name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}")
+            _build_executable(self.placer.module, name, call)
             self.executables[key] = name
         return self.executables[key]
-
-    def _unused_symbol(self, wanted: str) -> str:
-        """A symbol that the module does not have yet; numbered from where the last one of that name stopped."""
-        name = wanted
-        while name in self.symbols:
-            self.symbols[wanted] = self.symbols.get(wanted, 0) + 1
-            name = f"{wanted}_{self.symbols[wanted]}"
-        self.symbols[name] = 0
-        return name
-
-    # ---- the sweep ------------------------------------------------------------------------------------------------
-
-    def sweep(self) -> None:
-        """Erase the matched ops that nothing uses any more, users before producers."""
-        pending = dict(self.dead)
-        while pending:
-            op, _ = pending.popitem()
-            if any(next(iter(result.uses), None) is not None for result in op.results):
-                continue
-            del self.dead[op]
-            makers = [maker for maker in map(defining_op, op.operands) if maker in self.dead]
-            op.erase()
-            pending.update(dict.fromkeys(makers))
 
 
 @dataclass(frozen=True)
@@ -249,22 +171,6 @@ def _dynamic_dims(value: ir.Value) -> list[ir.Value]:
         return []
     axes = [i for i in range(kind.rank) if kind.is_dynamic_dim(i)]
     return [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in axes]
-
-
-def _last(roots: tuple[Any, ...]) -> ir.Operation:
-    """The op of the root that comes last in its block."""
-    found = roots[0].owner.operation
-    for root in roots[1:]:
-        op = root.owner.operation
-        if found.is_before_in_block(op):
-            found = op
-    return found
-
-
-def _symbols(module: ir.Module) -> dict[str, int]:
-    """The module's symbols, each with the number of the last one that was made from it."""
-    named = (op for op in module.body.operations if "sym_name" in op.operation.attributes)
-    return {ir.StringAttr(op.attributes["sym_name"]).value: 0 for op in named}
 
 
 def _copy_name(executable: str, parameter: str) -> str:
@@ -456,7 +362,7 @@ class _Shim:
         return emit.op("func.func", attributes=attributes, regions=1)
 
     def _kind(self, argument: Buffer | Scalar) -> ir.Type:
-        kind = argument.value.type
+        kind = builtin_type(argument.value)
         return self.binding if isinstance(kind, ir.RankedTensorType) else kind
 
     def _argument(

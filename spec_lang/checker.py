@@ -19,9 +19,15 @@ from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warn
 from opsplice.spec_lang.inference import Report, Signature, check_element, children, forms, infer
 from opsplice.spec_lang.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 
+# Where in IREE's pipeline rules may apply. `start` is the program as the frontend wrote it.
+RULE_PHASES = (
+    "start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow",
+)  # fmt: skip
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "metal", "wgsl")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
+# What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
+PLACEHOLDER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
@@ -53,7 +59,8 @@ def check(specs: Sequence[tree.Spec]) -> Checked:
         if diagnostic.severity == "error" and next(errors) >= _MAX_ERRORS:
             raise _Enough
 
-    checked = Checked({}, {}, tuple(r for s in specs for r in s.rules), {}, ())
+    rules = sorted((r for s in specs for r in s.rules), key=lambda rule: -rule.priority)
+    checked = Checked({}, {}, tuple(rules), {}, ())
     with contextlib.suppress(_Enough):
         _check_all(specs, checked, report)
     position = {id(spec.source): i for i, spec in enumerate(specs)}
@@ -80,6 +87,10 @@ def _check_all(specs: Sequence[tree.Spec], checked: Checked, report: Report) -> 
         used[pattern.name] = _check_use(pattern, report)
     for rule in checked.rules:
         _check_rule(rule, kernels, patterns, signatures, used, report)
+    for run in (r for s in specs for r in s.runs):
+        _check_phase(run.phase, run.phase_span, report)
+        if not run.passes.strip():
+            report(error(run.passes_span, "no pass is named"))
     _check_order(checked.rules, report)
 
 
@@ -495,22 +506,35 @@ def _check_rule(
     used: dict[str, set[str]],
     report: Report,
 ) -> None:
-    pattern, kernel = patterns.get(rule.pattern), kernels.get(rule.kernel)
+    pattern = patterns.get(rule.pattern)
     if pattern is None:
         advice = did_you_mean(rule.pattern, patterns)
         if advice is None and rule.pattern in kernels:
             advice = "that is a kernel: write replace pattern with kernel(...)"
         report(error(rule.pattern_span, f"unknown pattern {rule.pattern}", advice))
+    _check_phase(rule.phase, rule.phase_span, report)
+    known = used.get(rule.pattern, set())
+    if pattern is not None:
+        dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
+        bound = attribute_variables(pattern)
+        names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], [p.name for p in pattern.parameters])
+        _check_condition(rule.where, names, report)
+    if rule.attributes:
+        return
+    if rule.code is not None:
+        if pattern is not None:
+            _check_code(rule.code, pattern, [*known, *dims, *bound], report)
+        return
+    kernel = kernels.get(rule.kernel)
+    if kernel is None and rule.kernel in patterns:
+        if pattern is not None:
+            _check_template(rule, patterns[rule.kernel], pattern, signatures, known, report)
+        return
     if kernel is None:
-        advice = did_you_mean(rule.kernel, kernels)
-        report(error(rule.kernel_span, f"unknown kernel {rule.kernel}", advice))
+        advice = did_you_mean(rule.kernel, [*kernels, *patterns])
+        report(error(rule.kernel_span, f"unknown kernel or pattern {rule.kernel}", advice))
     if pattern is None or kernel is None:
         return
-    known = used[pattern.name]
-    dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
-    bound = attribute_variables(pattern)
-    names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], [p.name for p in pattern.parameters])
-    _check_condition(rule.where, names, report)
     if len(rule.args) != len(kernel.parameters):
         wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
         count = "1 argument" if len(kernel.parameters) == 1 else f"{len(kernel.parameters)} arguments"
@@ -527,6 +551,76 @@ def _check_rule(
             fits = False
     if fits:
         _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
+
+
+def _check_phase(phase: str | None, span: Span | None, report: Report) -> None:
+    if phase is not None and span is not None and phase not in RULE_PHASES:
+        advice = did_you_mean(phase, RULE_PHASES) or f"rules apply at {', '.join(RULE_PHASES)}"
+        report(error(span, f"unknown phase {phase}", advice))
+
+
+def _check_code(code: tree.Code, pattern: tree.Pattern, known: Iterable[str], report: Report) -> None:
+    """A rule's MLIR: it yields something, and its `$names` stand for something."""
+    if re.search(r"^[ \t]*yield\b", code.text, re.MULTILINE) is None:
+        report(error(code.span, "this MLIR yields nothing", "end it with: yield %0"))
+    roots = ["result", *(f"result{i}" for i in range(len(pattern.results)))]
+    names = [*known, *(v.name for v in pattern.type_variables), *roots]
+    start = code.span.end - 1 - len(code.text)
+    for found in PLACEHOLDER.finditer(code.text):
+        name = found[1] or found[2]
+        if name not in names:
+            span = Span(code.span.source, start + found.start(), start + found.end())
+            advice = did_you_mean(name, names) or f"there are {' '.join(sorted(names))}"
+            if any(name.startswith(known) for known in names):
+                advice = "a name that letters follow stands in braces: tensor<${n}x$T>"
+            report(error(span, f"${name} stands for nothing", advice))
+
+
+def _check_template(
+    rule: tree.Rule,
+    made: tree.Pattern,
+    pattern: tree.Pattern,
+    signatures: dict[str, Signature],
+    known: set[str],
+    report: Report,
+) -> None:
+    """A pattern in the place of another: arguments fit its parameters, and its results those that it replaces."""
+    if len(rule.args) != len(made.parameters):
+        count = "1 argument" if len(made.parameters) == 1 else f"{len(made.parameters)} arguments"
+        notes = [(made.name_span, f"it takes ({', '.join(f'{p.name}: {p.type}' for p in made.parameters)})")]
+        report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+        return
+    parameters = {p.name: p for p in pattern.parameters}
+    binding = Binding(made.type_variables, pattern.type_variables)
+    for arg, wanted in zip(rule.args, made.parameters, strict=True):
+        notes = [(wanted.span, "the pattern's parameter is here")]
+        if isinstance(arg, tree.Literal):
+            if isinstance(wanted.type, TensorType):
+                report(error(arg.span, f"{arg.value} is a number, and {wanted.name} is a tensor", notes=notes))
+            continue
+        given = parameters.get(arg.name)
+        if given is None:
+            report(error(arg.span, f"the pattern has no {arg.name}", did_you_mean(arg.name, parameters)))
+        elif arg.name not in known:
+            report(error(arg.span, f"not every match says what {arg.name} is"))
+        else:
+            reason = binding.match(wanted.type, given.type)
+            if reason is not None:
+                message = f"{arg.name}: {given.type} does not fit {wanted.name}: {wanted.type}: {reason}"
+                report(error(arg.span, message, notes=notes))
+                return
+    results, wanted_results = signatures[made.name].results, signatures[pattern.name].results
+    if len(results) != len(wanted_results):
+        message = f"{made.name} makes {_results(len(results))}, and {pattern.name} has {len(wanted_results)}"
+        report(error(rule.kernel_span, message))
+        return
+    for result, wanted_type in zip(results, wanted_results, strict=True):
+        made_type = None if result is None else binding.apply(result)
+        if made_type is None or wanted_type is None:
+            continue
+        same_element = element_of(made_type).name == element_of(wanted_type).name
+        if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
+            report(error(rule.kernel_span, f"{made.name} makes {made_type} here, and {pattern.name} is {wanted_type}"))
 
 
 def _misfit(
@@ -601,14 +695,16 @@ def _check_rule_results(
 
 def _check_order(rules: tuple[tree.Rule, ...], report: Report) -> None:
     """Warn of rules behind one that takes every match of their pattern."""
-    settled: dict[str, tree.Rule] = {}
+    settled: dict[tuple[str, str | None], tree.Rule] = {}
     for rule in rules:
-        first = settled.get(rule.pattern)
+        if rule.attributes:
+            continue  # it takes nothing away from others
+        first = settled.get((rule.pattern, rule.phase))
         if first is not None:
             message = f"this rule is never reached: {first.pattern_span} replaces every {rule.pattern}"
             report(warning(rule.pattern_span, message, "put the rule with the narrower where first"))
         elif rule.where is None:
-            settled[rule.pattern] = rule
+            settled[rule.pattern, rule.phase] = rule
 
 
 def _args_span(rule: tree.Rule) -> Span:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.inference import children
-from opsplice.spec_lang.parser import parse
+from opsplice.spec_lang.parser import blank_codes, parse
 from opsplice.spec_lang.tree import Span
 
 WIDTH = 100
@@ -57,7 +57,8 @@ class _Formatter:
     def __init__(self, spec: tree.Spec) -> None:
         self.spec = spec
         self.text = spec.source.text
-        found = (m for m in _COMMENT_OR_STRING.finditer(self.text) if m[0].startswith("//"))
+        readable, _ = blank_codes(self.text)
+        found = (m for m in _COMMENT_OR_STRING.finditer(readable) if m[0].startswith("//"))
         self.comments = [_Comment(m.start(), m.end(), m[0].rstrip()) for m in found]
         self.starts = [comment.start for comment in self.comments]
 
@@ -66,10 +67,10 @@ class _Formatter:
         end = 0
         before: type | None = None
         for item in self.spec.items:
-            kept = before is type(item) and before in (tree.Import, tree.Rule)
+            kept = before is type(item) and before in (tree.Import, tree.Rule, tree.Run)
             end = self._put(out, self._item(item), 0, end, forced_blank=not kept and before is not None)
             before = type(item)
-        blank = before in (tree.Kernel, tree.Pattern)
+        blank = before in (tree.Kernel, tree.Pattern, tree.Code)
         self._put_comments(out, end, len(self.text), 0, len(self.text), forced_blank=blank)
         return "\n".join(out) + "\n" if out else ""
 
@@ -143,7 +144,7 @@ class _Formatter:
 
     # ---- declarations ----
 
-    def _item(self, item: tree.Import | tree.Kernel | tree.Pattern | tree.Rule) -> _Line:
+    def _item(self, item: tree.Import | tree.Kernel | tree.Pattern | tree.Rule | tree.Run | tree.Code) -> _Line:
         match item:
             case tree.Import():
                 layout = partial("import {}".format, _quote(item.path))
@@ -153,6 +154,10 @@ class _Formatter:
                 layout = partial(self._pattern, item)
             case tree.Rule():
                 layout = partial(self._rule, item)
+            case tree.Run():
+                layout = partial("run {} at {}".format, _quote(item.passes), item.phase)
+            case tree.Code():
+                layout = partial(_code, item)
         return _Line(item.span.start, item.span.end, layout)
 
     def _kernel(self, kernel: tree.Kernel) -> str:
@@ -224,8 +229,15 @@ class _Formatter:
         return "\n".join([*out, *body, "}"])
 
     def _rule(self, rule: tree.Rule) -> str:
+        at = f" at {rule.phase}" if rule.phase else ""
+        priority = f" priority {rule.priority}" if rule.priority else ""
         where = f" where {_condition(rule.where)}" if rule.where else ""
-        head = f"replace {rule.pattern}{where} with {rule.kernel}("
+        subject = f"{rule.pattern}{at}{priority}{where} with "
+        if rule.attributes:
+            return f"annotate {subject}{{{', '.join(map(_attribute, rule.attributes))}}}"
+        if rule.code is not None:
+            return f"replace {subject}{_code(rule.code)}{' otherwise keep' if rule.keep else ''}"
+        head = f"replace {subject}{rule.kernel}("
         args = [(a.span, a.name if isinstance(a, tree.Name) else _squeezed(a.span)) for a in rule.args]
         tail = f"){' otherwise keep' if rule.keep else ''}"
         given = _joined(args)
@@ -330,6 +342,18 @@ class _Formatter:
                 position = trailing.end
         out += [" " * indent + c.text for c in self._take(position, close)]
         return out
+
+
+def _code(code: tree.Code) -> str:
+    """MLIR stays as it is written, but for its margin."""
+    lines = code.text.expandtabs(4).rstrip().split("\n")
+    if len(lines) == 1:
+        return f"mlir {{ {code.text.strip()} }}" if code.text.strip() else "mlir {}"
+    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
+    body = [lines[0].strip(), *(line[margin:].rstrip() for line in lines[1:])]
+    while body and not body[0]:
+        del body[0]
+    return "\n".join(["mlir {", *(" " * _INDENT * bool(line) + line for line in body), "}"])
 
 
 # ---- what never breaks -----------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ MAX_BYTES = 16 << 20
 class LoadedSpec:
     """A spec that is free of errors, with everything that it imports.
 
-    paths: the files, imported ones first. rules: in the order in which they apply, imported ones first.
+    paths: the files, imported ones first. rules: in the order in which they apply: by priority, imported ones first.
+    runs: passes to run. codes: raw MLIR that rules refer to.
     types: of each expression in each pattern; None where a quoted op leaves it open.
     """
 
@@ -30,6 +31,8 @@ class LoadedSpec:
     patterns: Mapping[str, tree.Pattern]
     rules: tuple[tree.Rule, ...]
     types: Mapping[tree.Expr, tree.Type | None]
+    runs: tuple[tree.Run, ...]
+    codes: tuple[tree.Code, ...]
     warnings: tuple[Diagnostic, ...]
 
 
@@ -61,6 +64,8 @@ def _load(text: str, path: Path | None) -> LoadedSpec:
         patterns=MappingProxyType(checked.patterns),
         rules=checked.rules,
         types=MappingProxyType(checked.types),
+        runs=tuple(r for s in files.specs for r in s.runs),
+        codes=tuple(c for s in files.specs for c in s.codes),
         warnings=checked.diagnostics,
     )
 

@@ -58,15 +58,48 @@ def parse(text: str, path: Path | None = None) -> tree.Spec:
     Raises SpecError, with one diagnostic, on the first syntax error.
     """
     source = Source(text, path)
+    readable, codes = blank_codes(text)
     with _lock, _no_collection():
         parser, builder = _shared_parser()
-        builder.begin(source)
+        builder.begin(source, codes)
         try:
-            return cast("tree.Spec", parser.parse(text))  # the transformer makes it, as the parser goes
+            return cast("tree.Spec", parser.parse(readable))  # the transformer makes it, as the parser goes
         except lark.UnexpectedInput as failure:
             raise SpecError([syntax_errors.explain(failure, source)]) from None
         finally:
             builder.begin(_NO_SOURCE)
+
+
+_CODE = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\bmlir\s*(\{)')
+_MLIR_BRACE = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[{}]')
+
+
+def blank_codes(text: str) -> tuple[str, dict[int, int]]:
+    """The text with blanks for what stands in the braces of `mlir { ... }`, and where these open and close.
+
+    Everything keeps its place. A block that is not closed is left as it is.
+    """
+    codes: dict[int, int] = {}
+    pieces, position = [], 0
+    while (found := _CODE.search(text, position)) is not None:
+        close = _closing(text, found.start(1)) if found[1] else None
+        pieces.append(text[position : found.end()])
+        position = found.end()
+        if close is not None:
+            codes[found.start(1)] = close
+            pieces.append(re.sub(r"[^\n]", " ", text[position:close]))
+            position = close
+    return "".join([*pieces, text[position:]]), codes
+
+
+def _closing(text: str, open_: int) -> int | None:
+    """Where the brace at `open_` closes, in MLIR."""
+    depth = 0
+    for found in _MLIR_BRACE.finditer(text, open_):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.start()
+    return None
 
 
 # ---- the one parser of the process -----------------------------------------------------------------------------------
@@ -138,8 +171,10 @@ def _cache_folder() -> Path:
 class _Builder:
     """One method per grammar rule, called with the rule's children: tokens and finished nodes, None where absent."""
 
-    def begin(self, source: Source) -> None:
+    def begin(self, source: Source, codes: dict[int, int] | None = None) -> None:
+        """codes: where each block of MLIR opens and closes."""
         self.source = source
+        self.codes = codes or {}
         self.dims: set[str] = set()
         self.names: set[str] = set()
         self.depths: dict[int, int] = {}
@@ -507,17 +542,49 @@ class _Builder:
     # ---- rules ----
 
     def rule(self, parts: list) -> tree.Rule:
-        word, pattern, where, _, kernel, _, args, close, _, keep = parts
+        word, pattern, at, priority, where, _, kernel, *rest = parts
+        name_span = self._span(pattern, pattern)
+        settled = (at[0] if at else None, at[1] if at else None, priority or 0)
+        if isinstance(kernel, tree.Code):
+            keep = rest[-1]
+            span = self._span(word, keep or kernel)
+            return tree.Rule(
+                span, str(pattern), name_span, "", kernel.span, (), keep is not None, where, *settled, kernel
+            )
+        _, args, close, _, keep = rest
+        kernel_span = self._span(kernel, kernel)
+        span = self._span(word, keep or close)
         return tree.Rule(
-            self._span(word, keep or close),
-            str(pattern),
-            self._span(pattern, pattern),
-            str(kernel),
-            self._span(kernel, kernel),
-            args or (),
-            keep is not None,
-            where,
+            span, str(pattern), name_span, str(kernel), kernel_span, args or (), keep is not None, where, *settled
         )
+
+    def annotation(self, parts: list) -> tree.Rule:
+        word, pattern, at, priority, where, _, (attributes, close) = parts
+        settled = (at[0] if at else None, at[1] if at else None, priority or 0)
+        for attribute in attributes:
+            if attribute.absent or attribute.variable is not None or attribute.choices:
+                self._fail(
+                    attribute.span, "what is set has one value", "write name = value, or the name alone for a unit"
+                )
+        span, name_span = self._span(word, close), self._span(pattern, pattern)
+        where_span = self._span(parts[-2], close)
+        return tree.Rule(span, str(pattern), name_span, "", where_span, (), False, where, *settled, None, attributes)
+
+    def at(self, parts: list) -> tuple[str, Span]:
+        return "".join(map(str, parts[1:])), self._span(parts[1], parts[-1])
+
+    def priority(self, parts: list) -> int:
+        value = self._integer(parts[2])
+        return -value if parts[1] is not None else value
+
+    def run(self, parts: list) -> tree.Run:
+        word, passes, (phase, phase_span) = parts
+        span = Span(self.source, word.start_pos, phase_span.end)
+        return tree.Run(span, self._string(passes), self._span(passes, passes), phase, phase_span)
+
+    def code(self, parts: list) -> tree.Code:
+        word, open_, close = parts
+        return tree.Code(self._span(word, close), self.source.text[open_.end_pos : close.start_pos])
 
     def rule_args(self, parts: list) -> tuple[tree.Name | tree.Literal, ...]:
         return tuple(parts[::2])

@@ -13,9 +13,9 @@ from opsplice.spec_lang.diagnostics import Diagnostic, error, nearest
 from opsplice.spec_lang.tree import Source, Span
 
 _KEYWORDS = (
-    "import", "kernel", "pattern", "replace", "where", "with", "otherwise", "keep", "grid", "symbol", "when", "as",
-    "flags", "and", "or", "not", "in", "const", "inf", "contract", "reduce", "broadcast", "transpose", "tensor",
-    "through", "is", "x",
+    "import", "kernel", "pattern", "replace", "annotate", "run", "mlir", "at", "priority", "where", "with", "otherwise",
+    "keep", "grid", "symbol", "when", "as", "flags", "and", "or", "not", "in", "is", "const", "inf", "contract",
+    "reduce", "broadcast", "transpose", "tensor", "through", "x",
 )  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">",

@@ -432,11 +432,22 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """`replace pattern where ... with kernel(args) otherwise keep`.
+class Code:
+    """`mlir { ... }`: MLIR as it is written between the braces, which are part of the span."""
 
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`replace pattern at phase priority 1 where ... with kernel(args) otherwise keep`; `annotate pattern with {...}`.
+
+    kernel: what takes the pattern's place: a kernel, or another pattern, which is then written out as ops; "" when it
+    is `code`, or when the rule only sets `attributes` on the op that makes the first result.
     args: names of the pattern's parameters, dims of the pattern (for scalar parameters), or numbers.
     keep: leave the compiler's own code for targets without an artifact.
+    phase: where in the pipeline the rule applies; None for the default. priority: those with a higher one come first.
     """
 
     span: Span
@@ -444,9 +455,35 @@ class Rule:
     pattern_span: Span
     kernel: str
     kernel_span: Span
-    args: tuple[Name | Literal, ...]
+    args: tuple[Name | Literal, ...] = ()
     keep: bool = False
     where: Condition | None = None
+    phase: str | None = None
+    phase_span: Span | None = None
+    priority: int = 0
+    code: Code | None = None
+    attributes: tuple[Attribute, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The rule in a few words, for messages."""
+        if self.attributes:
+            return f"annotate {self.pattern}"
+        return f"replace {self.pattern} with {self.kernel or 'mlir'}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """`run "canonicalize, cse" at input`: passes that the module goes through at a phase, before its rules apply.
+
+    passes: the text of a pass pipeline, without the op around it.
+    """
+
+    span: Span
+    passes: str
+    passes_span: Span
+    phase: str
+    phase_span: Span
 
 
 @dataclass(frozen=True)
@@ -463,7 +500,7 @@ class Spec:
     """One file. `items` are the declarations in file order."""
 
     source: Source
-    items: tuple[Import | Kernel | Pattern | Rule, ...] = field(default=())
+    items: tuple[Import | Kernel | Pattern | Rule | Run | Code, ...] = field(default=())
 
     @property
     def imports(self) -> tuple[Import, ...]:
@@ -480,3 +517,12 @@ class Spec:
     @property
     def rules(self) -> tuple[Rule, ...]:
         return tuple(i for i in self.items if isinstance(i, Rule))
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(i for i in self.items if isinstance(i, Run))
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """Raw MLIR at the top level: symbols that the rules' own MLIR refers to."""
+        return tuple(i for i in self.items if isinstance(i, Code))

@@ -17,7 +17,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.matchers import engine
 from opsplice.matchers.match import Found
 from opsplice.pipeline.compiler import Compilation
-from opsplice.rewrites import static_function
+from opsplice.rewrites.apply import apply
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.rewrites.plan import Plan, plan
 from opsplice.spec_lang import tree
@@ -117,7 +117,7 @@ class Bench:
 
     def apply(self) -> Plan:
         chosen = self.plan()
-        static_function.apply(self.compilation.module, chosen.calls)
+        apply(self.compilation.module, chosen.actions)
         self.compilation.module.operation.verify()
         return chosen
 

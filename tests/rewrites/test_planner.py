@@ -7,7 +7,7 @@ import time
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.rewrites import static_function
+from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Buffer, Scalar
 from opsplice.rewrites.devices import ProgramTarget
 
@@ -36,7 +36,7 @@ def single(body: str, kind: str = "tensor<8xf32>") -> str:
 
 
 def summary(plan) -> tuple[list[str], list[str]]:
-    return [call.symbol for call in plan.calls], [left.reason for left in plan.left]
+    return [call.symbol for call in plan.actions], [left.reason for left in plan.left]
 
 
 # ---- rules and overlaps --------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ kernel k(a: f32[n], s: f32) -> f32[n] { cpu "k.bc" }
 pattern p(a: tensor<n x f32>, s: f32) { mulf(a, s) }
 replace p with k(a, s)
 """
-    (call,) = bench(mlir, spec).plan().calls
+    (call,) = bench(mlir, spec).plan().actions
     buffer, scalar = call.arguments
     assert isinstance(buffer, Buffer)
     assert isinstance(scalar, Scalar)
@@ -214,7 +214,7 @@ kernel k(a: f32[n], b: f32[n]) -> f32[n] { cpu "k.bc" }
 pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { subf(a, b) }
 replace p with k(a, b)
 """
-    (call,) = bench(mlir, spec).plan().calls
+    (call,) = bench(mlir, spec).plan().actions
     assert call.dims == {"n": 8}
 
 
@@ -345,7 +345,7 @@ def test_the_same_program_gets_the_same_edits(bench):
 
 def test_an_artifact_is_resolved_once(bench):
     made = bench(many(50), SQRT)
-    assert len(made.apply().calls) == 50
+    assert len(made.apply().actions) == 50
     assert made.resolved == ["k"]
 
 
@@ -355,7 +355,7 @@ def test_a_thousand_calls_take_little_more_than_ten_times_a_hundred(bench):
         chosen = made.plan()
         start = time.perf_counter()
         made.plan()
-        static_function.apply(made.compilation.module, chosen.calls)
+        apply(made.compilation.module, chosen.actions)
         return time.perf_counter() - start
 
     few = min(seconds(100) for _ in range(3))

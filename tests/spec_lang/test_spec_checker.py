@@ -349,7 +349,7 @@ def test_one_symbol_for_several_types_is_a_warning():
     [
         ("replace q with k(x, 1.0, m)", "unknown pattern q"),
         ("replace k with k(x, 1.0, m)", "that is a kernel"),
-        ("replace p with kk(x, 1.0, m)", "unknown kernel kk; did you mean k?"),
+        ("replace p with kk(x, 1.0, m)", "unknown kernel or pattern kk; did you mean k?"),
         ("replace p with k(x)", "k takes 3 arguments, found 1"),
         ("replace p with k(y, 1.0, m)", "y: tensor<n x f32> does not fit x: f32[m, n]: 2 dims wanted, found 1 dim"),
         ("replace p with k(1.0, 1.0, m)", "1.0 is a number, and x: f32[m, n] is a buffer"),

@@ -220,7 +220,7 @@ def test_spans_underline_what_they_name():
 @pytest.mark.parametrize(
     ("text", "message", "help_", "underlined"),
     [
-        ("patern p() {}", "expected 'import', 'kernel', 'pattern' or 'replace', found 'patern'", "pattern?", "patern"),
+        ("patern p() {}", "'patern' does not fit here", "pattern?", "patern"),
         ("pattern p(x: f32[n]) { negf(x) }", "written tensor<n x f32>", None, "f32[n]"),
         ("kernel k(x: tensor<4xf32>) -> x {}", "written f32[4]", None, "tensor<4xf32>"),
         ("kernel k(x: f32[n]) {}", "expected '->', found '{'", "-> f32[n]", "{"),
@@ -248,10 +248,10 @@ def test_spans_underline_what_they_name():
         ("pattern p(x: f32) where min(n) == 4 { negf(x) }", "min takes 2 values, found 1", None, "min(n)"),
         ("pattern p(x: f32) { mulf(x, 1e999) }", "no float type", "write inf", "1e999"),
         ("pattern p(x: f32) { mulf(x, 123456789012345678901) }", "too many digits", None, "123456789012345678901"),
-        ("# hello", "found '#'", "comments start with //", "#"),
-        ("/* hello */", "found '/'", "comments start with //", "/"),
+        ("# hello", "'#' does not fit here", "comments start with //", "#"),
+        ("/* hello */", "'/' does not fit here", "comments start with //", "/"),
         ("pattern p(x: f32) { µ(x) }", "expected a value, found 'µ'", None, "µ"),
-        ("replace p k(x)", "expected 'where' or 'with', found 'k'", None, "k"),
+        ("replace p k(x)", "expected 'at', 'priority', 'where' or 'with', found 'k'", None, "k"),
     ],
 )
 def test_syntax_errors(text, message, help_, underlined):

@@ -1,0 +1,33 @@
+"""Attributes set on the op at the root of a match: `annotate softmax with {my.tag = 1}`."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from opsplice.rewrites.calls import Annotation
+from opsplice.spec_lang import tree
+
+
+def annotate(annotation: Annotation) -> None:
+    """Set a rule's attributes on the op that makes the first result of its match."""
+    op = annotation.match.roots[0].owner.operation
+    for attribute in annotation.rule.attributes:
+        op.attributes[attribute.name] = _attribute(attribute)
+
+
+def _attribute(attribute: tree.Attribute) -> ir.Attribute:
+    """Integers are i64 and floats f64, lists of integers dense; a name alone is a unit attribute."""
+    value = attribute.value
+    if value is None:
+        return ir.UnitAttr.get()
+    if isinstance(value, bool):
+        return ir.BoolAttr.get(value)
+    if isinstance(value, int):
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    if isinstance(value, float):
+        return ir.FloatAttr.get(ir.F64Type.get(), value)
+    if isinstance(value, tuple):
+        if all(isinstance(item, int) for item in value):
+            return ir.DenseI64ArrayAttr.get([int(item) for item in value])
+        return ir.DenseF64ArrayAttr.get([float(item) for item in value])
+    return ir.StringAttr.get(value)

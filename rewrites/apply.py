@@ -1,0 +1,43 @@
+"""A plan's actions applied to a module, in program order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from iree.compiler import ir
+
+from opsplice.rewrites import emit, insertion, linking, static_function
+from opsplice.rewrites.annotation import annotate
+from opsplice.rewrites.calls import Annotation, Insertion, KernelCall
+from opsplice.rewrites.placing import Placer
+from opsplice.spec_lang import tree
+
+
+def apply(
+    module: ir.Module,
+    actions: Sequence[KernelCall | Insertion],
+    annotations: Sequence[Annotation] = (),
+    codes: Sequence[tree.Code] = (),
+) -> None:
+    """Put each action in the place of its match and remove what is then dead.
+
+    The payload values that the actions hold must be of this very module, unchanged since they were found. codes: raw
+    MLIR that insertions refer to. Raises OpspliceError: before anything is changed when what is linked defines a name
+    twice, and for MLIR of a rule that is wrong.
+    """
+    linking.check(module, [action for action in actions if isinstance(action, KernelCall)])
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        for annotation in annotations:
+            annotate(annotation)
+        if any(isinstance(action, Insertion) for action in actions):
+            insertion.import_symbols(module, codes)
+        placer = Placer(module)
+        kernels = static_function.Writer(placer)
+        for action in actions:
+            if isinstance(action, KernelCall):
+                placer.place(action.match, partial(kernels.results, action))
+            else:
+                placer.place(action.match, partial(insertion.results, placer, action, codes))
+        placer.sweep()

@@ -1,0 +1,169 @@
+"""MLIR in the place of a match: a rule's own, or a pattern written out.
+
+    replace neg_abs with mlir {                     %0 = math.absf %x : tensor<4xf32>
+      %0 = math.absf %x : $x              =>        %1 = math.exp %0 : tensor<4xf32>
+      %1 = math.exp %0 : $x
+      yield %1
+    }
+
+Inputs of the pattern are values by their names, and so are its dims, as values of type index. `$x` stands for the type
+of input x, `$T` for what a type variable is, `${n}` for a dim in a type (a number or `?`), `$result` for the type of
+what is replaced (`$result0` and so on where there are several). It is parsed for each match, with its types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.match import Match, Size
+from opsplice.rewrites import emit
+from opsplice.rewrites.calls import Insertion
+from opsplice.rewrites.placing import Placer, builtin_type
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.checker import PLACEHOLDER
+
+_YIELD = re.compile(r"^[ \t]*yield\b(.*)\Z", re.MULTILINE | re.DOTALL)
+_PLACE = re.compile(r":(\d+):(\d+)")
+_ERROR_LINE = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
+
+
+def results(placer: Placer, insertion: Insertion, codes: Sequence[tree.Code]) -> list[ir.Value]:
+    """Build an insertion at the current point. Raises OpspliceError, with the rule's line, for MLIR that is wrong.
+
+    codes: the spec's raw MLIR, which the insertion may refer to by symbol.
+    """
+    code = insertion.code
+    known = names(insertion.match)
+    body, _, yielded = _cut(code)
+    used = {name for name in known.values if re.search(rf"%{re.escape(name)}\b", code.text)}
+    given = {name: _value(placer, known.values[name]) for name in known.values if name in used}
+    arguments = ", ".join(f"%{name}: {value.type}" for name, value in given.items())
+    kinds = [str(builtin_type(root)) for root in insertion.match.roots]
+    made = f"({', '.join(kinds)})"
+    prelude = "\n".join(c.text for c in codes)
+    head = f"{prelude}\nutil.func private @opsplice_insertion({arguments}) -> {made} {{"
+    lines = head.count("\n") + 1
+    text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {', '.join(kinds)}\n}}"
+    parsed = _parse(text, lines, code)
+    function = list(parsed.body.operations)[-1].operation
+    return _copied(function.regions[0].blocks[0], list(given.values()))
+
+
+def import_symbols(module: ir.Module, codes: Sequence[tree.Code]) -> None:
+    """Put a spec's raw MLIR into the module. Raises OpspliceError for wrong MLIR and for a name that is taken."""
+    for code in codes:
+        parsed = _parse("\n" * (code.span.line - 1) + code.text, code.span.line, code)
+        _locate(parsed, code)
+        existing = {_symbol(op.operation): op.operation for op in module.body.operations}
+        for op in parsed.body.operations:
+            name = _symbol(op.operation)
+            if name and name in existing:
+                if str(existing[name]) == str(op):
+                    continue
+                raise OpspliceError(f"the program has a symbol @{name} already", details=f"needed by {code.span}")
+            module.body.append(op.operation.clone())
+
+
+class _Names:
+    """What the names in an insertion stand for: values, and text of types."""
+
+    def __init__(self, values: Mapping[str, Any], types: Mapping[str, str]) -> None:
+        self.values = values
+        self.types = types
+
+
+def names(match: Match) -> _Names:
+    values: dict[str, Any] = {}
+    types: dict[str, str] = {}
+    for name, binding in match.inputs.items():
+        values[name] = binding
+        types[name] = binding.element if binding.value is None else str(builtin_type(binding.value))
+    for name, size in match.dims.items():
+        values.setdefault(name, size)
+        types.setdefault(name, _size_text(size))
+    types.update({n: element for n, element in match.types.items() if n not in types})
+    for number, root in enumerate(match.roots):
+        types[f"result{number}"] = str(builtin_type(root))
+    types["result"] = types["result0"]
+    return _Names(values, types)
+
+
+def _size_text(size: Size | tuple[Size, ...]) -> str:
+    if isinstance(size, tuple):
+        return "x".join(map(_size_text, size))
+    return str(size) if isinstance(size, int) else "?"
+
+
+def _value(placer: Placer, named: Any) -> ir.Value:
+    if isinstance(named, (int, tuple)) or not hasattr(named, "constant"):
+        size = placer.size(named)
+        return emit.index(size) if isinstance(size, int) else size
+    if named.value is None:
+        return emit.constant(named.constant, ir.Type.parse(named.element))
+    return placer.current(named.value)
+
+
+def _cut(code: tree.Code) -> tuple[str, str, str]:
+    """A block's ops, and what it yields."""
+    found = _YIELD.search(code.text)
+    assert found is not None, "the checker wants a yield"
+    return code.text[: found.start()], "yield", found[1].strip()
+
+
+def _filled(text: str, types: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda m: types.get(m[1] or m[2], m[0]), text)
+
+
+def _locate(module: ir.Module, code: tree.Code) -> None:
+    """Give the ops of a spec's raw MLIR the places that they have in the spec."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        place = _PLACE.search(str(op.location))
+        if place is not None:
+            op.location = ir.Location.file(code.span.source.name, int(place[1]), int(place[2]))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def _parse(text: str, lines_before: int, code: tree.Code) -> ir.Module:
+    """lines_before: how many lines the text has before those of the block, its first one not counted."""
+    try:
+        return ir.Module.parse(text)
+    except ir.MLIRError as failure:
+        found = _ERROR_LINE.search(str(failure))
+        message = found[3] if found else str(failure).strip()
+        line = code.span.line + (int(found[1]) - lines_before if found else 0)
+        last = code.span.line + code.text.count("\n")
+        line = min(max(code.span.line, line), last)
+        where = f"{code.span.source.name}:{line}: {message}\n  {code.span.source.line(line).strip()}"
+        raise OpspliceError("the MLIR of a rule is wrong", details=where) from None
+
+
+def _copied(block: ir.Block, values: Sequence[ir.Value]) -> list[ir.Value]:
+    """A copy of a block's ops at the current point, its arguments exchanged for values. Returns what it returns."""
+    copies: dict[Any, ir.Value] = dict(zip(block.arguments, values, strict=True))
+    *inner, end = block.operations
+    location = ir.Location.current
+    for op in inner:
+        copy = op.operation.clone()
+
+        def visit(nested: ir.Operation) -> ir.WalkResult:
+            for position, value in enumerate(nested.operands):
+                if value in copies:
+                    nested.operands[position] = copies[value]
+            return ir.WalkResult.ADVANCE
+
+        copy.walk(visit)
+        copy.location = location
+        copies.update(zip(op.operation.results, copy.results, strict=True))
+    return [copies[value] for value in end.operands]
+
+
+def _symbol(op: ir.Operation) -> str:
+    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""

@@ -1,0 +1,131 @@
+"""What takes the place of matches, in program order, whatever it is; and the removal of what is then dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.match import Match, Size
+from opsplice.matchers.terms import DimSize
+from opsplice.matchers.views import defining_op, is_builtin
+from opsplice.rewrites import emit
+
+
+class Placer:
+    """Puts new values in the place of matches of one module, which is otherwise unchanged since they were found."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self._symbols = _symbols(module)
+        self._replaced: dict[ir.Value, ir.Value] = {}
+        self._dead: dict[ir.Operation, None] = {}
+
+    def place(self, match: Match, make: Callable[[], Sequence[ir.Value]]) -> None:
+        """Replace a match by the values that `make` builds, one for each root, just before the last of its roots."""
+        anchor = last(match.roots)
+        with ir.InsertionPoint(anchor), anchor.location:
+            made = [_cast(new, root.type) for new, root in zip(make(), match.roots, strict=True)]
+        for root, new in zip(match.roots, made, strict=True):
+            # Ops of the match keep the old value: one that lives on for its other uses comes before the replacement.
+            root.replace_all_uses_except(new, list(match.ops))
+            self._replaced[root] = new
+        self._dead.update(dict.fromkeys(match.ops))
+
+    def current(self, value: ir.Value) -> ir.Value:
+        """A payload value as it is now: what an earlier replacement put in its place, if any. On builtin types."""
+        while value in self._replaced:
+            value = self._replaced[value]
+        return to_builtin(value)
+
+    def size(self, size: Size | tuple[Size, ...]) -> int | ir.Value:
+        """A dim as a number or, when some of it is dynamic, as a value of type index. A pack is the product."""
+        parts = size if isinstance(size, tuple) else (size,)
+        known, values = 1, []
+        for part in parts:
+            if isinstance(part, int):
+                known *= part
+            else:
+                values.append(self.axis(part))
+        if not values:
+            return known
+        if known != 1:
+            values.append(emit.index(known))
+        product = values[0]
+        for factor in values[1:]:
+            product = emit.value("arith.muli", [product, factor], ir.IndexType.get())
+        return product
+
+    def axes(self, sizes: tuple[Size, ...]) -> list[ir.Value]:
+        """The dynamic ones of some sizes."""
+        return [self.axis(s) for s in sizes if isinstance(s, DimSize)]
+
+    def axis(self, size: DimSize) -> ir.Value:
+        value: Any = size.value
+        return emit.value("tensor.dim", [self.current(value), emit.index(size.axis)], ir.IndexType.get())
+
+    def unused_symbol(self, wanted: str) -> str:
+        """A symbol that the module does not have yet; numbered from where the last one of that name stopped."""
+        name = wanted
+        while name in self._symbols:
+            self._symbols[wanted] = self._symbols.get(wanted, 0) + 1
+            name = f"{wanted}_{self._symbols[wanted]}"
+        self._symbols[name] = 0
+        return name
+
+    def sweep(self) -> None:
+        """Erase the matched ops that nothing uses any more, users before producers."""
+        pending = dict(self._dead)
+        while pending:
+            op, _ = pending.popitem()
+            if any(next(iter(result.uses), None) is not None for result in op.results):
+                continue
+            del self._dead[op]
+            makers = [maker for maker in map(defining_op, op.operands) if maker in self._dead]
+            op.erase()
+            pending.update(dict.fromkeys(makers))
+
+
+def last(roots: Sequence[Any]) -> ir.Operation:
+    """The op of the root that comes last in its block."""
+    found = roots[0].owner.operation
+    for root in roots[1:]:
+        op = root.owner.operation
+        if found.is_before_in_block(op):
+            found = op
+    return found
+
+
+def to_builtin(value: ir.Value) -> ir.Value:
+    """The value as a builtin tensor, where it is one of a frontend's own."""
+    if is_builtin(value):
+        return value
+    return emit.value("torch_c.to_builtin_tensor", [value], builtin_type(value))
+
+
+def builtin_type(value: ir.Value) -> ir.Type:
+    """The builtin type for a value of a frontend's own tensor type."""
+    from opsplice.matchers.views import element_type, shape_of
+
+    if is_builtin(value):
+        return value.type
+    shape = shape_of(value)
+    assert shape is not None, "only tensors are matched"
+    sizes = [ir.ShapedType.get_dynamic_size() if s is None else s for s in shape]
+    return ir.RankedTensorType.get(sizes, ir.Type.parse(element_type(value)))
+
+
+def _cast(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A new value as what it replaces is typed: static dims where these are known, a frontend's own tensor type."""
+    if value.type == kind:
+        return value
+    if isinstance(kind, ir.RankedTensorType):
+        return emit.value("tensor.cast", [value], kind)
+    return emit.value("torch_c.from_builtin_tensor", [value], kind)
+
+
+def _symbols(module: ir.Module) -> dict[str, int]:
+    """The module's symbols, each with the number of the last one that was made from it."""
+    named = (op for op in module.body.operations if "sym_name" in op.operation.attributes)
+    return {ir.StringAttr(op.attributes["sym_name"]).value: 0 for op in named}

@@ -1,0 +1,258 @@
+"""What a rule may do besides calling a kernel: MLIR of its own, attributes, passes; where and in which order."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang.diagnostics import SpecError
+
+ABS = """
+func.func @main(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %0 = math.absf %x : tensor<?x8xf32>
+  %1 = arith.negf %0 : tensor<?x8xf32>
+  return %1 : tensor<?x8xf32>
+}
+"""
+PATTERN = "pattern p<T>(x: tensor<m x n x T>) { negf(absf(x)) }\n"
+X = np.arange(16, dtype=np.float32).reshape(2, 8)
+
+TWICE = """#include <stddef.h>
+void twice(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = 2.0f * x[i]; }
+"""
+
+
+# ---- MLIR ------------------------------------------------------------------------------------------------------------
+
+
+def test_mlir_in_the_place_of_a_match(spliced):
+    rule = """replace p with mlir {
+      %one = arith.constant 1.0 : $T
+      %empty = tensor.empty(%m) : tensor<${m}x${n}x$T>
+      %ones = linalg.fill ins(%one : $T) outs(%empty : $x) -> $x
+      %sum = arith.addf %x, %ones : $result
+      yield %sum
+    }"""
+    program = spliced(ABS, PATTERN + rule, {})
+    np.testing.assert_array_equal(program.run("main", X), X + 1)
+    assert [(r.action, r.kernel, r.round) for r in program.report.replacements] == [("inline", "mlir", 0)]
+
+
+def test_mlir_with_symbols_of_the_spec(spliced):
+    spec = f"""mlir {{
+      util.func private @double(%a: tensor<?x8xf32>) -> tensor<?x8xf32> {{
+        %0 = arith.addf %a, %a : tensor<?x8xf32>
+        util.return %0 : tensor<?x8xf32>
+      }}
+    }}
+    {PATTERN}
+    replace p with mlir {{
+      %r = util.call @double(%x) : ($x) -> tensor<?x8xf32>
+      yield %r
+    }}"""
+    np.testing.assert_array_equal(spliced(ABS, spec, {}).run("main", X), X + X)
+
+
+def test_mlir_with_scalars_and_several_results(spliced):
+    model = """
+    func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+      %c = arith.constant dense<3.0> : tensor<8xf32>
+      %0 = arith.mulf %x, %c : tensor<8xf32>
+      %1 = math.absf %0 : tensor<8xf32>
+      %2 = arith.negf %0 : tensor<8xf32>
+      return %1, %2 : tensor<8xf32>, tensor<8xf32>
+    }"""
+    spec = """pattern p(x: tensor<n x f32>, s: f32) {
+      y = mulf(x, s)
+      absf(y), negf(y)
+    }
+    replace p with mlir {
+      %t = tensor.splat %s : tensor<${n}xf32>
+      %a = arith.addf %x, %t : $result0
+      %b = arith.subf %x, %t : $result1
+      yield %a, %b
+    }"""
+    x = np.arange(8, dtype=np.float32)
+    first, second = spliced(model, spec, {}).run("main", x)
+    np.testing.assert_array_equal(first, x + 3)
+    np.testing.assert_array_equal(second, x - 3)
+
+
+@pytest.mark.parametrize(
+    ("mlir", "message"),
+    [
+        ("%r = math.nothing %x : $x\n yield %r", r"spec.splice:2: custom op 'math.nothing' is unknown"),
+        ("%r = math.absf %y : $x\n yield %r", r"use of undeclared SSA value name"),
+        ("%r = tensor.empty() : tensor<4xf32>\n yield %r", r"spec.splice:3: use of value '%r' expects different type"),
+        ("%r = util.call @nobody(%x) : ($x) -> $x\n yield %r", r"undefined.*nobody"),
+    ],
+)
+def test_mlir_that_is_wrong(spliced, mlir, message):
+    with pytest.raises(OpspliceError, match="the MLIR of a rule is wrong") as error:
+        spliced(ABS, PATTERN + "replace p with mlir { " + mlir + " }", {})
+    assert re.search(message, error.value.details)
+
+
+@pytest.mark.parametrize(
+    ("mlir", "message"),
+    [
+        ("%r = math.absf %x : $z\n yield %r", r"\$z stands for nothing"),
+        ("%r = math.absf %x : tensor<$mx8xf32>\n yield %r", r"\$mx8xf32 stands for nothing"),
+        ("%r = math.absf %x : $x", "yields nothing"),
+    ],
+)
+def test_mlir_that_the_checker_refuses(spliced, mlir, message):
+    with pytest.raises(SpecError) as error:
+        spliced(ABS, PATTERN + "replace p with mlir { " + mlir + " }", {})
+    assert re.search(message, error.value.details)
+
+
+def test_a_symbol_that_the_program_has_too(spliced):
+    spec = "mlir { util.func private @main() { util.return } }\n" + PATTERN
+    with pytest.raises(OpspliceError, match="the program has a symbol @main already"):
+        spliced(ABS, spec + "replace p with mlir { yield %x }", {})
+
+
+# ---- chains, priorities ----------------------------------------------------------------------------------------------
+
+
+def test_a_rule_matches_what_another_wrote(spliced):
+    spec = f"""{PATTERN}
+    pattern exps(x: tensor<m x n x f32>) {{ exp(x) }}
+    replace p with mlir {{
+      %r = math.exp %x : $x
+      yield %r
+    }}
+    replace exps with mlir {{
+      %r = math.tanh %x : $x
+      yield %r
+    }}"""
+    program = spliced(ABS, spec, {})
+    np.testing.assert_allclose(program.run("main", X), np.tanh(X), rtol=1e-5)
+    assert [(r.pattern, r.round) for r in program.report.replacements] == [("p", 0), ("exps", 1)]
+    assert not program.report.unmatched
+
+
+def test_rules_that_go_on_for_ever_are_stopped(spliced):
+    spec = "pattern q(x: tensor<m x n x f32>) { absf(x) }\nreplace q with mlir { %r = math.absf %x : $x\n yield %r }"
+    program = spliced(ABS, spec, {})
+    assert len(program.report.replacements) == 8
+    assert program.report.warnings == ("rules matched what rules had written 8 times over, and were stopped there",)
+
+
+@pytest.mark.parametrize(("priority", "expected"), [("", X + X), ("priority 1", X)])
+def test_priority_goes_before_order(spliced, priority, expected):
+    spec = f"""{PATTERN}
+    replace p with mlir {{ %r = arith.addf %x, %x : $x
+      yield %r }}
+    replace p {priority} with mlir {{ yield %x }}"""
+    np.testing.assert_array_equal(spliced(ABS, spec, {}).run("main", X), expected)
+
+
+# ---- attributes and passes -------------------------------------------------------------------------------------------
+
+
+def test_attributes_are_set(spliced, folder):
+    spec = PATTERN + 'annotate p where n == 8 with {my.unit, my.int = 3, my.text = "a", my.list = [1, 2], my.on = true}'
+    module, report = opsplice.transform(ABS, [write(folder, spec)])
+    assert '{my.int = 3 : i64, my.list = array<i64: 1, 2>, my.on = true, my.text = "a", my.unit}' in str(module)
+    assert [r.action for r in report.replacements] == ["annotate"]
+
+
+def test_attributes_take_nothing_away(spliced):
+    spec = PATTERN + "annotate p with {my.tag}\nreplace p with mlir { yield %x }"
+    program = spliced(ABS, spec, {})
+    assert [r.action for r in program.report.replacements] == ["inline", "annotate"]
+
+
+def test_passes_run_before_the_rules_of_their_phase(spliced):
+    model = """
+    func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %c = arith.constant dense<0.0> : tensor<8xf32>
+      %0 = arith.negf %x : tensor<8xf32>
+      %1 = arith.negf %0 : tensor<8xf32>
+      return %1 : tensor<8xf32>
+    }"""
+    pattern = "pattern q(x: tensor<n x f32>) { negf(x) }\nreplace q at start with mlir { yield %x }\n"
+    assert len(spliced(model, pattern, {}).report.replacements) == 2
+    folded = spliced(model, pattern + 'run "canonicalize" at start', {})
+    assert [u.pattern for u in folded.report.unmatched] == ["q"]
+
+
+@pytest.mark.parametrize("passes", ["no-such-pass", "canonicalize{"])
+def test_passes_that_are_wrong(spliced, passes):
+    with pytest.raises(OpspliceError, match="cannot run"):
+        spliced(ABS, f'run "{passes}" at input', {})
+
+
+# ---- phases ----------------------------------------------------------------------------------------------------------
+
+HLO = """
+func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %0 = stablehlo.tanh %x : tensor<2x8xf32>
+  %1 = stablehlo.abs %0 : tensor<2x8xf32>
+  return %1 : tensor<2x8xf32>
+}
+"""
+TORCH = """
+func.func @main(%x: !torch.vtensor<[?,8],f32>) -> !torch.vtensor<[?,8],f32> {
+  %0 = torch.aten.tanh %x : !torch.vtensor<[?,8],f32> -> !torch.vtensor<[?,8],f32>
+  %1 = torch.aten.abs %0 : !torch.vtensor<[?,8],f32> -> !torch.vtensor<[?,8],f32>
+  return %1 : !torch.vtensor<[?,8],f32>
+}
+"""
+KERNEL = 'kernel twice(x: f32[...m]) -> f32[...m] { cpu "twice.c" }\n'
+
+
+@pytest.mark.parametrize(("model", "op"), [(HLO, "stablehlo.tanh"), (TORCH, "torch.aten.tanh")])
+def test_a_kernel_for_an_op_of_the_frontend(spliced, model, op):
+    spec = f'{KERNEL}pattern p(x: tensor<...m x f32>) {{ "{op}"(x) : tensor<...m x f32> }}\nreplace p at start with twice(x)'
+    program = spliced(model, spec, {"twice.c": TWICE})
+    assert [r.kernel for r in program.report.replacements] == ["twice"]
+    np.testing.assert_array_equal(program.run("main", -X), 2 * X)
+
+
+@pytest.mark.parametrize("phase", ["input", "abi", "preprocessing", "global-optimization"])
+def test_a_kernel_at_each_phase(spliced, phase):
+    spec = f"{KERNEL}pattern p(x: tensor<...m x f32>) {{ tanh(x) }}\nreplace p at {phase} with twice(x)"
+    program = spliced(HLO, spec, {"twice.c": TWICE})
+    assert [r.kernel for r in program.report.replacements] == ["twice"]
+    np.testing.assert_array_equal(program.run("main", -X), 2 * X)
+
+
+def test_rules_of_several_phases_in_one_spec(spliced):
+    spec = f"""{KERNEL}
+    pattern early(x: tensor<...m x f32>) {{ "stablehlo.tanh"(x) : tensor<...m x f32> }}
+    pattern late(x: tensor<...m x f32>) {{ absf(x) }}
+    replace early at start with twice(x)
+    replace late at global-optimization with twice(x)"""
+    program = spliced(HLO, spec, {"twice.c": TWICE})
+    assert [r.pattern for r in program.report.replacements] == ["early", "late"]
+    np.testing.assert_array_equal(program.run("main", -X), -4 * X)
+
+
+def test_a_phase_that_is_none(spliced):
+    with pytest.raises(SpecError, match="unknown phase preprocesing") as error:
+        spliced(ABS, PATTERN + "replace p at preprocesing with mlir { yield %x }", {})
+    assert "did you mean preprocessing?" in error.value.details
+
+
+def test_a_frontends_module_ends_at_input(folder):
+    spec = PATTERN + "replace p at global-optimization with mlir { yield %x }"
+    with pytest.raises(OpspliceError, match="a rule is for phase global-optimization"):
+        opsplice.transform(ABS, [write(folder, spec)])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+def write(folder, text):
+    path = folder / "spec.splice"
+    path.write_text(text)
+    return path
