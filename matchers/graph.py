@@ -15,7 +15,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions
-from opsplice.matchers.canonical import canonical
+from opsplice.matchers.canonical import canonical, combiner
 from opsplice.matchers.terms import Apply, Constant, Reduce
 from opsplice.spec_lang import ops, tree
 
@@ -293,7 +293,7 @@ class _Builder:
         body = self._lower(expr.arg, bound[0], scope)
         if isinstance(expr, tree.Rearrange):
             return body
-        return self._node(("reduce", new), lambda: Reduce(_full_name(expr.combiner), new, body))
+        return self._node(("reduce", new), lambda: Reduce(combiner(_full_name(expr.combiner)), new, body))
 
     def _call(self, expr: tree.Call, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         if not expr.quoted and expr.callee in self.patterns:

@@ -17,7 +17,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import conditions, effects
+from opsplice.matchers import chains, conditions, effects
 from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Tie, Whole
 from opsplice.matchers.match import Binding, Match, NearMiss, Size
 from opsplice.matchers.sizes import Classes
@@ -269,38 +269,57 @@ class Search:
 
     def _apply_branches(self, node: Apply, term: Term) -> Iterator[Any]:
         found = self._resolve(term)
-        if not isinstance(found, Apply) or found.op != node.op or len(found.args) != len(node.args):
+        spellings = self.views.readings(found, node.op)
+        if not spellings or len(spellings[0].args) != len(node.args):
             yield lambda: self._other_op(node, _short(node.op), found)
             return
-        given = dict(found.attributes)
+        given = dict(spellings[0].attributes)
         wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
         if wrong is not None:
             name, value = wrong
             yield lambda: self._fail(node, f"{name} = {value}", f"{name} = {given.get(name, 'nothing')}") or None
             return
-        if node.type and not self._bind_type(node, node.type, found.type):
+        if node.type and not self._bind_type(node, node.type, spellings[0].type):
             yield lambda: None
             return
         self._set(self.held, id(node))
-        straight = list(zip(node.args, found.args, strict=True))
-        orders = [straight]
-        if _is_commutative(node.op) and node.args[0] is not node.args[1]:
-            orders.append(list(zip(node.args, reversed(found.args), strict=True)))
-            # An order that cannot hold is not tried, so that choices do not multiply.
-            orders = [o for o in orders if all(self._may_hold(*goal) for goal in o)] or [straight]
-        for order in orders:
-            yield lambda order=order: order
+        straight = list(zip(node.args, spellings[0].args, strict=True))
+        wanted = chains.operands(node)
+        if len(wanted) > len(node.args):
+            pairings = self._chain_pairings(node.op, wanted, spellings)
+        else:
+            pairings = [(list(zip(node.args, s.args, strict=True)), ()) for s in spellings]
+            if _is_commutative(node.op) and node.args[0] is not node.args[1]:
+                pairings += [(list(zip(node.args, reversed(s.args), strict=True)), ()) for s in spellings]
+            if len(pairings) > 1:  # an order that cannot hold is not tried, so that choices do not multiply
+                pairings = [p for p in pairings if all(self._may_hold(*goal) for goal in p[0])]
+        for goals, seen in pairings or [(straight, ())]:
+            yield lambda goals=goals, seen=seen: self._pairing(goals, seen)
+
+    def _pairing(self, goals: list[tuple[Any, Any]], seen: tuple[ir.Operation, ...]) -> list[tuple[Any, Any]]:
+        for op in seen:
+            self._set(self.ops, op)
+        return goals
+
+    def _chain_pairings(
+        self, op: str, wanted: tuple[Any, ...], spellings: tuple[Apply, ...]
+    ) -> list[tuple[list[tuple[Any, Any]], tuple[ir.Operation, ...]]]:
+        """Each way in which the operands of a chain may pair up, with the payload ops that the chain goes through."""
+        return [
+            (pairs, grouping.seen)
+            for grouping in chains.groupings(self.views, op, spellings, len(wanted))
+            for pairs in chains.pairings(wanted, grouping.operands, self._may_hold)
+        ]
 
     def _may_hold(self, node: Any, term: Term) -> bool:
         """False only if a goal must fail for its outermost op alone."""
         if isinstance(node, Apply):
-            found = self.views.resolve(term)
-            return isinstance(found, Apply) and found.op == node.op
+            return bool(self.views.readings(self.views.resolve(term), node.op))
         if isinstance(node, Reduce):
             found = self.views.resolve(term)
             return isinstance(found, Reduce) and found.combiner == node.combiner
         if isinstance(node, Number) and not conditions.names_in(node.low):
-            return isinstance(self.views.resolve(term), Constant)
+            return self.views.constant(term) is not None
         if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
             return isinstance(term, Access)
         return True
@@ -325,6 +344,7 @@ class Search:
 
     def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._resolve(term)
+        found = self.views.constant(found) or found
         if isinstance(found, Constant) or conditions.names_in(node.low):
             # Dims may be bound by a later goal, so numbers are compared at the end.
             self._set(self.numbers, (node, found), self.place)
@@ -401,6 +421,7 @@ class Search:
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._resolve(term)
+        found = self.views.constant(found) or found
         if isinstance(found, Constant):
             binding = Binding(constant=found.value, element=found.type)
         else:
