@@ -18,10 +18,23 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import chains, conditions, effects
-from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Tie, Whole
+from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Tie, Whole, Window
 from opsplice.matchers.match import Binding, Match, NearMiss, Size
 from opsplice.matchers.sizes import Classes
-from opsplice.matchers.terms import UNIT, Access, Affine, Apply, Constant, DimSize, Index, Loop, Point, Reduce, Term
+from opsplice.matchers.terms import (
+    UNIT,
+    Access,
+    Affine,
+    Apply,
+    Constant,
+    DimSize,
+    Index,
+    Loop,
+    Point,
+    Reduce,
+    Sum,
+    Term,
+)
 from opsplice.matchers.views import Views, defining_op, element_type, shape_of
 from opsplice.spec_lang import ops, tree
 
@@ -330,7 +343,7 @@ class Search:
             self._other_op(node, f"a reduction by {_short(node.combiner)}", found)
             return None
         packs = any(label.pack for label in node.loops)
-        if len(node.loops) != len(found.loops) and not packs:
+        if len(node.loops) < len(found.loops) and not packs:
             self._fail(node, f"a reduction over {_dims(len(node.loops))}", f"one over {_dims(len(found.loops))}")
             return None
         if self.reductions.get(node, found.loops) != found.loops:
@@ -489,6 +502,8 @@ class Search:
         return pairs
 
     def _unify_label(self, node: Any, label: Label, found: tuple[Index, ...]) -> bool:
+        if isinstance(label, Window):
+            return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
         if bound is not None:
             same = _nontrivial(bound) == _nontrivial(found)
@@ -496,12 +511,47 @@ class Search:
         scope = self.scopes.get(label)
         if scope is not None:
             loops = self.reductions[scope]
-            if any(i not in loops or (scope, i) in self.used for i in found):
+            real = _nontrivial(found)
+            if any(i not in loops or (scope, i) in self.used for i in real):
                 return self._fail(node, f"the reduced dim {label.name} here", "another dim")
-            for index in found:
+            if not real and not label.pack and not self._may_be_single(scope):
+                return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1")
+            for index in real:
                 self._set(self.used, (scope, index))
         self._set(self.labels, label, found)
         return True
+
+    def _may_be_single(self, scope: Reduce) -> bool:
+        """Whether a label of a reduction may stand for a dim of size one, over which no program needs a loop."""
+        singles = sum(self.labels.get(label) == (UNIT,) for label in scope.loops)
+        return singles < len(scope.loops) - len(self.reductions[scope])
+
+    def _unify_window(self, node: Any, window: Window, found: Index) -> bool:
+        """A sum of labels against one of indices: labels that are bound take their index, then the others one each."""
+        if isinstance(found, Sum):
+            left = {index: factor for factor, index in found.terms}
+        else:
+            left = {} if found == UNIT else {found: 1}
+        bound = [term for term in window.terms if term[1] in self.labels]
+        free = [term for term in window.terms if term[1] not in self.labels]
+        for factor, label in bound:
+            (index,) = self.labels[label]
+            if index != UNIT and not self._same_factor(node, factor, left.pop(index, 0)):
+                return False
+        if len(left) > len(free):
+            return self._fail(node, f"{window.name} here", "other dims")
+        rest = [*left.items(), *[(UNIT, 0)] * (len(free) - len(left))]
+        for (factor, label), (index, times) in zip(free, rest, strict=True):
+            if not self._unify_label(node, label, (index,)):
+                return False
+            if index != UNIT and not self._same_factor(node, factor, times):
+                return False
+        return True
+
+    def _same_factor(self, node: Any, wanted: int | str, found: int) -> bool:
+        if isinstance(wanted, int):
+            return wanted == found or self._fail(node, f"{wanted} times a dim", f"{found} times it")
+        return self._bind_dim(node, wanted, found, (UNIT,))
 
     def _bind_dims(
         self,
@@ -514,6 +564,7 @@ class Search:
         sizes = _sizes(access)
         for index, extent in sizes.items():
             self._set(self.extents, index, extent)
+        sizes |= _window_sizes(access)
         shape: list[Sizes] = []
         for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
             found = tuple(sizes.get(i, 1) for i in indices)
@@ -544,6 +595,8 @@ class Search:
     def _holds(self) -> bool:
         """What can only be judged when everything is bound: sizes, numbers, and the pattern's conditions."""
         self.place = None  # what was looked at last is not to blame
+        for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
+            self._set(self.dims, factor, (1, (UNIT,)))
         if not (self._reduces_all() and self._independent()):
             return False
         classes = Classes(self.equal)
@@ -574,8 +627,9 @@ class Search:
         for node, loops in self.reductions.items():
             left = [loop for loop in loops if (node, loop) not in self.used]
             free = [label for label in node.loops if label not in self.labels]
-            pairs = _pair(tuple(free), tuple(left), {})
-            if pairs is None or len(left) < len([label for label in free if not label.pack]):
+            singles = sum(not label.pack for label in free)
+            pairs = _pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
+            if pairs is None:
                 return self._fail(node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims")
             for label, indices in pairs:
                 self._set(self.labels, label, indices)
@@ -748,7 +802,7 @@ def _pair(
             return None
         return [(label, (index,)) for label, index in zip(labels, kept, strict=True)]
     if extra < 0:
-        units = [label for label in labels if bound.get(label) == (UNIT,)][:-extra]
+        units = [label for label in labels if bound.get(label) == (UNIT,) and not label.windowed][:-extra]
         if len(units) != -extra:
             return None
         rest = iter(indices)
@@ -791,7 +845,19 @@ def _sizes(access: Access) -> dict[Index, Size]:
     return {
         index: DimSize(access.value, axis) if size is None else size
         for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
-        if not isinstance(index, (Point, Affine))  # several indices of one text may run over parts of different dims
+        if not isinstance(
+            index, (Point, Sum, Affine)
+        )  # several indices of one text may run over parts of different dims
+    }
+
+
+def _window_sizes(access: Access) -> dict[Index, Size]:
+    """The sizes of the dims that are read at a sum of indices, or at any other arithmetic on them."""
+    shape = shape_of(access.value) or ()
+    return {
+        index: DimSize(access.value, axis) if size is None else size
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
+        if isinstance(index, (Sum, Affine))
     }
 
 

@@ -33,6 +33,7 @@ from opsplice.matchers.terms import (
     Term,
     flatten,
     split,
+    summed,
 )
 from opsplice.spec_lang.ops import identity
 
@@ -444,8 +445,31 @@ def _operand_at(value: ir.Value, affine_map: ir.AffineMap, loops: dict[int, Inde
 def _index_of(expr: ir.AffineExpr, loops: dict[int, Index]) -> Index:
     if isinstance(expr, ir.AffineDimExpr):
         return loops[expr.position]
+    terms: dict[Index, int] = {}
+    if _add_up(expr, 1, loops, terms) == 0:
+        return summed(terms)
     used = sorted(loops)
     return Affine(str(expr), tuple(loops[d] for d in used))
+
+
+def _add_up(expr: ir.AffineExpr, factor: int, loops: dict[int, Index], terms: dict[Index, int]) -> int | None:
+    """Add an expression, `factor` times, to `terms`; return the constant in it, None if it is no such sum."""
+    if isinstance(expr, ir.AffineDimExpr):
+        index = loops[expr.position]
+        terms[index] = terms.get(index, 0) + factor
+        return 0
+    if isinstance(expr, ir.AffineConstantExpr):
+        return factor * expr.value
+    if isinstance(expr, ir.AffineAddExpr):
+        parts = [_add_up(side, factor, loops, terms) for side in (expr.lhs, expr.rhs)]
+        return None if None in parts else sum(part for part in parts if part is not None)
+    if isinstance(expr, ir.AffineMulExpr):
+        sides = (expr.lhs, expr.rhs)
+        known = next((side.value for side in sides if isinstance(side, ir.AffineConstantExpr)), None)
+        other = next((side for side in sides if not isinstance(side, ir.AffineConstantExpr)), None)
+        if known is not None and known > 0 and other is not None:
+            return _add_up(other, factor * known, loops, terms)
+    return None
 
 
 def _reshaped(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from opsplice.spec_lang import ops, tree
 from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warning
-from opsplice.spec_lang.inference import Report, Signature, check_element, children, infer
+from opsplice.spec_lang.inference import Report, Signature, check_element, children, infer, pattern_factors
 from opsplice.spec_lang.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "metal", "wgsl")
@@ -330,6 +330,7 @@ def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
 
 def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     dims = _check_parameters(pattern, report)
+    dims |= _factors(pattern, dims)
     if ops.find(pattern.name) is not None:
         report(error(pattern.name_span, f"{pattern.name} is the name of an op", "choose another name for the pattern"))
     taken = {p.name: _name_span(p) for p in pattern.parameters}
@@ -346,6 +347,11 @@ def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     for expr in _expressions(pattern):
         if isinstance(expr, tree.Constant):
             _check_constant(expr, dims, report)
+
+
+def _factors(pattern: tree.Pattern, dims: Iterable[str]) -> dict[str, Dim]:
+    """The names of strides and dilations, which are numbers of the pattern as its dims are."""
+    return {f: Dim(pattern.span, symbol=f) for f in pattern_factors(pattern) if f not in dims}
 
 
 def _check_constant(constant: tree.Constant, dims: Iterable[str], report: Report) -> None:
@@ -421,6 +427,7 @@ def _check_rule(
     if pattern is None or kernel is None:
         return
     dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
+    dims |= _factors(pattern, dims)
     _check_condition(rule.where, dims, report)
     if len(rule.args) != len(kernel.parameters):
         wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)

@@ -135,4 +135,4 @@ def test_a_library_that_is_not_there(tmp_path: Path):
         load(write(tmp_path, main='import "opsplice:mn"'))
     (found,) = caught.value.diagnostics
     assert "no library 'mn'" in found.message
-    assert "nn" in (found.hint or "")
+    assert "nn" in (found.help or "")
