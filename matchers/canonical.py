@@ -1,13 +1,36 @@
-"""Equal spellings of scalar ops, brought to one form on both sides, payload and pattern.
+"""Equal spellings of scalar ops.
+
+Those that have one form have it on both sides, payload and pattern (`canonical`):
 
     fpowi(x, 2), ipowi(x, 2), powf(x, 2.0)   =>  mul(x, x)              exact
     fpowi(x, 3), ipowi(x, 3)                 =>  mul(mul(x, x), x)      the order in which IREE expands it
+    powf(x, 3.0)                             =>  mul(mul(x, x), x)      within two units in the last place
+    powf(x, 0.5), powf(x, -0.5)              =>  sqrt(x), rsqrt(x)      within a unit in the last place; but -0, -inf
     select(cmpf gt a b, a, b)                =>  maximumf(a, b)         differs when a or b is NaN
     select(cmpf lt a b, a, b)                =>  minimumf(a, b)         differs when a or b is NaN
     select(cmpi sgt a b, a, b) and so on     =>  maxsi(a, b), ...       exact
-    divf(1.0, sqrt(x))                       =>  rsqrt(x)               within an ulp
+    maxnumf, maximumnumf (min...)            =>  maximumf (minimumf)    differs when a or b is NaN
+    divf(1.0, sqrt(x))                       =>  rsqrt(x)               within a unit in the last place
+    clampf(x, low, high)                     =>  minimumf(maximumf(x, low), high)    exact
+    select(c, a, b), c known                 =>  a or b                 exact
+    maximumf(x, 0.0), x a sum of squares     =>  x                      exact
 
 Each line of comparisons holds for ordered and unordered, strict and non-strict ones, and with the two sides swapped.
+
+Others are read as what a pattern asks for, so that neither is hidden from patterns that ask for the other (`readings`):
+
+    divf(x, c), c constant                   =   mulf(x, 1 / c)         within a unit in the last place
+    divf(x, y)                               =   mulf(x, divf(1.0, y))  within a unit in the last place
+    divf(x, sqrt(y))                         =   mulf(x, rsqrt(y))      within two units in the last place
+    subf(x, y)                               =   addf(x, negf(y))       exact
+    subf(x, c), c constant                   =   addf(x, -c)            exact
+    negf(x)                                  =   mulf(x, -1.0)          exact
+    negf(x)                                  =   subf(0.0, x)           differs in the sign of a zero
+    fma(a, b, c)                             =   addf(mulf(a, b), c)    one rounding more
+    reduce addf (mulf(x, c)), c constant     =   mulf(reduce addf (x), c)    within the rounding of each step
+
+A chain of one op that is associative and commutative is one op of many operands (`ASSOCIATIVE`): exact for integers,
+for bits and for maxima; within the rounding of each step for sums and products of floats.
 
 `matchers.views` takes two liberties more: a sum may be added up in any order, and a maximum may start at the lowest
 finite number as well as at minus infinity, which differs when all inputs are minus infinity.
@@ -15,10 +38,11 @@ finite number as well as at minus infinity, which differs when all inputs are mi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from opsplice.matchers.terms import Apply, Constant
+from opsplice.matchers.terms import Apply, Constant, Reduce
 
 # arith.cmpf predicates by number: oeq 1, ogt 2, oge 3, olt 4, ole 5, ueq 8, ugt 9, uge 10, ult 11, ule 12.
 _FLOAT_GREATER, _FLOAT_LESS = frozenset(["2", "3", "9", "10"]), frozenset(["4", "5", "11", "12"])
@@ -32,34 +56,238 @@ _EXTREMUM = {
     **{("arith.cmpi", p): ("arith.minui", "arith.maxui") for p in ("6", "7")},
 }
 _POWERS = {"math.fpowi": "arith.mulf", "math.powf": "arith.mulf", "math.ipowi": "arith.muli"}
+_ROOTS = {0.5: "math.sqrt", -0.5: "math.rsqrt"}
+_NAN_BLIND = {
+    "arith.maxnumf": "arith.maximumf",
+    "arith.maximumnumf": "arith.maximumf",
+    "arith.minnumf": "arith.minimumf",
+    "arith.minimumnumf": "arith.minimumf",
+}
+_FOLDED: dict[str, Callable[..., int | float]] = {
+    "arith.addf": lambda a, b: a + b,
+    "arith.subf": lambda a, b: a - b,
+    "arith.mulf": lambda a, b: a * b,
+    "arith.divf": lambda a, b: a / b,
+    "arith.negf": lambda a: -a,
+    "arith.maximumf": max,
+    "arith.minimumf": min,
+    "arith.sitofp": float,
+    "arith.uitofp": float,
+    "arith.index_cast": int,
+    "arith.extf": float,
+    "arith.truncf": float,
+    "math.sqrt": math.sqrt,
+    "math.rsqrt": lambda a: 1 / math.sqrt(a),
+}
+_MAX_FOLD = 6
+# Ordered comparisons of arith.cmpf, by number.
+_COMPARED: dict[str, Callable[[Any, Any], int]] = {
+    "1": lambda a, b: int(a == b),
+    "2": lambda a, b: int(a > b),
+    "3": lambda a, b: int(a >= b),
+    "4": lambda a, b: int(a < b),
+    "5": lambda a, b: int(a <= b),
+}
+
+# Ops whose chains may be regrouped and reordered.
+ASSOCIATIVE = frozenset(
+    f"arith.{name}"
+    for name in (
+        *("addf", "mulf", "addi", "muli", "andi", "ori", "xori"),
+        *("maximumf", "minimumf", "maxsi", "minsi", "maxui", "minui"),
+    )
+)
 
 # What each op that some line above starts from may become: an index on the outermost op must look there too.
 BECOMES = {
     **{power: (times,) for power, times in _POWERS.items()},
+    "math.powf": ("arith.mulf", "math.sqrt", "math.rsqrt"),
+    "math.clampf": ("arith.minimumf",),
+    "arith.maximumf": (),
+    **{name: (plain,) for name, plain in _NAN_BLIND.items()},
     "arith.select": tuple(dict.fromkeys(op for pair in _EXTREMUM.values() for op in pair)),
     "arith.divf": ("math.rsqrt",),
 }
 
 
-def canonical(term: Apply, resolve: Callable[[Any], Any]) -> Apply:
-    """The one form of a scalar op whose arguments are canonical already.
+# What each op may be read as besides.
+READ_AS = {
+    "arith.divf": ("arith.mulf", "arith.negf"),
+    "arith.mulf": ("arith.divf", "arith.negf"),
+    "arith.addf": ("arith.subf",),
+    "arith.subf": ("arith.addf", "arith.negf"),
+    "arith.negf": ("arith.mulf", "arith.subf"),
+    "math.rsqrt": ("arith.divf",),
+    "math.fma": ("arith.addf",),
+}
+
+
+def combiner(name: str) -> str:
+    """The one name of an op that a reduction combines with."""
+    return _NAN_BLIND.get(name, name)
+
+
+def canonical(term: Apply, resolve: Callable[[Any], Any]) -> Any:
+    """The one form of a scalar op whose arguments are canonical already: an op, or one of the arguments.
 
     resolve: follows an argument through views to the op or constant that makes it.
     """
     if term.op in _POWERS:
         return _power(term, resolve)
     if term.op == "arith.select":
-        return _extremum(term, resolve)
+        known = constant(term.args[0], resolve)
+        return _extremum(term, resolve) if known is None else term.args[1 if known.value else 2]
+    if term.op == "arith.maximumf":
+        return _above_zero(term, resolve)
     if term.op == "arith.divf":
         return _reciprocal_root(term, resolve)
+    if term.op in _NAN_BLIND:
+        return Apply(_NAN_BLIND[term.op], term.args, (), term.type)
+    if term.op == "math.clampf":
+        x, low, high = term.args
+        return Apply("arith.minimumf", (Apply("arith.maximumf", (x, low), (), term.type), high), (), term.type)
     return term
+
+
+def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[Apply, ...]:
+    """A canonical scalar op as other ops of the name `wanted` that make the same; none if it cannot be read so.
+
+    The ops are new at each call: keep them, as terms compare by identity.
+    """
+    if wanted not in READ_AS.get(term.op, ()):
+        return ()
+
+    def made(op: str, *args: Any) -> Apply:
+        return canonical(Apply(op, args, (), term.type), resolve)
+
+    def number(value: float) -> Constant:
+        return Constant(value, term.type)
+
+    def as_product(x: Any, y: Any) -> list[Apply]:
+        known, root = constant(y, resolve), resolve(y)
+        if known is not None:
+            return [made("arith.mulf", x, number(1 / known.value))] if known.value else []
+        if isinstance(root, Apply) and root.op == "math.sqrt":
+            return [made("arith.mulf", x, made("math.rsqrt", *root.args))]
+        return [made("arith.mulf", x, made("arith.divf", number(1.0), y))]
+
+    def as_quotient(x: Any, y: Any) -> list[Apply]:
+        known, under = constant(y, resolve), resolve(y)
+        if known is not None:
+            return [made("arith.divf", x, number(1 / known.value))] if known.value else []
+        if isinstance(under, Apply) and under.op == "math.rsqrt":
+            return [Apply("arith.divf", (x, made("math.sqrt", *under.args)), (), term.type)]
+        if isinstance(under, Apply) and under.op == "arith.divf" and _is(under.args[0], 1, resolve):
+            return [made("arith.divf", x, under.args[1])]
+        return []
+
+    def negated(y: Any) -> Any | None:
+        """What `y` is the negative of, where it is written as one."""
+        known, under = constant(y, resolve), resolve(y)
+        if known is not None:
+            return number(-known.value)
+        return under.args[0] if isinstance(under, Apply) and under.op == "arith.negf" else None
+
+    args, found = term.args, []
+    if (term.op, wanted) == ("arith.divf", "arith.mulf"):
+        found = as_product(*args)
+    elif (term.op, wanted) == ("arith.mulf", "arith.divf"):
+        found = as_quotient(*args) + as_quotient(*reversed(args))
+    elif wanted == "arith.divf":  # of a rsqrt, as Apply: the canonical form of this one is what it is read from
+        found = [Apply(wanted, (number(1.0), made("math.sqrt", *args)), (), term.type)]
+    elif (term.op, wanted) == ("arith.subf", "arith.addf"):
+        other = negated(args[1])
+        found = [made(wanted, args[0], made("arith.negf", args[1]) if other is None else other)]
+    elif (term.op, wanted) == ("arith.addf", "arith.subf"):
+        found = [
+            made(wanted, x, other) for x, y in (args, reversed(args)) for other in [negated(y)] if other is not None
+        ]
+    elif term.op == "math.fma":
+        found = [made(wanted, made("arith.mulf", *args[:2]), args[2])]
+    elif term.op == "arith.negf":
+        found = [made(wanted, args[0], number(-1.0)) if wanted == "arith.mulf" else made(wanted, number(0.0), args[0])]
+    elif term.op == "arith.subf":  # as negf
+        found = [made(wanted, args[1])] if _is(args[0], 0, resolve) else []
+    else:  # a product or a quotient as negf
+        sides = [args] if term.op == "arith.divf" else [args, args[::-1]]
+        found = [made(wanted, x) for x, y in sides if _is(y, -1, resolve)]
+    return tuple(found)
+
+
+def hoisted(total: Reduce, resolve: Callable[[Any], Any]) -> tuple[Apply, ...]:
+    """A sum as a product of a sum and of the constant factors of what is summed; none if it has no such factor."""
+    if total.combiner != "arith.addf":
+        return ()
+    body = resolve(total.body)
+    if not isinstance(body, Apply) or body.op not in ("arith.mulf", "arith.divf"):
+        return ()
+    factor, rest = _split(body, resolve, 0)
+    if factor == 1 or rest is None:
+        return ()
+    sum_of_rest = Reduce(total.combiner, total.loops, rest)
+    return (Apply("arith.mulf", (sum_of_rest, Constant(factor, body.type)), (), body.type),)
+
+
+def _split(term: Any, resolve: Callable[[Any], Any], depth: int) -> tuple[float, Any | None]:
+    """A term as the product of a number and of the rest, which is None where there is none."""
+    known = constant(term, resolve)
+    if known is not None:
+        return known.value, None
+    under = resolve(term)
+    if not isinstance(under, Apply) or depth > _MAX_FOLD:
+        return 1, term
+    if under.op == "arith.divf":
+        divisor = constant(under.args[1], resolve)
+        if divisor is None or divisor.value == 0:
+            return 1, term
+        factor, rest = _split(under.args[0], resolve, depth + 1)
+        return factor / divisor.value, rest
+    if under.op != "arith.mulf":
+        return 1, term
+    (first, left), (second, right) = (_split(arg, resolve, depth + 1) for arg in under.args)
+    if first == second == 1:
+        return 1, term
+    if left is None or right is None:
+        return first * second, right if left is None else left
+    return first * second, Apply(under.op, (left, right), (), under.type)
+
+
+def constant(term: Any, resolve: Callable[[Any], Any], depth: int = 0) -> Constant | None:
+    """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
+    term = resolve(term)
+    if isinstance(term, Constant):
+        return term
+    if not isinstance(term, Apply) or depth > _MAX_FOLD:
+        return None
+    fold = (
+        _COMPARED.get(dict(term.attributes).get("predicate", "")) if term.op == "arith.cmpf" else _FOLDED.get(term.op)
+    )
+    if fold is None:
+        return None
+    values = []
+    for arg in term.args:
+        known = constant(arg, resolve, depth + 1)
+        if known is None:
+            return None
+        values.append(known.value)
+    try:
+        return Constant(fold(*values), term.type)
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def _is(term: Any, value: float, resolve: Callable[[Any], Any]) -> bool:
+    known = constant(term, resolve)
+    return known is not None and known.value == value
 
 
 def _power(term: Apply, resolve: Callable[[Any], Any]) -> Apply:
     base, exponent = term.args
     known = _number(resolve(exponent))
     times = _POWERS[term.op]
-    if known not in (2, 3) or (term.op == "math.powf" and known != 2):
+    if term.op == "math.powf" and known in _ROOTS:
+        return Apply(_ROOTS[known], (base,), (), term.type)
+    if known not in (2, 3):
         return term
     square = Apply(times, (base, base), (), term.type)
     return square if known == 2 else Apply(times, (square, base), (), term.type)
@@ -78,6 +306,37 @@ def _extremum(term: Apply, resolve: Callable[[Any], Any]) -> Apply:
     if condition.args == (no, yes):
         return Apply(found[1], (yes, no), (), term.type)
     return term
+
+
+def _above_zero(term: Apply, resolve: Callable[[Any], Any]) -> Any:
+    for x, bound in (term.args, term.args[::-1]):
+        if _is_zero(resolve(bound)) and _is_not_negative(x, resolve, 0):
+            return x
+    return term
+
+
+def _is_zero(term: Any) -> bool:
+    return isinstance(term, Constant) and term.value == 0
+
+
+def _is_not_negative(term: Any, resolve: Callable[[Any], Any], depth: int) -> bool:
+    """Whether a term is a sum, a mean or a product of squares."""
+    term = resolve(term)
+    if depth > _MAX_FOLD:
+        return False
+    if isinstance(term, Constant):
+        return term.value > 0
+    if isinstance(term, Reduce):
+        return term.combiner == "arith.addf" and _is_not_negative(term.body, resolve, depth + 1)
+    if not isinstance(term, Apply) or term.op not in ("arith.mulf", "arith.divf"):
+        return False
+    if term.op == "arith.mulf" and term.args[0] == term.args[1]:
+        return True
+    left, right = term.args
+    positive = constant(right, resolve) if term.op == "arith.divf" else None
+    if positive is not None:
+        return positive.value > 0 and _is_not_negative(left, resolve, depth + 1)
+    return term.op == "arith.mulf" and all(_is_not_negative(arg, resolve, depth + 1) for arg in term.args)
 
 
 def _reciprocal_root(term: Apply, resolve: Callable[[Any], Any]) -> Apply:

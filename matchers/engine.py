@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.canonical import BECOMES
+from opsplice.matchers.canonical import BECOMES, READ_AS
 from opsplice.matchers.graph import Graph, Whole, heads
 from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.search import MAX_STEPS, Search
@@ -21,6 +22,8 @@ from opsplice.matchers.views import Views, defining_op, is_structured
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 _OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
+# The scalar op that a tensor op without a body of its own ends with.
+_ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf"}
 _MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
 
@@ -109,7 +112,7 @@ class _Index:
 
     def _named(self, name: str) -> list[Graph]:
         """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
-        found = (graph for each in (name, *BECOMES.get(name, ())) for graph in self._exactly(each))
+        found = (graph for each in _names(name) for graph in self._exactly(each))
         return list(dict.fromkeys(found))
 
     def _exactly(self, name: str) -> list[Graph]:
@@ -125,10 +128,17 @@ def _key(node: Any) -> str:
     return node.op if isinstance(node, Whole) else ""
 
 
+@lru_cache(maxsize=256)
+def _names(name: str) -> tuple[str, ...]:
+    """An op's name and the names of what it may be read as."""
+    forms = (_ENDS_WITH.get(name, name), *BECOMES.get(name, ()))
+    return tuple(dict.fromkeys((name, *forms, *(other for form in forms for other in READ_AS.get(form, ())))))
+
+
 def _body_op(op: ir.Operation, number: int) -> str | None:
     """The op whose result a structured op yields; for linalg.softmax, the division that it ends with."""
-    if op.name == "linalg.softmax":
-        return "arith.divf"
+    if op.name in _ENDS_WITH:
+        return _ENDS_WITH[op.name]
     if not is_structured(op):
         return None
     body = op.regions[0].blocks[0].operations

@@ -15,9 +15,9 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions
-from opsplice.matchers.canonical import canonical
+from opsplice.matchers.canonical import canonical, combiner
 from opsplice.matchers.terms import Apply, Constant, Reduce
-from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang import inference, ops, tree
 
 # What a contraction multiplies, adds and widens its operands with.
 _PRODUCTS = {
@@ -28,11 +28,29 @@ _PRODUCTS = {
 
 @dataclass(frozen=True)
 class Label:
-    """An index of a pattern. A pack stands for any number of indices."""
+    """An index of a pattern. A pack stands for any number of indices.
+
+    windowed: whether it is one of the places in a window, such as a filter's row. Then it has a dim of its own in every
+    tensor, even of size one: that makes a convolution of what would else be a product of matrices.
+    """
 
     id: int
     name: str
     pack: bool = False
+    windowed: bool = False
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sum of labels, each times a number or the graph's name of one, in the place of a label."""
+
+    terms: tuple[tuple[int | str, Label], ...]
+    pack = False
+    windowed = False
+
+    @property
+    def name(self) -> str:
+        return "(" + " + ".join(label.name for _, label in self.terms) + ")"
 
 
 @dataclass(frozen=True)
@@ -147,6 +165,7 @@ class Graph:
     conditions: the pattern's own and those of the patterns that it uses. variables: the choices of each type variable,
     none for any type. Names that belong to a used pattern have dots in them: `softmax.0.n`.
     rearranged: whether the first result is a transpose or a broadcast of what an op makes, so a view in a program.
+    factors: the names of the numbers that labels are multiplied with in windows.
     through: what is looked through, of the pattern and those that it uses.
     spans: where in the spec each node was written, by the node's id. size: how many nodes there are besides inputs.
     """
@@ -157,6 +176,7 @@ class Graph:
     conditions: tuple[Any, ...]
     variables: Mapping[str, tuple[str, ...]]
     rearranged: bool
+    factors: tuple[str, ...]
     through: frozenset[str]
     spans: Mapping[int, tree.Span]
     size: int
@@ -225,6 +245,7 @@ class _Builder:
         self.ties: dict[Any, Tie] = {}
         self.conditions: list[Any] = []
         self.through: set[str] = set()
+        self.factors: dict[str, None] = {}
         self.variables: dict[str, tuple[str, ...]] = {}
 
     def build(self, pattern: tree.Pattern) -> Graph:
@@ -240,6 +261,7 @@ class _Builder:
             ties=tuple(self.ties.values()),
             conditions=tuple(self.conditions),
             variables=self.variables,
+            factors=tuple(self.factors),
             rearranged=self._is_rearranged(pattern.results[0], pattern),
             through=frozenset(self.through),
             spans=self.spans,
@@ -272,9 +294,9 @@ class _Builder:
 
     # ---- labels and sizes -----------------------------------------------------------------------------------------
 
-    def _label(self, name: str, pack: bool = False) -> Label:
+    def _label(self, name: str, pack: bool = False, windowed: bool = False) -> Label:
         self.fresh += 1
-        return Label(self.fresh, name, pack)
+        return Label(self.fresh, name, pack, windowed)
 
     def _labels_of(self, kind: tree.Type | None) -> tuple[Label, ...] | None:
         if kind is None:
@@ -305,6 +327,10 @@ class _Builder:
     ) -> _Scope:
         kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
         dims = {d.name: prefix + d.name for kind in kinds for d in kind.dims if d.name}
+        for factor in inference.pattern_factors(pattern):
+            if factor not in dims:
+                dims[factor] = prefix + factor
+                self.factors[dims[factor]] = None
         named = {v.name: elements.get(v.name, prefix + v.name) for v in pattern.type_variables}
         for variable in pattern.type_variables:
             if variable.name not in elements:
@@ -390,11 +416,11 @@ class _Builder:
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):
             return self._contract(expr, labels, scope)
-        bound, new = self._bind(expr.subscripts, labels)
+        bound, new = self._bind(expr.subscripts, labels, scope)
         body = self._lower(expr.arg, bound[0], scope)
         if isinstance(expr, tree.Rearrange):
             return body
-        return self._node(("reduce", new), lambda: Reduce(_full_name(expr.combiner), new, body))
+        return self._node(("reduce", new), lambda: Reduce(combiner(_full_name(expr.combiner)), new, body))
 
     def _choice(self, options: tuple[Node, ...]) -> Node:
         return self._node(("choice", *map(id, options)), lambda: Choice(options))
@@ -471,7 +497,7 @@ class _Builder:
     # ---- subscripts -----------------------------------------------------------------------------------------------
 
     def _contract(self, expr: tree.Contract, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
-        bound, new = self._bind(expr.subscripts, labels)
+        bound, new = self._bind(expr.subscripts, labels, scope)
         wanted = scope.element(self.types.get(expr))
         times, plus, extend = _PRODUCTS[self._family(expr, scope)]
         factors = []
@@ -499,20 +525,29 @@ class _Builder:
         return self.family
 
     def _bind(
-        self, subscripts: tree.Subscripts, labels: tuple[Label, ...] | None
+        self, subscripts: tree.Subscripts, labels: tuple[Label, ...] | None, scope: _Scope
     ) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
         """The labels of each operand when the result is looked at under `labels`, and the new ones among them."""
         named = _match_names(subscripts.result, labels or ())
         new: list[Label] = []
         bound = []
+        windowed = {label for window in subscripts.windows for _, label in window.terms}
+
+        def labelled(name: str) -> tuple[Label, ...]:
+            if name not in named:
+                label = self._label(name.removeprefix("..."), name.startswith("..."), name in windowed)
+                named[name] = (label,)
+                new.append(label)
+            return named[name]
+
         for operand in subscripts.operands:
-            at: list[Label] = []
+            at: list[Any] = []
             for name in operand:
-                if name not in named:
-                    label = self._label(name.removeprefix("..."), name.startswith("..."))
-                    named[name] = (label,)
-                    new.append(label)
-                at.extend(named[name])
+                if isinstance(name, tree.Window):
+                    terms = ((scope.dims[f] if isinstance(f, str) else f, labelled(la)[0]) for f, la in name.terms)
+                    at.append(Window(tuple(terms)))
+                else:
+                    at.extend(labelled(name))
             bound.append(tuple(at))
         return bound, tuple(new)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import conditions, effects, uses
+from opsplice.matchers import chains, conditions, effects, uses
 from opsplice.matchers.graph import (
     Anything,
     Asked,
@@ -32,11 +32,25 @@ from opsplice.matchers.graph import (
     Result,
     Tie,
     Whole,
+    Window,
     heads,
 )
 from opsplice.matchers.match import Binding, Match, NearMiss, Size
 from opsplice.matchers.sizes import Classes
-from opsplice.matchers.terms import UNIT, Access, Affine, Apply, Constant, DimSize, Index, Loop, Point, Reduce, Term
+from opsplice.matchers.terms import (
+    UNIT,
+    Access,
+    Affine,
+    Apply,
+    Constant,
+    DimSize,
+    Index,
+    Loop,
+    Point,
+    Reduce,
+    Sum,
+    Term,
+)
 from opsplice.matchers.views import Views, defining_op, element_type, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
 
@@ -352,38 +366,57 @@ class Search:
 
     def _apply_branches(self, node: Apply, term: Term) -> Iterator[Any]:
         found = self._look(node, term)
-        if not isinstance(found, Apply) or found.op != node.op or len(found.args) != len(node.args):
+        spellings = self.views.readings(found, node.op)
+        if not spellings or len(spellings[0].args) != len(node.args):
             yield lambda: self._other_op(node, _short(node.op), found)
             return
-        given = dict(found.attributes)
+        given = dict(spellings[0].attributes)
         wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
         if wrong is not None:
             name, value = wrong
             yield lambda: self._fail(node, f"{name} = {value}", f"{name} = {given.get(name, 'nothing')}") or None
             return
-        if node.type and not self._bind_type(node, node.type, found.type):
+        if node.type and not self._bind_type(node, node.type, spellings[0].type):
             yield lambda: None
             return
         self._set(self.held, id(node))
-        straight = list(zip(node.args, found.args, strict=True))
-        orders = [straight]
-        if _is_commutative(node.op) and node.args[0] is not node.args[1]:
-            orders.append(list(zip(node.args, reversed(found.args), strict=True)))
-            # An order that cannot hold is not tried, so that choices do not multiply.
-            orders = [o for o in orders if all(self._may_hold(*goal) for goal in o)] or [straight]
-        for order in orders:
-            yield lambda order=order: order
+        straight = list(zip(node.args, spellings[0].args, strict=True))
+        wanted = chains.operands(node)
+        if len(wanted) > len(node.args):
+            pairings = self._chain_pairings(node.op, wanted, spellings)
+        else:
+            pairings = [(list(zip(node.args, s.args, strict=True)), ()) for s in spellings]
+            if _is_commutative(node.op) and node.args[0] is not node.args[1]:
+                pairings += [(list(zip(node.args, reversed(s.args), strict=True)), ()) for s in spellings]
+            if len(pairings) > 1:  # an order that cannot hold is not tried, so that choices do not multiply
+                pairings = [p for p in pairings if all(self._may_hold(*goal) for goal in p[0])]
+        for goals, seen in pairings or [(straight, ())]:
+            yield lambda goals=goals, seen=seen: self._pairing(goals, seen)
+
+    def _pairing(self, goals: list[tuple[Any, Any]], seen: tuple[ir.Operation, ...]) -> list[tuple[Any, Any]]:
+        for op in seen:
+            self._set(self.ops, op)
+        return goals
+
+    def _chain_pairings(
+        self, op: str, wanted: tuple[Any, ...], spellings: tuple[Apply, ...]
+    ) -> list[tuple[list[tuple[Any, Any]], tuple[ir.Operation, ...]]]:
+        """Each way in which the operands of a chain may pair up, with the payload ops that the chain goes through."""
+        return [
+            (pairs, grouping.seen)
+            for grouping in chains.groupings(self.views, op, spellings, len(wanted))
+            for pairs in chains.pairings(wanted, grouping.operands, self._may_hold)
+        ]
 
     def _may_hold(self, node: Any, term: Term) -> bool:
         """False only if a goal must fail for its outermost op alone."""
         if isinstance(node, Apply):
-            found = self._peek(node, term)
-            return isinstance(found, Apply) and found.op == node.op
+            return bool(self.views.readings(self._peek(node, term), node.op))
         if isinstance(node, Reduce):
             found = self._peek(node, term)
             return isinstance(found, Reduce) and found.combiner == node.combiner
         if isinstance(node, Number) and not conditions.names_in(node.low):
-            return isinstance(self._peek(node, term), Constant)
+            return self.views.constant(self._peek(node, term)) is not None
         if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
             return next(self._chain(term), None) is not None
         if isinstance(node, Choice):
@@ -398,7 +431,7 @@ class Search:
             self._other_op(node, f"a reduction by {_short(node.combiner)}", found)
             return None
         packs = any(label.pack for label in node.loops)
-        if len(node.loops) != len(found.loops) and not packs:
+        if len(node.loops) < len(found.loops) and not packs:
             self._fail(node, f"a reduction over {_dims(len(node.loops))}", f"one over {_dims(len(found.loops))}")
             return None
         if self.reductions.get(node, found.loops) != found.loops:
@@ -412,6 +445,7 @@ class Search:
 
     def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._look(node, term)
+        found = self.views.constant(found) or found
         if isinstance(found, Constant) or conditions.names_in(node.low):
             # Dims may be bound by a later goal, so numbers are compared at the end.
             self._set(self.numbers, (node, found), self.place)
@@ -522,6 +556,7 @@ class Search:
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._look(node, term)
+        found = self.views.constant(found) or found
         if isinstance(found, Constant):
             binding = Binding(constant=found.value, element=found.type)
         else:
@@ -589,6 +624,8 @@ class Search:
         return pairs
 
     def _unify_label(self, node: Any, label: Label, found: tuple[Index, ...]) -> bool:
+        if isinstance(label, Window):
+            return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
         if bound is not None:
             same = _nontrivial(bound) == _nontrivial(found)
@@ -596,12 +633,47 @@ class Search:
         scope = self.scopes.get(label)
         if scope is not None:
             loops = self.reductions[scope]
-            if any(i not in loops or (scope, i) in self.used for i in found):
+            real = _nontrivial(found)
+            if any(i not in loops or (scope, i) in self.used for i in real):
                 return self._fail(node, f"the reduced dim {label.name} here", "another dim")
-            for index in found:
+            if not real and not label.pack and not self._may_be_single(scope):
+                return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1")
+            for index in real:
                 self._set(self.used, (scope, index))
         self._set(self.labels, label, found)
         return True
+
+    def _may_be_single(self, scope: Reduce) -> bool:
+        """Whether a label of a reduction may stand for a dim of size one, over which no program needs a loop."""
+        singles = sum(self.labels.get(label) == (UNIT,) for label in scope.loops)
+        return singles < len(scope.loops) - len(self.reductions[scope])
+
+    def _unify_window(self, node: Any, window: Window, found: Index) -> bool:
+        """A sum of labels against one of indices: labels that are bound take their index, then the others one each."""
+        if isinstance(found, Sum):
+            left = {index: factor for factor, index in found.terms}
+        else:
+            left = {} if found == UNIT else {found: 1}
+        bound = [term for term in window.terms if term[1] in self.labels]
+        free = [term for term in window.terms if term[1] not in self.labels]
+        for factor, label in bound:
+            (index,) = self.labels[label]
+            if index != UNIT and not self._same_factor(node, factor, left.pop(index, 0)):
+                return False
+        if len(left) > len(free):
+            return self._fail(node, f"{window.name} here", "other dims")
+        rest = [*left.items(), *[(UNIT, 0)] * (len(free) - len(left))]
+        for (factor, label), (index, times) in zip(free, rest, strict=True):
+            if not self._unify_label(node, label, (index,)):
+                return False
+            if index != UNIT and not self._same_factor(node, factor, times):
+                return False
+        return True
+
+    def _same_factor(self, node: Any, wanted: int | str, found: int) -> bool:
+        if isinstance(wanted, int):
+            return wanted == found or self._fail(node, f"{wanted} times a dim", f"{found} times it")
+        return self._bind_dim(node, wanted, found, (UNIT,))
 
     def _bind_dims(
         self,
@@ -614,6 +686,7 @@ class Search:
         sizes = _sizes(access)
         for index, extent in sizes.items():
             self._set(self.extents, index, extent)
+        sizes |= _window_sizes(access)
         shape: list[Sizes] = []
         for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
             found = tuple(sizes.get(i, 1) for i in indices)
@@ -644,6 +717,8 @@ class Search:
     def _holds(self) -> bool:
         """What can only be judged when everything is bound: sizes, numbers, and the pattern's conditions."""
         self.place = None  # what was looked at last is not to blame
+        for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
+            self._set(self.dims, factor, (1, (UNIT,)))
         if not (self._reduces_all() and self._independent()):
             return False
         for tie in self.graph.ties:
@@ -749,8 +824,9 @@ class Search:
         for node, loops in self.reductions.items():
             left = [loop for loop in loops if (node, loop) not in self.used]
             free = [label for label in node.loops if label not in self.labels]
-            pairs = _pair(tuple(free), tuple(left), {})
-            if pairs is None or len(left) < len([label for label in free if not label.pack]):
+            singles = sum(not label.pack for label in free)
+            pairs = _pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
+            if pairs is None:
                 return self._fail(node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims")
             for label, indices in pairs:
                 self._set(self.labels, label, indices)
@@ -944,7 +1020,7 @@ def _pair(
             return None
         return [(label, (index,)) for label, index in zip(labels, kept, strict=True)]
     if extra < 0:
-        units = [label for label in labels if bound.get(label) == (UNIT,)][:-extra]
+        units = [label for label in labels if bound.get(label) == (UNIT,) and not label.windowed][:-extra]
         if len(units) != -extra:
             return None
         rest = iter(indices)
@@ -987,7 +1063,19 @@ def _sizes(access: Access) -> dict[Index, Size]:
     return {
         index: DimSize(access.value, axis) if size is None else size
         for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
-        if not isinstance(index, (Point, Affine))  # several indices of one text may run over parts of different dims
+        if not isinstance(
+            index, (Point, Sum, Affine)
+        )  # several indices of one text may run over parts of different dims
+    }
+
+
+def _window_sizes(access: Access) -> dict[Index, Size]:
+    """The sizes of the dims that are read at a sum of indices, or at any other arithmetic on them."""
+    shape = shape_of(access.value) or ()
+    return {
+        index: DimSize(access.value, axis) if size is None else size
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
+        if isinstance(index, (Sum, Affine))
     }
 
 

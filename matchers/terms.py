@@ -52,14 +52,29 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """A sum of indices, each times a whole number, as a convolution's window has it. It has no part that is `UNIT`."""
+
+    terms: tuple[tuple[int, Index], ...]
+
+
+@dataclass(frozen=True)
 class Affine:
-    """Any other arithmetic on indices, such as a convolution's window: text with placeholders, and what fills them."""
+    """Any other arithmetic on indices: text with placeholders, and what fills them."""
 
     text: str
     parts: tuple[Index, ...]
 
 
-Index = Loop | Point | Flat | Part | Affine
+Index = Loop | Point | Flat | Part | Sum | Affine
+
+
+def summed(terms: dict[Index, int]) -> Index:
+    """The sum of indices, each times its factor. Indices that are always zero vanish."""
+    kept = tuple(sorted(((factor, i) for i, factor in terms.items() if i != UNIT and factor), key=str))
+    if not kept:
+        return UNIT
+    return kept[0][1] if len(kept) == 1 and kept[0][0] == 1 else Sum(kept)
 
 
 def flatten(parts: tuple[Index, ...], sizes: tuple[int | None, ...]) -> Index:

@@ -8,7 +8,9 @@ under any loop order, elementwise ops on tensors, broadcasts, transposes and res
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -16,7 +18,7 @@ from iree.compiler import ir
 # The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
-from opsplice.matchers.canonical import BECOMES, canonical
+from opsplice.matchers.canonical import BECOMES, canonical, combiner, constant, hoisted, readings
 from opsplice.matchers.terms import (
     UNIT,
     Access,
@@ -32,6 +34,7 @@ from opsplice.matchers.terms import (
     Term,
     flatten,
     split,
+    summed,
 )
 from opsplice.spec_lang.ops import identity
 
@@ -42,7 +45,7 @@ _IGNORED_ATTRIBUTES = frozenset(
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
-_MAXIMA = frozenset({"arith.maximumf", "arith.maxnumf"})
+_MAXIMA = frozenset({"arith.maximumf"})
 # The lowest finite numbers of f64, f32, bf16 and f16.
 _LOWEST = frozenset({-1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0})
 
@@ -103,6 +106,7 @@ class Views:
 
     def __init__(self) -> None:
         self._steps: dict[Access, Step | None] = {}
+        self._readings: dict[tuple[Apply | Reduce, str], tuple[Apply, ...]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._loops = 0
         self._looking = 0
@@ -130,6 +134,26 @@ class Views:
             term = step.term
         return term
 
+    def readings(self, term: Term, wanted: str) -> tuple[Apply, ...]:
+        """The term as ops of the name `wanted`: itself if it is one, else its other spellings; () if there are none."""
+        if isinstance(term, Apply) and term.op == wanted:
+            return (term,)
+        key = (term, wanted)
+        if key in self._readings:
+            return self._readings[key]
+        if isinstance(term, Apply):
+            found = readings(term, wanted, self.resolve)
+        elif isinstance(term, Reduce) and wanted == "arith.mulf":
+            found = hoisted(term, self.resolve)
+        else:
+            return ()
+        self._readings[key] = found
+        return found
+
+    def constant(self, term: Term) -> Constant | None:
+        """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
+        return constant(term, self.resolve)
+
     # ---- reading ops ----------------------------------------------------------------------------------------------
 
     def _fresh(self, size: int | None) -> Index:
@@ -150,6 +174,9 @@ class Views:
             return Step(self._elementwise(op, access.indices), op)
         if name.startswith("linalg."):
             return self._linalg(op, value, access.indices)
+        if name == "iree_linalg_ext.attention":
+            attention = self._attention(op, access.indices)
+            return None if attention is None else Step(attention, op)
         if name in ("tensor.expand_shape", "tensor.collapse_shape"):
             source = _reshaped(op, access.indices)
             return None if source is None else Step(source, op)
@@ -160,6 +187,8 @@ class Views:
             if axis is None or axis.name != "arith.constant":
                 return None
             return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)
+        if name == "tensor.extract" and len(op.operands) == 1:
+            return Step(Access(op.operands[0], ()), op)
         if name == "tensor.splat":
             return Step(Access(op.operands[0], ()), op)
         return None
@@ -213,25 +242,26 @@ class Views:
         return tuple(fresh)
 
     def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:
-        """`combiner(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
-        combiner = body.yielded_op(number)
-        if combiner is None or len(combiner.operands) != 2:
+        """`combine(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
+        combine = body.yielded_op(number)
+        if combine is None or len(combine.operands) != 2:
             return None
         accumulator = body.accumulator(number)
-        sides = [v for v in combiner.operands if v != accumulator]
+        sides = [v for v in combine.operands if v != accumulator]
         if len(sides) != 1:
             return None
-        kind = element_type(combiner.results[0])
-        neutral = identity(combiner.name, kind)
+        kind = element_type(combine.results[0])
+        neutral = identity(combine.name, kind)
         contribution = body.read(sides[0])
         if neutral is None or contribution is None:
             return None
-        total = Reduce(combiner.name, reduction, contribution)
+        name = combiner(combine.name)
+        total = Reduce(name, reduction, contribution)
         start = body.initial(number)
         known = self.resolve(start)
-        if isinstance(known, Constant) and _is_neutral(combiner.name, known.value, neutral):
+        if isinstance(known, Constant) and _is_neutral(name, known.value, neutral):
             return total
-        return Apply(combiner.name, (start, total), (), kind)
+        return Apply(name, (start, total), (), kind)
 
     def _softmax(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
         axis = ir.IntegerAttr(op.attributes["dimension"]).value
@@ -239,20 +269,69 @@ class Views:
         shape = shape_of(source)
         assert shape is not None
 
-        def along(index: Index) -> tuple[Index, ...]:
-            return (*indices[:axis], index, *indices[axis + 1 :])
+        def at(index: Index) -> Term:
+            return Access(source, (*indices[:axis], index, *indices[axis + 1 :]))
 
-        def reduced(combiner: str, make) -> Term:
-            loop = self._fresh(shape[axis])
-            body = make(along(loop))
+        return self._softmax_of(at, indices[axis], shape[axis], kind)
+
+    def _softmax_of(self, at: Callable[[Index], Term], index: Index, size: int | None, kind: str) -> Term:
+        """The softmax of `at` over an index of `size`, at `index`."""
+
+        def reduced(combiner: str, make: Callable[[Index], Term]) -> Term:
+            loop = self._fresh(size)
+            body = make(loop)
             return Reduce(combiner, (loop,), body) if isinstance(loop, Loop) else body
 
-        peak = reduced("arith.maximumf", lambda at: Access(source, at))
+        peak = reduced("arith.maximumf", at)
 
-        def shifted(at: tuple[Index, ...]) -> Term:
-            return Apply("math.exp", (Apply("arith.subf", (Access(source, at), peak), (), kind),), (), kind)
+        def shifted(index: Index) -> Term:
+            return Apply("math.exp", (Apply("arith.subf", (at(index), peak), (), kind),), (), kind)
 
-        return Apply("arith.divf", (shifted(indices), reduced("arith.addf", shifted)), (), kind)
+        return Apply("arith.divf", (shifted(index), reduced("arith.addf", shifted)), (), kind)
+
+    def _attention(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
+        """`contract(softmax(contract(q, k) * scale + mask), v)`; None where the op does anything else besides.
+
+        A mask of booleans is read as IREE does it: minus infinity in place of the score where it is false.
+        """
+        maps = [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        body = op.regions[0].blocks[0]
+        kind = element_type(op.results[0])
+        if len(op.results) != 1 or len(maps) != len(op.operands) or len(maps) not in (5, 6):
+            return None
+        if len(body.operations) != 1 or body.operations[0].operands[0] != body.arguments[0]:
+            return None  # the scores are changed in the body
+        if any(element_type(v) != kind for v in (*op.operands[:4],)):
+            return None
+        loops = _loops_of_output(maps[-1], indices)
+        names = [{e.position for e in m.results if isinstance(e, ir.AffineDimExpr)} for m in maps]
+        summed, keys = (names[0] & names[1]) - names[-1], (names[1] & names[2]) - names[-1]
+        if loops is None or len(keys) != 1 or len(summed) != 1:
+            return None
+        (along,), (depth,) = keys, summed
+        sizes = _loop_sizes(op, maps)
+
+        def element(number: int, at: dict[int, Index]) -> Access:
+            return _operand_at(op.operands[number], maps[number], at)
+
+        def score(index: Index) -> Term:
+            inner = self._fresh(sizes.get(depth))
+            at = {**loops, along: index, depth: inner}
+            product: Term = Apply("arith.mulf", (element(0, at), element(1, at)), (), kind)
+            if isinstance(inner, Loop):
+                product = Reduce("arith.addf", (inner,), product)
+            product = Apply("arith.mulf", (product, element(3, at)), (), kind)
+            if len(maps) == 5:
+                return product
+            mask = element(4, at)
+            if element_type(op.operands[4]) == "i1":
+                return Apply("arith.select", (mask, product, Constant(-math.inf, kind)), (), kind)
+            return Apply("arith.addf", (product, mask), (), kind)
+
+        index = self._fresh(sizes.get(along))
+        weight = self._softmax_of(score, index, sizes.get(along), kind)
+        product = Apply("arith.mulf", (weight, element(2, {**loops, along: index})), (), kind)
+        return Reduce("arith.addf", (index,), product) if isinstance(index, Loop) else product
 
 
 class _Body:
@@ -318,16 +397,7 @@ class _Body:
         return all(index == UNIT or dim in fixed for dim, index in self.loops.items())
 
     def _operand(self, number: int) -> Access:
-        value = self.op.operands[number]
-        if not isinstance(value.type, ir.RankedTensorType):
-            return Access(value, ())
-        shape = shape_of(value)
-        assert shape is not None
-        results = self.maps[number].results
-        indices = tuple(
-            UNIT if size == 1 else _index_of(expr, self.loops) for expr, size in zip(results, shape, strict=True)
-        )
-        return Access(value, indices)
+        return _operand_at(self.op.operands[number], self.maps[number], self.loops)
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
@@ -383,11 +453,47 @@ def _loop_sizes(op: ir.Operation, maps: list[ir.AffineMap]) -> dict[int, int | N
     return sizes
 
 
+def _operand_at(value: ir.Value, affine_map: ir.AffineMap, loops: dict[int, Index]) -> Access:
+    """The element of an operand under a map, with its loops set to indices; a scalar's has none."""
+    if not isinstance(value.type, ir.RankedTensorType):
+        return Access(value, ())
+    shape = shape_of(value)
+    assert shape is not None
+    results = affine_map.results
+    indices = tuple(UNIT if size == 1 else _index_of(expr, loops) for expr, size in zip(results, shape, strict=True))
+    return Access(value, indices)
+
+
 def _index_of(expr: ir.AffineExpr, loops: dict[int, Index]) -> Index:
     if isinstance(expr, ir.AffineDimExpr):
         return loops[expr.position]
+    terms: dict[Index, int] = {}
+    if _add_up(expr, 1, loops, terms) == 0:
+        index = summed(terms)
+        if index != UNIT:  # the first element of a larger dim is not that of a dim of size one
+            return index
     used = sorted(loops)
     return Affine(str(expr), tuple(loops[d] for d in used))
+
+
+def _add_up(expr: ir.AffineExpr, factor: int, loops: dict[int, Index], terms: dict[Index, int]) -> int | None:
+    """Add an expression, `factor` times, to `terms`; return the constant in it, None if it is no such sum."""
+    if isinstance(expr, ir.AffineDimExpr):
+        index = loops[expr.position]
+        terms[index] = terms.get(index, 0) + factor
+        return 0
+    if isinstance(expr, ir.AffineConstantExpr):
+        return factor * expr.value
+    if isinstance(expr, ir.AffineAddExpr):
+        parts = [_add_up(side, factor, loops, terms) for side in (expr.lhs, expr.rhs)]
+        return None if None in parts else sum(part for part in parts if part is not None)
+    if isinstance(expr, ir.AffineMulExpr):
+        sides = (expr.lhs, expr.rhs)
+        known = next((side.value for side in sides if isinstance(side, ir.AffineConstantExpr)), None)
+        other = next((side for side in sides if not isinstance(side, ir.AffineConstantExpr)), None)
+        if known is not None and known > 0 and other is not None:
+            return _add_up(other, factor * known, loops, terms)
+    return None
 
 
 def _reshaped(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:

@@ -16,7 +16,15 @@ from typing import TypeVar
 from opsplice.spec_lang import ops, tree
 from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warning
-from opsplice.spec_lang.inference import Report, Signature, check_element, children, forms, infer
+from opsplice.spec_lang.inference import (
+    Report,
+    Signature,
+    check_element,
+    children,
+    forms,
+    infer,
+    pattern_factors,
+)
 from opsplice.spec_lang.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 
 # Where in IREE's pipeline rules may apply. `start` is the program as the frontend wrote it.
@@ -388,6 +396,7 @@ def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
 
 def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     dims = _check_parameters(pattern, report)
+    dims |= _factors(pattern, dims)
     if ops.find(pattern.name) is not None:
         report(error(pattern.name_span, f"{pattern.name} is the name of an op", "choose another name for the pattern"))
     taken = {p.name: _name_span(p) for p in pattern.parameters}
@@ -409,6 +418,11 @@ def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     for expr in _expressions(pattern):
         if isinstance(expr, tree.Constant):
             _check_constant(expr, _Names(dims), report)
+
+
+def _factors(pattern: tree.Pattern, dims: Iterable[str]) -> dict[str, Dim]:
+    """The names of strides and dilations, which are numbers of the pattern as its dims are."""
+    return {f: Dim(pattern.span, symbol=f) for f in pattern_factors(pattern) if f not in dims}
 
 
 def _check_constant(constant: tree.Constant, names: _Names, report: Report) -> None:
@@ -516,6 +530,7 @@ def _check_rule(
     known = used.get(rule.pattern, set())
     if pattern is not None:
         dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
+        dims |= _factors(pattern, dims)
         bound = attribute_variables(pattern)
         names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], [p.name for p in pattern.parameters])
         _check_condition(rule.where, names, report)

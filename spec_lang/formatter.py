@@ -23,7 +23,7 @@ _INDENT = 2
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
 _COMMENT = re.compile(r"//[^\n]*")
 _BLANK_LINE = re.compile(r"\n[ \t\r\f]*\n")
-_LABEL_WORD = re.compile(r"\.\.\.[A-Za-z0-9_]+|[A-Za-z0-9_]+|,|->")
+_LABEL_WORD = re.compile(r"\([^)]*\)|\.\.\.[A-Za-z0-9_]+|[A-Za-z0-9_]+|,|->")
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _ATOM = 3
 
@@ -527,5 +527,6 @@ def _subscripts(subscripts: tree.Subscripts) -> str:
     """The labels as they were written, `mk` or `m k`: which of the two it is makes no difference to the tree."""
     span = subscripts.span
     words = _LABEL_WORD.findall(_COMMENT.sub("", span.source.text[span.start : span.end]))
+    words = [re.sub(r"\s*\+\s*", " + ", re.sub(r"\s*([()*])\s*", r"\1", word)) for word in words]
     operands, _, result = " ".join(words).partition("->")
     return f"[{operands.replace(' ,', ',').strip()} -> {result.strip()}]"

@@ -64,6 +64,25 @@ def forms(condition: tree.Condition | None) -> tuple[tree.Is, ...]:
     return ()
 
 
+def factors(expr: Expr) -> tuple[str, ...]:
+    """The names of numbers that the windows of an expression itself are written with: strides and dilations."""
+    if not isinstance(expr, (tree.Contract, tree.Reduce)):
+        return ()
+    terms = (term for window in expr.subscripts.windows for term in window.terms)
+    return tuple(dict.fromkeys(factor for factor, _ in terms if isinstance(factor, str)))
+
+
+def pattern_factors(pattern: tree.Pattern) -> tuple[str, ...]:
+    """The names of numbers in all windows of a pattern."""
+    found: dict[str, None] = {}
+    pending = [*(let.expr for let in pattern.body), *pattern.results]
+    while pending:
+        expr = pending.pop()
+        found |= dict.fromkeys(factors(expr))
+        pending += children(expr)
+    return tuple(found)
+
+
 def infer(
     pattern: tree.Pattern, signatures: Mapping[str, Signature], report: Report
 ) -> tuple[dict[Expr, Type | None], tuple[Type | None, ...]]:
@@ -438,7 +457,10 @@ class _Inference:
         binding = self._bind_labels(expr.subscripts, (expr.arg,), [value])
         if binding is None:
             return None
-        before, after = expr.subscripts.operands[0], expr.subscripts.result
+        if expr.subscripts.windows:
+            self.fail(expr.subscripts.span, f"{expr.kind} reads no sums of labels", "only contract and reduce do")
+            return None
+        before, after = [str(label) for label in expr.subscripts.operands[0]], list(expr.subscripts.result)
         if expr.kind == "transpose":
             if sorted(before) != sorted(after):
                 self.fail(expr.subscripts.span, "transpose keeps all labels and adds none", "see broadcast and reduce")
@@ -449,7 +471,7 @@ class _Inference:
 
     def _bind_new_labels(self, expr: tree.Rearrange, binding: Binding) -> bool:
         """A label that broadcast adds is the pattern's dim of that name, or of any size."""
-        before, after = expr.subscripts.operands[0], expr.subscripts.result
+        before, after = [str(label) for label in expr.subscripts.operands[0]], expr.subscripts.result
         lost = [label for label in before if label not in after]
         if lost:
             self.fail(expr.subscripts.span, f"broadcast keeps every label, and {lost[0]} is lost", "see reduce")
@@ -478,14 +500,13 @@ class _Inference:
             self.fail(subscripts.span, message)
             return None
         for labels in (*subscripts.operands, subscripts.result):
+            shown = " ".join(map(str, labels))
             twice = next((label for label in labels if labels.count(label) > 1), None)
             if twice is not None:
-                self.fail(subscripts.span, f"label {twice} stands twice in [{' '.join(labels)}]")
+                self.fail(subscripts.span, f"label {twice} stands twice in [{shown}]")
                 return None
-            if sum(label.startswith("...") for label in labels) > 1:
-                self.fail(
-                    subscripts.span, f"there are two packs in [{' '.join(labels)}]", "one at most can be told apart"
-                )
+            if sum(str(label).startswith("...") for label in labels) > 1:
+                self.fail(subscripts.span, f"there are two packs in [{shown}]", "one at most can be told apart")
                 return None
         binding = Binding()
         for labels, arg, value in zip(subscripts.operands, args, values, strict=True):
@@ -496,13 +517,20 @@ class _Inference:
                 continue
             reason = binding.match_dims(_labels(labels, subscripts.span), dims_of(value))
             if reason:
-                message = f"[{' '.join(labels)}] does not fit {_show(arg)}, which is {value}: {reason}"
+                shown = " ".join(map(str, labels))
+                message = f"[{shown}] does not fit {_show(arg)}, which is {value}: {reason}"
                 self.fail(arg.span, message)
                 return None
+        for window in subscripts.windows:
+            for _, label in window.terms:
+                known = self.dims.get(label)
+                named = known is not None and known.symbol is not None
+                binding.dims.setdefault(label, known if known is not None and named else Dim(window.span))
         return binding
 
     def _known_labels(self, subscripts: tree.Subscripts, what: str) -> bool:
         known = {label for labels in subscripts.operands for label in labels}
+        known |= {label for window in subscripts.windows for _, label in window.terms}
         new = next((label for label in subscripts.result if label not in known), None)
         if new is not None:
             self.fail(subscripts.span, f"label {new} comes from no operand", f"{what} adds no dims; see broadcast")
@@ -603,8 +631,14 @@ def check_element(element: ScalarType, variables: tuple[tree.TypeVariable, ...],
     return False
 
 
-def _labels(labels: tuple[str, ...], span: Span) -> tuple[Dim, ...]:
-    return tuple(Dim(span, pack=la[3:]) if la.startswith("...") else Dim(span, symbol=la) for la in labels)
+def _labels(labels: tuple[str | tree.Window, ...], span: Span) -> tuple[Dim, ...]:
+    return tuple(_label(label, span) for label in labels)
+
+
+def _label(label: str | tree.Window, span: Span) -> Dim:
+    if isinstance(label, tree.Window):
+        return Dim(span)  # of any size: what is read lies within it
+    return Dim(span, pack=label[3:]) if label.startswith("...") else Dim(span, symbol=label)
 
 
 def _float_literal(constant: tree.Constant) -> float | None:

@@ -15,6 +15,9 @@ from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, 
 from opsplice.spec_lang.parser import parse
 
 MAX_BYTES = 16 << 20
+# `import "opsplice:nn"` is a file of this folder, which comes with the package.
+LIBRARY = Path(__file__).parent / "library"
+_LIBRARY_PREFIX = "opsplice:"
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,22 @@ class _Files:
         if path is not None:
             self._open.append(path.resolve())
         for import_ in spec.imports:
-            self._import(import_, (path.parent if path is not None else Path()) / import_.path)
+            if import_.path.startswith(_LIBRARY_PREFIX):
+                self._import_library(import_)
+            else:
+                self._import(import_, (path.parent if path is not None else Path()) / import_.path)
         if path is not None:
             self._done.add(self._open.pop())
         self.specs.append(spec)
+
+    def _import_library(self, import_: tree.Import) -> None:
+        name = import_.path.removeprefix(_LIBRARY_PREFIX)
+        names = sorted(p.stem for p in LIBRARY.glob("*.splice"))
+        if name in names:
+            self._import(import_, LIBRARY / f"{name}.splice")
+            return
+        hint = did_you_mean(name, names) or f"there is {', '.join(_LIBRARY_PREFIX + n for n in names)}"
+        self.errors.append(error(import_.path_span, f"opsplice brings no library '{name}'", hint))
 
     def _import(self, import_: tree.Import, path: Path) -> None:
         resolved = path.resolve()

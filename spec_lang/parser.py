@@ -530,14 +530,39 @@ class _Builder:
 
     def subscripts(self, parts: list) -> tree.Subscripts:
         groups = [p for p in parts if isinstance(p, tuple)]
-        return tree.Subscripts(self._span(parts[0], parts[-1]), tuple(groups[:-1]), groups[-1])
+        windows = [word for words in groups for word in words if isinstance(word, tree.Window)]
+        known = self.dims | {label for window in windows for _, label in window.terms}
+        *operands, result = (self._labels(words, known) for words in groups)
+        if any(isinstance(label, tree.Window) for label in result):
+            self._fail(parts[-1], "a sum of labels says where an operand is read", "the result has plain labels")
+        return tree.Subscripts(self._span(parts[0], parts[-1]), tuple(operands), result)
 
-    def labels(self, words: list) -> tuple[str, ...]:
-        found: list[str] = []
+    def labels(self, words: list) -> tuple:
+        return tuple(words)
+
+    def _labels(self, words: tuple, known: set[str]) -> tuple:
+        """A word that is not known is one label for each letter."""
+        found: list[str | tree.Window] = []
         for word in words:
-            whole = word.type == "PACK" or len(word) == 1 or word in self.dims or not word.isalpha()
+            if isinstance(word, tree.Window):
+                found.append(word)
+                continue
+            whole = word.type == "PACK" or len(word) == 1 or word in known or not word.isalpha()
             found += [str(word)] if whole else list(word)
         return tuple(found)
+
+    def window(self, parts: list) -> tree.Window:
+        return tree.Window(self._span(parts[0], parts[-1]), tuple(p for p in parts if isinstance(p, tuple)))
+
+    def stride(self, parts: list) -> tuple[int | str, str]:
+        factor, _, label = parts
+        if factor is None:
+            return 1, str(label)
+        if factor.type != "INT":
+            return str(factor), str(label)
+        if not 0 < int(factor) < 1 << 31:
+            self._fail(factor, "a stride is a whole number, 1 or more")
+        return int(factor), str(label)
 
     # ---- rules ----
 

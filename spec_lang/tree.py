@@ -312,12 +312,30 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Window:
+    """`(2*y + d*i)`: a dim that is read at a sum of labels, each times a number or the name of one.
+
+    terms: the factor, 1 where none is written, and the label of each part.
+    """
+
+    span: Span
+    terms: tuple[tuple[int | str, str], ...]
+
+    def __str__(self) -> str:
+        return f"({' + '.join(label if factor == 1 else f'{factor}*{label}' for factor, label in self.terms)})"
+
+
+@dataclass(frozen=True)
 class Subscripts:
     """`mk, kn -> mn`: one tuple of labels per operand, and the result's. A pack keeps its dots: "...m"."""
 
     span: Span
-    operands: tuple[tuple[str, ...], ...]
+    operands: tuple[tuple[str | Window, ...], ...]
     result: tuple[str, ...]
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return tuple(label for labels in self.operands for label in labels if isinstance(label, Window))
 
 
 @dataclass(frozen=True)

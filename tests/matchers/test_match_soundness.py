@@ -72,8 +72,9 @@ def test_a_repeated_input_is_one_value(find):
     ("payload_op", "pattern_op", "count"),
     [
         ("arith.maximumf", "maximumf", 1),
-        ("arith.maxnumf", "maximumf", 0),
-        ("arith.maximumf", "maxnumf", 0),
+        ("arith.maxnumf", "maximumf", 1),
+        ("arith.maximumf", "maxnumf", 1),
+        ("arith.minnumf", "maxnumf", 0),
         ("arith.minimumf", "maximumf", 0),
         ("arith.subf", "addf", 0),
     ],

@@ -210,7 +210,8 @@ KERNEL = 'kernel twice(x: f32[...m]) -> f32[...m] { cpu "twice.c" }\n'
 
 @pytest.mark.parametrize(("model", "op"), [(HLO, "stablehlo.tanh"), (TORCH, "torch.aten.tanh")])
 def test_a_kernel_for_an_op_of_the_frontend(spliced, model, op):
-    spec = f'{KERNEL}pattern p(x: tensor<...m x f32>) {{ "{op}"(x) : tensor<...m x f32> }}\nreplace p at start with twice(x)'
+    pattern = f'pattern p(x: tensor<...m x f32>) {{ "{op}"(x) : tensor<...m x f32> }}\n'
+    spec = f"{KERNEL}{pattern}replace p at start with twice(x)"
     program = spliced(model, spec, {"twice.c": TWICE})
     assert [r.kernel for r in program.report.replacements] == ["twice"]
     np.testing.assert_array_equal(program.run("main", -X), 2 * X)

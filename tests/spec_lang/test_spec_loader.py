@@ -122,3 +122,17 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
     with pytest.raises(SpecError) as inside:
         load(imported)
     assert message in inside.value.diagnostics[0].message
+
+
+def test_the_library_is_imported_by_name(tmp_path: Path):
+    loaded = load(write(tmp_path, main='import "opsplice:nn"\n' + pattern("mine")))
+    assert [p.name for p in loaded.paths] == ["nn.splice", "main.splice"]
+    assert {"softmax", "layernorm", "mine"} <= set(loaded.patterns)
+
+
+def test_a_library_that_is_not_there(tmp_path: Path):
+    with pytest.raises(SpecError) as caught:
+        load(write(tmp_path, main='import "opsplice:mn"'))
+    (found,) = caught.value.diagnostics
+    assert "no library 'mn'" in found.message
+    assert "nn" in (found.help or "")
