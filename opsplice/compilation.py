@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
+from opsplice import linting
 from opsplice.frontends import ModuleSource
 from opsplice.job import Job, Outcome
 from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
@@ -86,7 +87,7 @@ class _Steps:
         self.names = [str(p) for p in job.specs]
         self.phase = phase
         self.preview = preview
-        self.report = Report()
+        self.report = Report(spec_warnings=linting.brief(self.specs))
         # Before `preprocessing` a module does not say what it is compiled for.
         self.devices = [target_step(job.archs, job.flags)] if job.archs else []
         targets = None if phase == PHASE else _targets_for(job.flags, self.devices)

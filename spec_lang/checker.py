@@ -80,7 +80,6 @@ def _check_all(specs: Sequence[tree.Spec], checked: Checked, report: Report) -> 
         used[pattern.name] = _check_use(pattern, report)
     for rule in checked.rules:
         _check_rule(rule, kernels, patterns, signatures, used, report)
-    _check_order(checked.rules, report)
 
 
 # ---- names across declarations ---------------------------------------------------------------------------------------
@@ -322,7 +321,8 @@ def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
     for variable in kernel.type_variables:
         if len(variable.choices) > 1 and variable.name not in named:
             message = f"{kernel.name} calls one symbol, {symbol}, whatever {variable.name} is"
-            report(warning(variable.span, message, f'name one for each type: symbol "{symbol}_{{{variable.name}}}"'))
+            advice = f'name one for each type: symbol "{symbol}_{{{variable.name}}}"'
+            report(warning(variable.span, message, advice, code="shared-symbol"))
 
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
@@ -375,14 +375,11 @@ def _check_use(pattern: tree.Pattern, report: Report) -> set[str]:
     for parameter in pattern.parameters:
         if parameter.name not in reached and not parameter.name.startswith("_"):
             message = f"no result of {pattern.name} needs {parameter.name}"
-            report(warning(parameter.span, message, "remove it, or begin its name with _"))
+            report(warning(parameter.span, message, "remove it, or begin its name with _", code="unused-input"))
     for let in pattern.body:
         if not any(name in reached or name.startswith("_") for name in let.names):
-            report(
-                warning(
-                    let.span, f"no result of {pattern.name} needs {let.names[0]}", "it is not looked for; remove it"
-                )
-            )
+            message = f"no result of {pattern.name} needs {let.names[0]}"
+            report(warning(let.span, message, "it is not looked for; remove it", code="unused-value"))
     return reached & {p.name for p in pattern.parameters}
 
 
@@ -505,18 +502,6 @@ def _check_rule_results(
         if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
             message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
             report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))
-
-
-def _check_order(rules: tuple[tree.Rule, ...], report: Report) -> None:
-    """Warn of rules behind one that takes every match of their pattern."""
-    settled: dict[str, tree.Rule] = {}
-    for rule in rules:
-        first = settled.get(rule.pattern)
-        if first is not None:
-            message = f"this rule is never reached: {first.pattern_span} replaces every {rule.pattern}"
-            report(warning(rule.pattern_span, message, "put the rule with the narrower where first"))
-        elif rule.where is None:
-            settled[rule.pattern] = rule
 
 
 def _args_span(rule: tree.Rule) -> Span:

@@ -22,7 +22,7 @@ class LoadedSpec:
     """A spec that is free of errors, with everything that it imports.
 
     paths: the files, imported ones first. rules: in the order in which they apply, imported ones first.
-    types: of each expression in each pattern; None where a quoted op leaves it open.
+    types: of each expression in each pattern; None where a quoted op leaves it open. files: the trees, as `paths`.
     """
 
     paths: tuple[Path, ...]
@@ -31,6 +31,7 @@ class LoadedSpec:
     rules: tuple[tree.Rule, ...]
     types: Mapping[tree.Expr, tree.Type | None]
     warnings: tuple[Diagnostic, ...]
+    files: tuple[tree.Spec, ...] = ()
 
 
 def load(path: str | os.PathLike[str]) -> LoadedSpec:
@@ -62,6 +63,7 @@ def _load(text: str, path: Path | None) -> LoadedSpec:
         rules=checked.rules,
         types=MappingProxyType(checked.types),
         warnings=checked.diagnostics,
+        files=tuple(files.specs),
     )
 
 
