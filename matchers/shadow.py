@@ -21,6 +21,7 @@ from opsplice.spec_lang.loader import LoadedSpec
 # What is judged of a tree.Rule. A new field may change which rule wins, so it has to be taught here.
 UNDERSTOOD = frozenset({"span", "pattern", "pattern_span", "kernel", "kernel_span", "args", "keep", "where"})
 _PLAIN = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal)
+_MAX_PAIRS = 20_000  # so many pairs of rules are looked at for ops that both may want
 _MAX_EARLIER = 12  # more than this many earlier rules together are not asked whether they leave anything
 
 
@@ -81,6 +82,7 @@ def _judge(spec: LoadedSpec, *, patterns: bool, contention: bool) -> Iterator[Di
     rules = list(_prepared(spec, patterns))
     by_key: dict[str, list[_Rule]] = {}
     by_pattern: dict[str, list[_Rule]] = {}
+    pairs = _MAX_PAIRS
     for rule in rules:
         earlier = by_pattern.get(rule.pattern.name, [])
         if patterns:
@@ -91,7 +93,9 @@ def _judge(spec: LoadedSpec, *, patterns: bool, contention: bool) -> Iterator[Di
         if taken:
             yield _unreachable(rule, taken)
         elif contention:
-            yield from _overlapping(rule, [o for o in earlier if o.pattern is not rule.pattern])
+            rivals = [other for other in earlier if other.pattern is not rule.pattern][:pairs]
+            pairs -= len(rivals)
+            yield from _overlapping(rule, rivals)
         by_pattern.setdefault(rule.pattern.name, []).append(rule)
         for name in dict.fromkeys(subsume.key(graph.results[0].node) for graph in rule.graphs):
             by_key.setdefault(name, []).append(rule)
@@ -105,10 +109,7 @@ def _prepared(spec: LoadedSpec, patterns: bool) -> Iterator[_Rule]:
             continue
         if patterns and pattern.name not in graphs:
             graphs[pattern.name] = _graphs(pattern, spec)
-        demands = lint.demands(rule, spec)
-        # A rule that can never apply has a warning of its own, and takes nothing from others.
-        if not decide.impossible([*decide.conjuncts(pattern.where), *demands]):
-            yield _Rule(rule, pattern, graphs.get(pattern.name, ()), tuple(demands))
+        yield _Rule(rule, pattern, graphs.get(pattern.name, ()), tuple(lint.demands(rule, spec)))
 
 
 def _takers(rule: _Rule, earlier: Sequence[_Rule], spec: LoadedSpec) -> list[_Rule]:
@@ -147,6 +148,8 @@ def _taken(own: Sequence[tree.Condition], wanted: Sequence[tuple[_Rule, Sequence
     # A condition that needs a size which may only be known at run time can fail whatever the size is then.
     sure = [(rule, asked) for rule, asked in wanted if decide.names_in(tuple(asked)) <= pinned]
     sure = [(rule, asked) for rule, asked in sure if not any(map(decide.divides_by_dim, asked))]
+    if not sure or decide.impossible(own):
+        return []  # a rule that can never apply has a warning of its own
     for rule, asked in sure:
         if all(decide.implied(condition, own) for condition in asked):
             return [rule]

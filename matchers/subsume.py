@@ -59,7 +59,7 @@ def covers(graph: Graph, other: Graph, *, inner: bool = False) -> Cover | None:
         return None
     if len(graph.results) != 1 and len(graph.results) != len(other.results):
         return None
-    if not _ops(graph) <= _ops(other):
+    if not _parts(graph) <= _parts(other):
         return None
     starts = range(len(other.results)) if len(graph.results) == 1 else (0,)
     for start in starts:
@@ -74,7 +74,7 @@ def covers_part(graph: Graph, other: Graph) -> Cover | None:
     """How `graph` holds at an op inside `other`, wherever a program keeps that op's result as a value of its own."""
     if len(graph.results) != 1 or graph.rearranged:
         return None
-    if not _ops(graph) <= _ops(other):
+    if not _parts(graph) <= _parts(other):
         return None
     tops = {id(result.node) for result in other.results}
     for node in nodes_of(other):
@@ -127,14 +127,17 @@ def facts(graph: Graph) -> list[tree.Condition]:
     return found
 
 
-def _ops(graph: Graph) -> frozenset[str]:
-    """What a graph is made of, to tell at a glance that one cannot hold where another does."""
-    if graph not in _known_ops:
-        _known_ops[graph] = frozenset(key(node) for node in nodes_of(graph))
-    return _known_ops[graph] - {""}
+def _parts(graph: Graph) -> frozenset[str | float]:
+    """The ops and numbers of a graph, to tell at a glance that it cannot hold where another does."""
+    if graph not in _known_parts:
+        numbers = (node for node in nodes_of(graph) if isinstance(node, Number) and node.high is None)
+        literals = (_value(number.low) for number in numbers)
+        found = {*(key(node) for node in nodes_of(graph)), *(n for n in literals if n is not None)}
+        _known_parts[graph] = frozenset(found - {""})
+    return _known_parts[graph]
 
 
-_known_ops: WeakKeyDictionary[Graph, frozenset[str]] = WeakKeyDictionary()
+_known_parts: WeakKeyDictionary[Graph, frozenset[str | float]] = WeakKeyDictionary()
 
 
 def _children(node: Any) -> list[Any]:
@@ -267,10 +270,20 @@ class _Comparison:
             return []
         if left.type and not self._element(left.type, right.type, state):
             return []
-        straight = list(zip(left.args, right.args, strict=True))
+        orders = [list(zip(left.args, right.args, strict=True))]
         if _is_commutative(left.op) and left.args[0] is not left.args[1]:
-            return [straight, list(zip(left.args, reversed(right.args), strict=True))]
-        return [straight]
+            orders.append(list(zip(left.args, reversed(right.args), strict=True)))
+        return [order for order in orders if all(self._may_hold(*goal) for goal in order)]
+
+    def _may_hold(self, left: Any, right: Any) -> bool:
+        """False only if a goal must fail for the outermost nodes alone."""
+        if isinstance(left, Input):
+            return isinstance(right, (Input, Number)) or self.left_inner
+        if isinstance(right, Input):
+            return self.right_inner and not isinstance(left, Number)
+        if isinstance(left, Number):
+            return isinstance(right, Number) and self._same_number(left, right, None)
+        return key(left) == key(right)
 
     def _whole(self, left: Whole, right: Whole, state: _State) -> list[list[_Goal]]:
         given = {a.name: decide.key(a) for a in right.attributes}
@@ -301,7 +314,8 @@ class _Comparison:
                 return []
             if not self._element(_element(kind), _element(other), state):
                 return []
-            if not self._labels(left.labels, right.labels, state):
+            whole = self._labels(left.labels, right.labels, state)
+            if not whole and not (self.left_inner and self._spans(left.labels, right, state, more=True)):
                 return []
         elif known is not None and known is not right:
             return []
@@ -365,8 +379,11 @@ class _Comparison:
         state.taken.update(dict.fromkeys(right, left))
         return True
 
-    def _spans(self, left: _Group, node: Node, state: _State) -> bool:
-        """Bind the labels of an input to those that a part of the other pattern depends on, in some order."""
+    def _spans(self, left: _Group, node: Node, state: _State, *, more: bool = False) -> bool:
+        """Bind the labels of an input to those that a part of the other pattern depends on, in some order.
+
+        more: the input has others besides, so that the part is repeated along them.
+        """
         bound = [label for la in left for label in state.labels.get(la, ())]
         rest = [label for label in _free(node) if label not in bound]
         for label in (la for la in left if la not in state.labels):
@@ -378,7 +395,7 @@ class _Comparison:
                 taken, rest = (rest[0],), rest[1:]
             if not self._bind(label, taken, state):
                 return False
-        return not rest
+        return not rest and (not more or sum(len(state.labels[la]) for la in left) > len(_free(node)))
 
     def _is_whole(self, labels: _Group, node: Node, state: _State) -> bool:
         """Whether result labels are all that a node depends on, so that it can be the whole result."""

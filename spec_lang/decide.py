@@ -284,8 +284,26 @@ def _contradictory(constraints: list[_Constraint], signed: set[str]) -> bool:
     bounds = [p for kind, p in constraints if kind == "least"]
     monomials = {m for p in (*equations, *bounds) for m in p if m}
     bounds += [{m: 1} for m in monomials if not signed.intersection(m)]
-    reduced = _solved(equations, bounds)
-    return reduced is None or _empty(reduced)
+    while True:
+        solved = _solved(equations, bounds)
+        reduced = None if solved is None else _tightened(solved)
+        if reduced is None:
+            return True
+        met = _met(reduced)
+        if not met:
+            return _empty(reduced)
+        equations, bounds = met, reduced
+
+
+def _met(bounds: list[_Polynomial]) -> list[_Polynomial]:
+    """The equations that pairs of opposite bounds amount to and that take a variable out, so that this ends."""
+    known = {_name(bound): bound.get((), 0) for bound in bounds}
+    both = [b for b in bounds if known.get(_name(_scaled(b, -1))) == -b.get((), 0)]
+    return [b for b in both if any(m and abs(n) == 1 for m, n in b.items())]
+
+
+def _name(bound: _Polynomial) -> tuple[tuple[_Monomial, int], ...]:
+    return tuple(sorted((m, n) for m, n in bound.items() if m))
 
 
 def _solved(equations: list[_Polynomial], bounds: list[_Polynomial]) -> list[_Polynomial] | None:
@@ -300,12 +318,25 @@ def _solved(equations: list[_Polynomial], bounds: list[_Polynomial]) -> list[_Po
         equation, monomial = chosen
         equations = [_without(e, equation, monomial) for e in equations if e is not equation]
         bounds = [_without(b, equation, monomial) for b in bounds]
+        if len(monomial) == 1 and set(equation) <= {(), monomial}:
+            number = -equation[monomial] * equation.get((), 0)
+            equations = [_with_number(e, monomial[0], number) for e in equations]
+            bounds = [_with_number(b, monomial[0], number) for b in bounds]
     return [*bounds, *equations, *(_scaled(e, -1) for e in equations)]
 
 
 def _without(value: _Polynomial, equation: _Polynomial, monomial: _Monomial) -> _Polynomial:
     """A sum with a product replaced by what an equation, where its factor is 1 or -1, says that it is."""
     return _sum(value, equation, -equation[monomial] * value[monomial]) if monomial in value else value
+
+
+def _with_number(value: _Polynomial, variable: str, number: int) -> _Polynomial:
+    """A sum with a variable replaced by a number within its products."""
+    made: _Polynomial = {}
+    for monomial, factor in value.items():
+        rest = tuple(name for name in monomial if name != variable)
+        made = _sum(made, {rest: 1}, factor * number ** (len(monomial) - len(rest)))
+    return made
 
 
 def _primitive(equation: _Polynomial) -> _Polynomial:

@@ -149,7 +149,8 @@ def _has_floats(node: object) -> bool:
 def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
     for rule in spec.rules:
         pattern, kernel = spec.patterns.get(rule.pattern), spec.kernels.get(rule.kernel)
-        if pattern is None:
+        conditioned = rule.where is not None or (kernel is not None and kernel.where is not None)
+        if pattern is None or not conditioned:
             continue
         known = decide.conjuncts(pattern.where)
         if decide.impossible(known):
