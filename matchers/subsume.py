@@ -187,8 +187,16 @@ class _State:
     done: dict[tuple[int, int], None] = dataclasses.field(default_factory=dict)
 
     def copy(self) -> _State:
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return _State(**{n: dict(v) if isinstance(v, dict) else v for n, v in values.items()})
+        return _State(
+            dict(self.labels),
+            dict(self.taken),
+            dict(self.stands),
+            dict(self.elements),
+            dict(self.same),
+            self.reductions,
+            self.numbers,
+            dict(self.done),
+        )
 
 
 class _Comparison:
@@ -468,16 +476,15 @@ class _Comparison:
 
     def _same_number(self, left: Number, right: Number, sizes: Mapping[str, tree.DimExpr] | None) -> bool:
         """Whether the left number is met wherever the right one is. sizes: None while they are not known yet."""
-        ends = [_value(e) for e in (left.low, left.high if left.high is not None else left.low)]
-        others = [_value(e) for e in (right.low, right.high if right.high is not None else right.low)]
-        if None in ends or None in others:
+        mine, others = _range(left), _range(right)
+        if mine is None or others is None:
             if sizes is None:
                 return True
             low, high = decide.substituted(left.low, sizes), decide.substituted(left.high, sizes)
             return decide.key((low, high)) == decide.key((right.low, right.high))
         if self.right_inner:
-            return max(ends[0], others[0]) <= min(ends[1], others[1])  # type: ignore[type-var]
-        return ends[0] <= others[0] and others[1] <= ends[1]  # type: ignore[operator]
+            return max(mine[0], others[0]) <= min(mine[1], others[1])
+        return mine[0] <= others[0] and others[1] <= mine[1]
 
 
 def _free(node: Any) -> list[Label]:
@@ -520,6 +527,13 @@ def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozense
     if left is None or right is None:
         return left if right is None else right
     return left & right
+
+
+def _range(number: Number) -> tuple[float, float] | None:
+    """From where to where a constant may be, None where that depends on dims."""
+    low = _value(number.low)
+    high = low if number.high is None else _value(number.high)
+    return None if low is None or high is None else (low, high)
 
 
 def _value(expr: Any) -> int | float | None:

@@ -167,9 +167,8 @@ def _add_fmt(commands: argparse._SubParsersAction) -> None:
 def _add_lint(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "lint", "warn of what cannot be meant in .splice files", flags=False)
     parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; what it imports is looked into")
-    codes = {"action": "extend", "type": _list, "default": [], "metavar": "CODE,..."}
-    parser.add_argument("--deny", help="warnings that are errors; all for every one", **codes)
-    parser.add_argument("--allow", help="warnings that are not shown", **codes)
+    for flag, about in (("--deny", "warnings that are errors; all for every one"), ("--allow", "warnings to hide")):
+        parser.add_argument(flag, action="extend", type=_list, default=[], metavar="CODE,...", help=about)
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
 

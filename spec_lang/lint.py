@@ -262,7 +262,8 @@ def _reached(path: Path, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
 
 
 def _unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:
-    for declared in (*file.kernels, *file.patterns):
+    both: list[tree.Kernel | tree.Pattern] = [*file.kernels, *file.patterns]
+    for declared in both:
         words = _words(declared.span, strings=True) if declared.type_variables else []
         for variable in declared.type_variables:
             if words.count(variable.name) == 1:
