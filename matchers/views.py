@@ -138,15 +138,15 @@ class Views:
         """The term as ops of the name `wanted`: itself if it is one, else its other spellings; () if there are none."""
         if isinstance(term, Apply) and term.op == wanted:
             return (term,)
+        if not isinstance(term, (Apply, Reduce)):
+            return ()
         key = (term, wanted)
         if key in self._readings:
             return self._readings[key]
         if isinstance(term, Apply):
             found = readings(term, wanted, self.resolve)
-        elif isinstance(term, Reduce) and wanted == "arith.mulf":
-            found = hoisted(term, self.resolve)
         else:
-            return ()
+            found = hoisted(term, self.resolve) if wanted == "arith.mulf" else ()
         self._readings[key] = found
         return found
 

@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_match(commands)
     _add_fmt(commands)
+    _add_lint(commands)
     _add_doctor(commands)
     return parser
 
@@ -160,6 +161,14 @@ def _add_fmt(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "fmt", "format .splice files in place", flags=False)
     parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; - reads stdin and writes stdout")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file would change")
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _add_lint(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "lint", "warn of what cannot be meant in .splice files", flags=False)
+    parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; what it imports is looked into")
+    for flag, about in (("--deny", "warnings that are errors; all for every one"), ("--allow", "warnings to hide")):
+        parser.add_argument(flag, action="extend", type=_list, default=[], metavar="CODE,...", help=about)
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
+from opsplice import linting
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.job import Job, Outcome
@@ -93,7 +94,7 @@ class _Steps:
         self.names = [str(p) for p in job.specs]
         self.phase = phase
         self.preview = preview
-        self.report = Report()
+        self.report = Report(spec_warnings=linting.brief(self.specs))
         self.devices = [target_step(job.archs, job.flags)] if job.archs else []
         # Before `preprocessing` a module does not say what it is compiled for.
         early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())

@@ -41,6 +41,7 @@ def report_text(report: Report, *, verbose: bool, color: bool) -> str:
         lines += [f"  {_short(r.location)}  {_match(r)}: {r.reason}" for r in kept]
     if report.unmatched:
         lines += _unmatched(report, verbose, color)
+    lines += [w.text for w in report.spec_warnings]
     lines += [f"{style('warning:', 'yellow', color)} {w}" for w in report.warnings]
     return "\n".join(lines)
 

@@ -75,6 +75,16 @@ class UnmatchedRule:
 
 
 @dataclass(frozen=True)
+class SpecWarning:
+    """What cannot be meant in a spec, whatever the program. text: as a terminal shows it, several lines."""
+
+    code: str
+    message: str
+    location: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Report:
     """What the specs did to a program, in the order of the specs and of the program."""
 
@@ -82,17 +92,19 @@ class Report:
     kept: tuple[Replacement, ...] = ()
     unmatched: tuple[UnmatchedRule, ...] = ()
     warnings: tuple[str, ...] = ()
+    spec_warnings: tuple[SpecWarning, ...] = ()
 
     def __add__(self, other: Report) -> Report:
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
         return Report(*(left + right for left, right in pairs))
 
     def to_json(self) -> dict[str, Any]:
-        """`matches` (kept ones have action `keep` and a reason), `unmatched_rules` and `warnings`."""
+        """`matches` (kept ones have action `keep` and a reason), `unmatched_rules`, `warnings` and `spec_warnings`."""
         return {
             "matches": [_match_json(r) for r in (*self.replacements, *self.kept)],
             "unmatched_rules": [dataclasses.asdict(u) for u in self.unmatched],
             "warnings": list(self.warnings),
+            "spec_warnings": [{"code": w.code, "message": w.message, "at": w.location} for w in self.spec_warnings],
         }
 
 

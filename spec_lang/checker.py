@@ -99,7 +99,6 @@ def _check_all(specs: Sequence[tree.Spec], checked: Checked, report: Report) -> 
         _check_phase(run.phase, run.phase_span, report)
         if not run.passes.strip():
             report(error(run.passes_span, "no pass is named"))
-    _check_order(checked.rules, report)
 
 
 # ---- names across declarations ---------------------------------------------------------------------------------------
@@ -388,7 +387,8 @@ def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
     for variable in kernel.type_variables:
         if len(variable.choices) > 1 and variable.name not in named:
             message = f"{kernel.name} calls one symbol, {symbol}, whatever {variable.name} is"
-            report(warning(variable.span, message, f'name one for each type: symbol "{symbol}_{{{variable.name}}}"'))
+            advice = f'name one for each type: symbol "{symbol}_{{{variable.name}}}"'
+            report(warning(variable.span, message, advice, code="shared-symbol"))
 
 
 # ---- patterns --------------------------------------------------------------------------------------------------------
@@ -452,14 +452,11 @@ def _check_use(pattern: tree.Pattern, report: Report) -> set[str]:
     for parameter in pattern.parameters:
         if parameter.name not in reached and not parameter.name.startswith("_"):
             message = f"no result of {pattern.name} needs {parameter.name}"
-            report(warning(parameter.span, message, "remove it, or begin its name with _"))
+            report(warning(parameter.span, message, "remove it, or begin its name with _", code="unused-input"))
     for let in pattern.body:
         if not any(name in reached or name.startswith("_") for name in let.names):
-            report(
-                warning(
-                    let.span, f"no result of {pattern.name} needs {let.names[0]}", "it is not looked for; remove it"
-                )
-            )
+            message = f"no result of {pattern.name} needs {let.names[0]}"
+            report(warning(let.span, message, "it is not looked for; remove it", code="unused-value"))
     known: dict[str, frozenset[str]] = {}
     for let in pattern.body:
         known.update(dict.fromkeys(let.names, _certain(let.expr, known) | set(let.names)))
@@ -706,20 +703,6 @@ def _check_rule_results(
         if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
             message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
             report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))
-
-
-def _check_order(rules: tuple[tree.Rule, ...], report: Report) -> None:
-    """Warn of rules behind one that takes every match of their pattern."""
-    settled: dict[tuple[str, str | None], tree.Rule] = {}
-    for rule in rules:
-        if rule.attributes:
-            continue  # it takes nothing away from others
-        first = settled.get((rule.pattern, rule.phase))
-        if first is not None:
-            message = f"this rule is never reached: {first.pattern_span} replaces every {rule.pattern}"
-            report(warning(rule.pattern_span, message, "put the rule with the narrower where first"))
-        elif rule.where is None:
-            settled[rule.pattern, rule.phase] = rule
 
 
 def _args_span(rule: tree.Rule) -> Span:

@@ -26,13 +26,17 @@ _SEVERITY_COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;35m", "note": _CYA
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding. `help` says what to do; `notes` point at further places that matter."""
+    """One finding. `help` says what to do; `notes` point at further places that matter.
+
+    code: the name of the kind of finding, which every warning has; docs/lint.md lists them.
+    """
 
     severity: Literal["error", "warning"]
     message: str
     span: Span
     help: str | None = None
     notes: tuple[tuple[Span, str], ...] = ()
+    code: str | None = None
 
 
 class SpecError(OpspliceError):
@@ -56,8 +60,15 @@ def error(span: Span, message: str, help: str | None = None, notes: Iterable[tup
     return Diagnostic("error", message, span, help, tuple(notes))
 
 
-def warning(span: Span, message: str, help: str | None = None) -> Diagnostic:  # noqa: A002
-    return Diagnostic("warning", message, span, help)
+def warning(
+    span: Span,
+    message: str,
+    help: str | None = None,  # noqa: A002
+    notes: Iterable[tuple[Span, str]] = (),
+    *,
+    code: str | None = None,
+) -> Diagnostic:
+    return Diagnostic("warning", message, span, help, tuple(notes), code)
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
@@ -86,7 +97,7 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     help: for integers write muli
     ```
     """
-    lines = _place(diagnostic.span, diagnostic.severity, diagnostic.message, color)
+    lines = _place(diagnostic.span, diagnostic.severity, diagnostic.message, color, diagnostic.code)
     for span, message in diagnostic.notes:
         lines += _place(span, "note", message, color)
     if diagnostic.help:
@@ -94,13 +105,13 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _place(span: Span, severity: str, message: str, color: bool) -> list[str]:
+def _place(span: Span, severity: str, message: str, color: bool, code: str | None = None) -> list[str]:
     if len(message) > _MAX_MESSAGE:
         message = f"{message[:_MAX_MESSAGE]}..."
     heading = " ".join(
         [
             _paint(f"{span}:", _BOLD, color),
-            _paint(f"{severity}:", _SEVERITY_COLORS[severity], color),
+            _paint(f"{severity}[{code}]:" if code else f"{severity}:", _SEVERITY_COLORS[severity], color),
             _paint(message, _BOLD, color and severity != "note"),
         ]
     )

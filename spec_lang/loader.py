@@ -25,7 +25,7 @@ class LoadedSpec:
     """A spec that is free of errors, with everything that it imports.
 
     paths: the files, imported ones first. rules: in the order in which they apply: by priority, imported ones first.
-    runs: passes to run. codes: raw MLIR that rules refer to.
+    runs: passes to run. codes: raw MLIR that rules refer to. files: the trees, as `paths`.
     types: of each expression in each pattern; None where a quoted op leaves it open.
     """
 
@@ -37,6 +37,7 @@ class LoadedSpec:
     runs: tuple[tree.Run, ...]
     codes: tuple[tree.Code, ...]
     warnings: tuple[Diagnostic, ...]
+    files: tuple[tree.Spec, ...] = ()
 
 
 def load(path: str | os.PathLike[str]) -> LoadedSpec:
@@ -70,6 +71,7 @@ def _load(text: str, path: Path | None) -> LoadedSpec:
         runs=tuple(r for s in files.specs for r in s.runs),
         codes=tuple(c for s in files.specs for c in s.codes),
         warnings=checked.diagnostics,
+        files=tuple(files.specs),
     )
 
 

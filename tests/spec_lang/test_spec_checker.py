@@ -6,6 +6,7 @@ import pytest
 
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import Checked, check
+from opsplice.spec_lang.diagnostics import render
 from opsplice.spec_lang.parser import parse
 
 KERNEL = 'kernel k(x: f32[m, n], s: f32, c: i32) -> f32[m, n] { cpu "k.c" }\n'
@@ -414,11 +415,11 @@ def test_a_parameter_that_no_result_needs_cannot_be_passed_on():
     assert "not every match says what _y is" in found
 
 
-def test_a_rule_that_is_never_reached_is_a_warning():
-    rules = "replace p where m > 2 with k(x, 1, m) replace p with k(x, 1, m) replace p with k(x, 2, m)"
-    text = KERNEL + PATTERN.replace("addf(x, broadcast[n -> m n](y))", "exp(x)") + rules
-    (found,) = [m for m in messages(text, "warning") if "never reached" in m]
-    assert "3:47 replaces every p" in found
+def test_every_warning_has_a_code():
+    text = 'kernel k<T in {f32, f64}>(x: T[n]) -> x { cpu "k.c" } pattern p(x: f32, y: f32) { z = exp(x) sqrt(x) }'
+    found = checked(text).diagnostics
+    assert [d.code for d in found] == ["shared-symbol", "unused-input", "unused-value"]
+    assert "warning[shared-symbol]: " in render(found[0])
 
 
 # ---- names, and many errors ------------------------------------------------------------------------------------------

@@ -1,0 +1,95 @@
+"""`opsplice lint`: what is allowed in .splice files and still cannot be meant."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.linting import findings
+from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, render
+from opsplice.spec_lang.lint import CODES
+from opsplice.spec_lang.loader import load
+
+
+def run(options: argparse.Namespace) -> int:
+    deny, allow = _chosen(options.deny, options.allow)
+    found: dict[tuple[str, str, str], Diagnostic] = {}
+    for name in options.files:
+        for diagnostic in _findings(name):
+            if diagnostic.code in allow:
+                continue
+            if diagnostic.code in deny:
+                diagnostic = dataclasses.replace(diagnostic, severity="error")
+            found.setdefault((str(diagnostic.span), diagnostic.code or "", diagnostic.message), diagnostic)
+    shown = list(found.values())
+    errors = sum(d.severity == "error" for d in shown)
+    if options.json:
+        counts = {"errors": errors, "warnings": len(shown) - errors}
+        print(json.dumps({**counts, "findings": [_json(d) for d in shown]}, indent=2))
+    else:
+        for diagnostic in shown:
+            print(render(diagnostic, color=sys.stdout.isatty()))
+        print(_summary(errors, len(shown) - errors, len(options.files)))
+    return int(errors > 0)
+
+
+def _chosen(denied: Sequence[str], allowed: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The codes to deny and to allow. A code that is named goes before `all`, and denying before allowing."""
+    _check_codes(denied, "--deny")
+    _check_codes(allowed, "--allow")
+    every = frozenset(CODES)
+    named_deny, named_allow = every.intersection(denied), every.intersection(allowed)
+    deny = named_deny | (every - named_allow if "all" in denied else frozenset())
+    allow = named_allow | (every if "all" in allowed else frozenset())
+    return deny, allow - deny
+
+
+def _check_codes(given: Sequence[str], flag: str) -> None:
+    """Say that a code is none, which is wrong usage."""
+    unknown = next((code for code in given if code not in CODES and code != "all"), None)
+    if unknown is not None:
+        advice = did_you_mean(unknown, CODES) or f"there are: all {' '.join(CODES)}"
+        print(f"error: {flag}: no warning is called {unknown}\nhelp: {advice}", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def _findings(name: str) -> Sequence[Diagnostic]:
+    path = Path(name)
+    if path.suffix in (".mlir", ".mlirbc"):
+        raise OpspliceError(f"{path} is no .splice file, and lint reads no other")
+    try:
+        return findings(load(path))
+    except SpecError as failure:
+        return failure.diagnostics
+
+
+def _json(diagnostic: Diagnostic) -> dict[str, Any]:
+    span = diagnostic.span
+    return {
+        "severity": diagnostic.severity,
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+        "file": span.source.name,
+        "line": span.line,
+        "column": span.column,
+        "text": span.source.text[span.start : span.end],
+        "notes": [{"at": str(where), "message": message} for where, message in diagnostic.notes],
+    }
+
+
+def _summary(errors: int, warnings: int, files: int) -> str:
+    if not errors and not warnings:
+        return f"nothing found in {_count(files, 'file')}"
+    said = [_count(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
+    return f"{' and '.join(said)} in {_count(files, 'file')}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

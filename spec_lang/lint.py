@@ -1,0 +1,299 @@
+"""What is allowed in a spec and still cannot be meant: names nobody uses, conditions that never or always hold.
+
+Each finding is a warning with a code of `CODES`. None is a guess: a condition is only spoken of when `decide` has a
+proof. What rules do to each other is judged by `matchers.shadow`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from opsplice.spec_lang import decide, ops, tree
+from opsplice.spec_lang.binding import Binding, dims_of
+from opsplice.spec_lang.diagnostics import Diagnostic, warning
+from opsplice.spec_lang.inference import children
+from opsplice.spec_lang.loader import LoadedSpec
+from opsplice.spec_lang.tree import Dim, Span
+
+# All codes, those of the checker and of matchers.shadow too, with what they say.
+CODES: Mapping[str, str] = {
+    "always-true": "a condition that holds whatever the dims are",
+    "kernel-never-fits": "a rule whose kernel can take no match of the pattern",
+    "missing-file": "a kernel's file that is not there",
+    "never-applies": "a rule whose condition contradicts its pattern's",
+    "never-matches": "a pattern that no program can hold",
+    "overlapping-rules": "two rules that can want the same ops, and none is the narrower",
+    "shared-symbol": "one symbol for several element types",
+    "unreachable-rule": "a rule whose matches earlier rules all take",
+    "unused-import": "an imported file that nothing is used of",
+    "unused-input": "a parameter of a pattern that no result needs",
+    "unused-kernel": "a kernel that no rule names",
+    "unused-pattern": "a pattern that neither a rule nor a pattern names",
+    "unused-type-variable": "a type variable that stands nowhere",
+    "unused-value": "a named part of a pattern that no result needs",
+}
+
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def mistakes(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
+    """What keeps a declaration from ever doing anything, so that every command says it."""
+    return (*_impossible_patterns(spec), *_impossible_rules(spec))
+
+
+def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, ...]:
+    """What does no harm: unused names, conditions that say nothing, files that are not there yet.
+
+    linted: the files that are looked at; those that they import are only looked into. None given means all.
+    """
+    resolved = {path.resolve() for path in linted}
+    files = [f for f in spec.files if not resolved or f.source.path is None or f.source.path.resolve() in resolved]
+    return (
+        *_unused_declarations(spec, files),
+        *_unused_imports(spec, files),
+        *(found for file in files for found in _unused_variables(file)),
+        *_always_true(spec, files),
+        *_missing_files(spec, files),
+    )
+
+
+# ---- what a rule asks for -------------------------------------------------------------------------------------------
+
+
+def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
+    """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims."""
+    kernel = spec.kernels.get(rule.kernel)
+    own = decide.conjuncts(rule.where)
+    return own if kernel is None else [*own, *_kernel_conditions(rule, kernel, spec)]
+
+
+def _kernel_conditions(rule: tree.Rule, kernel: tree.Kernel, spec: LoadedSpec) -> list[tree.Condition]:
+    pattern = spec.patterns[rule.pattern]
+    given = {p.name: p.type for p in pattern.parameters}
+    binding = Binding(kernel.type_variables, pattern.type_variables)
+    for arg, parameter in zip(rule.args, kernel.parameters, strict=False):
+        if isinstance(arg, tree.Name) and arg.name in given and isinstance(parameter.type, tree.TensorType):
+            binding.match(parameter.type, given[arg.name])
+    values: dict[str, tree.DimExpr] = {}
+    for name in {d.name for p in kernel.parameters for d in dims_of(p.type) if d.name is not None}:
+        dims = binding.packs.get(name) if name in binding.packs else None
+        if dims is None and name in binding.dims:
+            dims = (binding.dims[name],)
+        # What the pattern does not name gets a name that no dim has.
+        values[name] = product(dims, rule.span) if dims is not None else tree.DimRef(rule.span, f"{kernel.name}.{name}")
+    return decide.conjuncts(decide.substituted(kernel.where, values))
+
+
+def product(dims: Sequence[Dim], span: Span) -> tree.DimExpr:
+    """The sizes of dims multiplied; one that has no name is a name that no dim has."""
+    made: tree.DimExpr | None = None
+    for dim in dims:
+        size: tree.DimExpr = tree.DimRef(span, dim.name or f"?{dim.span.start}")
+        if dim.size is not None:
+            size = tree.Literal(span, dim.size)
+        made = size if made is None else tree.Arithmetic(span, "*", made, size)
+    return made if made is not None else tree.Literal(span, 1)
+
+
+# ---- patterns and rules that can never do anything ------------------------------------------------------------------
+
+
+def _impossible_patterns(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    for pattern in spec.patterns.values():
+        if pattern.where is not None and decide.impossible([pattern.where]):
+            yield never_matches(pattern, "no sizes fulfil its condition", pattern.where.span)
+            continue
+        yield from _impossible_constants(pattern, spec)
+
+
+def never_matches(pattern: tree.Pattern, why: str, span: Span) -> Diagnostic:
+    return warning(span, f"pattern {pattern.name} can never match: {why}", code="never-matches")
+
+
+def _impossible_constants(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnostic]:
+    for constant in _constants(pattern):
+        if constant.high is not None:
+            full = tree.Comparison(constant.span, "<=", constant.value, constant.high)
+            known = [full, *decide.conjuncts(pattern.where)]
+            if not _has_floats(full) and decide.impossible(known):
+                yield never_matches(pattern, "this range is empty for all sizes that it allows", constant.span)
+            continue
+        kind = spec.types.get(constant)
+        if isinstance(kind, tree.ScalarType) and isinstance(constant.value, tree.Literal):
+            width = ops.bits(kind.name) if ops.is_integer(kind.name) else None
+            value = constant.value.value
+            if width is not None and isinstance(value, int) and not -(1 << (width - 1)) <= value < 1 << width:
+                yield never_matches(pattern, f"no {kind} is {value}", constant.span)
+
+
+def _constants(pattern: tree.Pattern) -> Iterator[tree.Constant]:
+    pending = [*(let.expr for let in pattern.body), *pattern.results]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, tree.Constant):
+            yield expr
+        pending += children(expr)
+
+
+def _has_floats(node: object) -> bool:
+    if isinstance(node, tree.Literal):
+        return isinstance(node.value, float)
+    if isinstance(node, tree.Arithmetic):
+        return node.op == "/" or _has_floats(node.left) or _has_floats(node.right)
+    return isinstance(node, tree.Comparison) and (_has_floats(node.left) or _has_floats(node.right))
+
+
+def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    for rule in spec.rules:
+        pattern, kernel = spec.patterns.get(rule.pattern), spec.kernels.get(rule.kernel)
+        conditioned = rule.where is not None or (kernel is not None and kernel.where is not None)
+        if pattern is None or not conditioned:
+            continue
+        known = decide.conjuncts(pattern.where)
+        if decide.impossible(known):
+            continue  # said of the pattern
+        if rule.where is not None and decide.impossible([*known, rule.where]):
+            message = f"this rule never applies: no match of {pattern.name} fulfils its condition"
+            notes = [(pattern.where.span, "the pattern's condition is here")] if pattern.where is not None else []
+            yield warning(rule.where.span, message, notes=notes, code="never-applies")
+            continue
+        if kernel is None or kernel.where is None:
+            continue
+        known += decide.conjuncts(rule.where)
+        if decide.impossible([*known, *_kernel_conditions(rule, kernel, spec)]):
+            message = f"kernel {kernel.name} takes none of the matches that this rule gives it"
+            notes = [(kernel.where.span, "the kernel's condition is here")]
+            yield warning(rule.kernel_span, message, notes=notes, code="kernel-never-fits")
+
+
+# ---- conditions that say nothing ------------------------------------------------------------------------------------
+
+
+def _always_true(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    for file in files:
+        for kernel in file.kernels:
+            yield from _vacuous(kernel.where, [])
+        for pattern in file.patterns:
+            yield from _vacuous(pattern.where, [])
+        for rule in file.rules:
+            declared = spec.patterns.get(rule.pattern)
+            yield from _vacuous(rule.where, decide.conjuncts(declared.where) if declared is not None else [])
+
+
+def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Iterator[Diagnostic]:
+    """The parts of a condition that follow from what is known and from the parts before them."""
+    known = list(known)
+    if decide.impossible([*known, *decide.conjuncts(where)]):
+        return  # from the impossible all follows
+    for part in decide.conjuncts(where):
+        if decide.implied(part, known):
+            pinned = frozenset().union(*map(decide.pinned, known))
+            loose = sorted(decide.pinned(part) - pinned)
+            message = "this always holds"
+            advice = "leave it out"
+            if known and not decide.implied(part, []):
+                message = "this follows from the other conditions"
+            if loose:
+                verb = "is" if len(loose) == 1 else "are"
+                message += f", so it only asks that {' and '.join(loose)} {verb} known before run time"
+                advice = "leave it out, unless that is what it is for"
+            yield warning(part.span, message, advice, code="always-true")
+        known.append(part)
+
+
+# ---- names that nobody uses -----------------------------------------------------------------------------------------
+
+
+def _unused_declarations(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    """Kernels and patterns that are named nowhere. A file without rules is there for others to import."""
+    everything = [item for file in spec.files for item in file.items]
+    words = {
+        id(item): set(_words(item.span)) for item in everything if not isinstance(item, (tree.Import, tree.Kernel))
+    }
+    for file in files:
+        if not file.rules:
+            continue
+        for item in file.items:
+            if not isinstance(item, (tree.Kernel, tree.Pattern)) or item.name.startswith("_"):
+                continue
+            others = [o for o in everything if o is not item and id(o) in words]
+            if isinstance(item, tree.Kernel):
+                others = [o for o in others if not isinstance(o, tree.Pattern)]
+            if not any(item.name in words[id(other)] for other in others):
+                kind = "kernel" if isinstance(item, tree.Kernel) else "pattern"
+                message = f"nothing uses {kind} {item.name}"
+                yield warning(item.name_span, message, "remove it, or begin its name with _", code=f"unused-{kind}")
+
+
+def _unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    by_path = {file.source.path.resolve(): file for file in spec.files if file.source.path is not None}
+    for file in files:
+        for import_ in file.imports:
+            reached = _reached(_target(import_), by_path)
+            inside = [item for r in reached for item in r.items]
+            if not reached or any(not isinstance(i, (tree.Import, tree.Kernel, tree.Pattern)) for i in inside):
+                continue  # its rules apply
+            own = {id(r.source) for r in reached}
+            names = {i.name for i in inside if isinstance(i, (tree.Kernel, tree.Pattern))}
+            outside = [i for f in spec.files if id(f.source) not in own for i in f.items]
+            if not any(names.intersection(_words(i.span)) for i in outside if not isinstance(i, tree.Import)):
+                message = f"nothing uses what {import_.path} declares"
+                yield warning(import_.path_span, message, "remove the import", code="unused-import")
+
+
+def _target(import_: tree.Import) -> Path:
+    path = import_.span.source.path
+    return ((path.parent if path is not None else Path()) / import_.path).resolve()
+
+
+def _reached(path: Path, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
+    """A file with all that it imports."""
+    found: dict[Path, tree.Spec] = {}
+    pending = [path]
+    while pending:
+        at = pending.pop()
+        if at in by_path and at not in found:
+            found[at] = by_path[at]
+            pending += [_target(i) for i in by_path[at].imports]
+    return list(found.values())
+
+
+def _unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:
+    both: list[tree.Kernel | tree.Pattern] = [*file.kernels, *file.patterns]
+    for declared in both:
+        words = _words(declared.span, strings=True) if declared.type_variables else []
+        for variable in declared.type_variables:
+            if words.count(variable.name) == 1:
+                message = f"nothing in {declared.name} is of type {variable.name}"
+                yield warning(variable.span, message, "remove it", code="unused-type-variable")
+
+
+def _words(span: Span, *, strings: bool = False) -> list[str]:
+    """The words of a declaration's text, without those in comments and, unless asked for, in strings."""
+    text = span.source.text[span.start : span.end]
+    text = _COMMENT_OR_STRING.sub(lambda m: m[0] if strings and m[0][0] == '"' else " ", text)
+    return _WORD.findall(text)
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def _missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    """The files of kernels that rules name."""
+    for name in dict.fromkeys(rule.kernel for file in files for rule in file.rules):
+        kernel = spec.kernels.get(name)
+        for clause in kernel.artifacts if kernel is not None else ():
+            source = clause.span.source.path
+            path = (source.parent if source is not None else Path()) / clause.path
+            if not _is_file(path):
+                yield warning(clause.path_span, f"there is no file {path}", code="missing-file")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or holds NUL
+        return False

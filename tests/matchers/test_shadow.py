@@ -1,0 +1,328 @@
+"""Rules against rules, patterns against patterns: what is claimed holds in programs, and the plain cases are seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from opsplice.matchers import shadow, subsume
+from opsplice.matchers.graph import Graph, compile_pattern
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.loader import load_text
+
+KERNELS = """
+kernel one(x: f32[...m, n]) -> f32[...m, n] { cpu "k.c" }
+kernel even(x: f32[...m, n]) -> f32[...m, n] where n % 2 == 0 { cpu "k.c" }
+kernel avx(x: f32[...m, n]) -> f32[...m, n] { cpu x86_64 when avx2 "k.c" }
+kernel two(x: f32[...m, n], y: f32[...m, n]) -> f32[...m, n] { cpu "k.c" }
+kernel linear_rows(x: f32[...m, k], w: f32[k, n], b: f32[n]) -> f32[...m, n] { cpu "k.c" }
+"""
+RELU = "pattern relu(x: tensor<...m x n x f32>) { maximumf(x, 0.0) }\n"
+LINEAR = """
+pattern linear(x: tensor<...m x k x f32>, w: tensor<k x n x f32>, b: tensor<n x f32>) {
+  addf(contract[...m k, k n -> ...m n](x, w), broadcast[n -> ...m n](b))
+}
+"""
+
+
+def codes(text: str) -> list[tuple[str | None, str]]:
+    """The code of each warning, and the pattern or rule that it stands at."""
+    spec = load_text(KERNELS + text)
+    found = []
+    for warned in shadow.judge(spec):
+        start = warned.span.start
+        rule = next((r for r in spec.rules if r.pattern_span.start == start), None)
+        found.append((warned.code, rule.pattern if rule else spec.patterns and "pattern"))
+    return found
+
+
+def graphs(text: str) -> list[Graph]:
+    """The graph of each pattern."""
+    spec = load_text(text)
+    return [compile_pattern(p, spec.patterns, spec.types)[0] for p in spec.patterns.values()]
+
+
+# ---- rules of one pattern -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "replace relu with one(x) replace relu where n > 2 with one(x)",
+        "replace relu where n % 4 == 0 with one(x) replace relu where n % 8 == 0 with one(x)",
+        "replace relu where n<8 with one(x) replace relu where n > 7 with one(x) replace relu where n > 1 with one(x)",
+        "replace relu with one(x) otherwise keep replace relu with avx(x)",
+        "replace relu with avx(x) replace relu with one(x)",
+        "replace relu with avx(x) otherwise keep replace relu with avx(x)",
+        "replace relu where n > 2 with even(x) replace relu where n % 4 == 0 and n > 5 with one(x)",
+    ],
+)
+def test_the_last_rule_is_unreachable(rules):
+    assert codes(RELU + rules) == [("unreachable-rule", "relu")]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "replace relu where n % 8 == 0 with one(x) replace relu where n % 4 == 0 with one(x)",
+        "replace relu where n<8 with one(x) replace relu where n > 8 with avx(x) replace relu where n > 1 with avx(x)",
+        "replace relu with avx(x) otherwise keep replace relu with one(x)",  # for other processors
+        "replace relu with even(x) replace relu with one(x)",  # for odd n
+        # A condition does not hold for a dim that is only known at run time.
+        "replace relu where n >= 0 with one(x) replace relu with one(x)",
+        "replace relu where n<8 with one(x) replace relu where n >= 8 with one(x) replace relu with one(x)",
+    ],
+)
+def test_no_rule_is_unreachable(rules):
+    assert codes(RELU + rules) == []
+
+
+# ---- rules of several patterns --------------------------------------------------------------------------------------
+
+LINEAR_RELU = """
+pattern linear_relu(x: tensor<...m x k x f32>, w: tensor<k x n x f32>, b: tensor<n x f32>) { relu(linear(x, w, b)) }
+"""
+FLAT = """
+pattern flat(a: tensor<m x k x f32>, c: tensor<k x n x f32>, d: tensor<n x f32>) where n >= 16 {
+  addf(broadcast[n -> m n](d), contract[m k, k n -> m n](a, c))
+}
+"""
+
+
+def test_a_pattern_that_holds_wherever_another_does_takes_its_matches():
+    rules = "replace linear with linear_rows(x, w, b) replace flat with linear_rows(a, c, d)"
+    assert codes(LINEAR + FLAT + rules) == [("unreachable-rule", "flat")]
+    swapped = "replace flat with linear_rows(a, c, d) replace linear with linear_rows(x, w, b)"
+    assert codes(LINEAR + FLAT + swapped) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "reached"),
+    [("n >= 8", False), ("n >= 32", True), ("k >= 8", True), ("n >= 8 and m >= 0", True)],
+)
+def test_conditions_are_compared_in_the_terms_of_the_later_pattern(where, reached):
+    rules = f"replace linear where {where} with linear_rows(x, w, b) replace flat with linear_rows(a, c, d)"
+    assert codes(LINEAR + FLAT + rules) == ([] if reached else [("unreachable-rule", "flat")])
+
+
+def test_smaller_patterns_first_get_in_the_way_of_larger_ones():
+    text = RELU + LINEAR + LINEAR_RELU
+    large, small = "replace linear_relu with linear_rows(x, w, b) ", "replace linear with linear_rows(x, w, b) "
+    assert codes(text + small + large) == [("overlapping-rules", "linear_relu")]
+    assert codes(text + "replace relu with one(x) " + large) == [("overlapping-rules", "linear_relu")]
+    assert codes(text + large + small + "replace relu with one(x)") == []
+
+
+def test_patterns_of_which_none_is_the_narrower():
+    text = """
+    pattern left(x: tensor<...m x n x f32>, y: tensor<...m x n x f32>) { addf(exp(x), y) }
+    pattern right(x: tensor<...m x n x f32>, y: tensor<...m x n x f32>) { addf(tanh(x), y) }
+    """
+    assert codes(f"{text} replace left with two(x, y) replace right with two(x, y)") == [("overlapping-rules", "right")]
+    apart = text.replace("addf(tanh(x), y) }", "addf(tanh(x), sin(y)) }").replace(
+        "addf(exp(x), y)", "addf(exp(x), cos(y))"
+    )
+    assert codes(f"{apart} replace left with two(x, y) replace right with two(x, y)") == []
+    sized = text.replace(
+        "right(x: tensor<...m x n x f32>, y: tensor<...m x n x f32>)",
+        "right(x: tensor<...m x n x f32>, y: tensor<...m x n x f32>) where n > 8",
+    )
+    wheres = "replace left where n < 4 with two(x, y) replace right with two(x, y)"
+    assert codes(f"{sized} {wheres}") == []
+
+
+def test_a_pattern_whose_sizes_contradict_those_of_one_that_it_uses():
+    text = """
+    pattern small(x: tensor<m x n x f32>) where n < 8 { exp(x) }
+    pattern large(x: tensor<m x k x f32>) where k > 8 { sqrt(small(x)) }
+    pattern fixed(x: tensor<4 x 16 x f32>) { sqrt(small(x)) }
+    pattern right(x: tensor<4 x 16 x f32>) { sqrt(small(transpose[a b -> b a](x))) }
+    """
+    spec = load_text(text)
+    warned = [found.message.split()[1] for found in shadow.judge(spec)]
+    assert warned == ["large", "fixed"]
+
+
+# ---- graphs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("general", "special"),
+    [
+        ("(x: tensor<n x f32>, y: tensor<n x f32>) { addf(x, y) }", "(x: tensor<n x f32>) { addf(x, x) }"),
+        ("(x: tensor<n x f32>, s: f32) { mulf(x, s) }", "(x: tensor<n x f32>) { mulf(2.0, x) }"),
+        ("(x: tensor<n x f32>) { mulf(x, const(1.0..3.0)) }", "(x: tensor<n x f32>) { mulf(2.0, x) }"),
+        ("<T>(x: tensor<...n x T>) { exp(x) }", "<T in {f32, f64}>(x: tensor<4 x n x T>) { exp(x) }"),
+        ("(x: tensor<n x f32>) { mulf(x, x) }", "(x: tensor<n x f32>) { fpowi(x, 2) }"),
+        (
+            "(x: tensor<...m x n x f32>) { reduce addf[...m n -> ...m](exp(x)) }",
+            "(x: tensor<a x b x f32>) { reduce addf[a b -> a](exp(x)) }",
+        ),
+        (
+            '(x: tensor<n x f32>) { "a.b"(x) : tensor<n x f32> }',
+            '(x: tensor<4 x f32>) { "a.b"(x) {c = 1} : tensor<4 x f32> }',
+        ),
+    ],
+)
+def test_covered_one_way_only(general, special):
+    (first,), (second,) = graphs(f"pattern p{general}"), graphs(f"pattern p{special}")
+    assert subsume.covers(first, second) is not None
+    if "fpowi" not in special:
+        assert not_certain(second, first)
+
+
+def not_certain(graph: Graph, other: Graph) -> bool:
+    """Whether a graph does not cover another one, or wants sizes that are not sure to be equal."""
+    cover = subsume.covers(graph, other)
+    facts = subsume.facts(other)
+    return cover is None or not all(subsume.decide.implied(need, facts) for need in cover.needs)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("(x: tensor<n x f32>) { exp(x) }", "(x: tensor<n x f16>) { exp(x) }"),
+        ("(x: tensor<n x f32>) { exp(x) }", "(x: tensor<m x n x f32>) { exp(x) }"),
+        ("(x: tensor<n x n x f32>) { exp(x) }", "(x: tensor<m x n x f32>) { exp(x) }"),
+        (
+            "(x: tensor<n x f32>, y: tensor<n x f32>) { subf(x, mulf(x, y)) }",
+            "(a: tensor<n x f32>, b: tensor<n x f32>) { subf(a, mulf(b, b)) }",
+        ),
+        ("(x: tensor<m x n x f32>) { transpose[m n -> n m](exp(x)) }", "(x: tensor<m x n x f32>) { exp(x) }"),
+        (
+            "(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }",
+            "(x: tensor<m x n x f32>) { reduce addf[m n -> n](x) }",
+        ),
+    ],
+)
+def test_not_covered(first, second):
+    (one,), (other,) = graphs(f"pattern p{first}"), graphs(f"pattern p{second}")
+    assert not_certain(one, other)
+
+
+def test_all_that_restricts_a_match_is_understood():
+    """A field that is new here may restrict what matches: teach subsume, or shadow, and then its UNDERSTOOD."""
+    for kind, known in subsume.UNDERSTOOD.items():
+        assert {f.name for f in dataclasses.fields(kind)} == known, kind
+    assert {f.name for f in dataclasses.fields(tree.Rule)} == shadow.UNDERSTOOD
+
+
+# ---- claims against programs ----------------------------------------------------------------------------------------
+
+OPS = st.sampled_from(["addf", "mulf", "subf", "divf"])
+NUMBERS = st.sampled_from(["1.0", "2.0"])
+EXPRESSIONS = st.recursive(
+    st.sampled_from("xyz"),
+    lambda inner: st.one_of(
+        st.tuples(OPS, inner, st.one_of(inner, NUMBERS)).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
+        st.tuples(OPS, NUMBERS, inner).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
+        st.tuples(st.sampled_from(["exp", "sqrt"]), inner).map(lambda t: f"{t[0]}({t[1]})"),
+    ),
+    max_leaves=4,
+).filter(lambda expr: "(" in expr)
+
+
+def pattern_of(expr: str) -> str:
+    inputs = [name for name in "xyz" if f"({name}" in expr or f" {name}" in expr]
+    return f"pattern p({', '.join(f'{i}: tensor<n x f32>' for i in inputs)}) {{ {expr} }}"
+
+
+def payload_of(expr: str) -> str:
+    """A function that computes an expression, each op on tensors of its own."""
+    lines: list[str] = []
+    stack: list[list[str]] = [[]]
+    names = itertools.count()
+    for word in expr.replace("(", " ( ").replace(")", " ) ").replace(",", " ").split():
+        if word == "(":
+            stack.append([])
+        elif word == ")":
+            operands = ", ".join(stack.pop())
+            op = stack[-1].pop()
+            dialect = "math" if op in ("exp", "sqrt") else "arith"
+            lines.append(f"%v{next(names)} = {dialect}.{op} {operands} : tensor<8xf32>")
+            stack[-1].append(lines[-1].split()[0])
+        elif word[0].isdigit():
+            lines.append(f"%v{next(names)} = arith.constant dense<{word}> : tensor<8xf32>")
+            stack[-1].append(lines[-1].split()[0])
+        else:
+            stack[-1].append(f"%{word}" if word in "xyz" else word)
+    (result,) = stack[0]
+    arguments = ", ".join(f"%{name}: tensor<8xf32>" for name in "xyz")
+    body = "\n".join(lines)
+    return f"func.func @f({arguments}) -> tensor<8xf32> {{ {body}\n return {result} : tensor<8xf32> }}"
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
+)
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_what_covers_a_pattern_matches_where_that_pattern_does(find, first, second):
+    (general,), (special,) = graphs(pattern_of(first)), graphs(pattern_of(second))
+    payload = payload_of(second)
+    at = find(payload, pattern_of(second))
+    assume(at.count)
+    for inner in (False, True):
+        if subsume.covers(general, special, inner=inner) is not None:
+            assert set(at.roots) <= set(find(payload, pattern_of(first)).roots)
+    if subsume.covers_part(general, special) is not None:
+        assert find(payload, pattern_of(first)).count
+
+
+LAYERS = {
+    "linear": LINEAR,
+    "linear_1": LINEAR.replace("...m ", "m ").replace("...m x", "m x"),
+    "linear_64": LINEAR.replace("tensor<k x n", "tensor<k x 64").replace("tensor<n", "tensor<64"),
+    "plain": "pattern plain(a: tensor<...m x n x f32>, b: tensor<...m x n x f32>) { addf(a, b) }",
+    "row": "pattern row(a: tensor<...m x n x f32>, b: tensor<n x f32>) { addf(a, broadcast[n -> ...m n](b)) }",
+    "any": "pattern any<T>(a: tensor<...m x T>, b: tensor<...m x T>) { addf(a, b) }",
+}
+LINEAR_PAYLOAD = """
+func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x64xf32>, %b: tensor<64xf32>) -> tensor<4x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<4x64xf32>
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : tensor<4x64xf32>) -> tensor<4x64xf32>
+  %m = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x64xf32>) outs(%fill : tensor<4x64xf32>) -> tensor<4x64xf32>
+  %wide = linalg.broadcast ins(%b : tensor<64xf32>) outs(%empty : tensor<4x64xf32>) dimensions = [0]
+  %sum = arith.addf %m, %wide : tensor<4x64xf32>
+  return %sum : tensor<4x64xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(LAYERS, 2)))
+def test_layers_that_cover_each_other_match_each_others_programs(find, first, second):
+    at = find(LINEAR_PAYLOAD, LAYERS[second])
+    assert at.count
+    (general,), (special,) = graphs(LAYERS[first]), graphs(LAYERS[second])
+    cover = subsume.covers(general, special, inner=True)
+    facts = subsume.facts(special)
+    if cover is not None and all(subsume.decide.implied(need, facts) for need in cover.needs):
+        assert find(LINEAR_PAYLOAD, LAYERS[first]).roots == at.roots
+    expected = {
+        ("linear", "linear_1"),
+        ("linear", "linear_64"),
+        ("any", "plain"),
+        ("any", "linear"),
+        ("plain", "linear"),
+    }
+    if (first, second) in expected:
+        assert cover is not None
+
+
+def test_a_thousand_rules_are_judged_in_seconds():
+    patterns = "".join(
+        f"pattern p{i}(x: tensor<...m x n x f32>) where n % 8 == 0 {{ maximumf(addf(exp(x), {i}.5), tanh(x)) }}\n"
+        f"replace p{i} with one(x)\n"
+        for i in range(1000)
+    )
+    spec = load_text(KERNELS + patterns)
+    start = time.process_time()
+    assert shadow.judge(spec) == ()
+    assert time.process_time() - start < 10  # 1.5 s on an idle machine

@@ -1,0 +1,156 @@
+"""What is decided of conditions: what is proven is so, and the plain cases are proven."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opsplice.matchers import conditions
+from opsplice.spec_lang import decide, tree
+from opsplice.spec_lang.parser import parse
+
+
+def condition(text: str) -> tree.Condition:
+    where = parse(f"pattern p(x: tensor<n x m x k x f32>) where {text} {{ exp(x) }}").patterns[0].where
+    assert where is not None
+    return where
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n < 0",
+        "n != n",
+        "n >= 8 and n < 8",
+        "n % 4 == 1 and n % 2 == 0",
+        "n % 4 > 3",
+        "n % 4 == 0 and 4 < n and n < 8",
+        "n % 2 != 0 and n % 2 != 1",
+        "m < n and n < m",
+        "m < n and n < k and k < m",
+        "n == 4 * m and n % 4 == 1",
+        "m * n < 0",
+        "m * n % 4 == 1 and n * m % 2 == 0",
+        "(m + n) * (m + n) < m * m",
+        "min(n, 4) > 4",
+        "max(n, 4) < 4",
+        "ceildiv(n, 4) * 4 < n",
+        "floordiv(n, 8) == 0 and n >= 8",
+        "not n >= 0",
+        "n < 0 or n % 2 == 2",
+        "(n == 1 or n == 2) and n > 2",
+        "1 % m == 2 and 1 % m == 3",
+        "2 * n == 3 * m and m == 1",
+    ],
+)
+def test_impossible(text):
+    assert decide.impossible([condition(text)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n < 1",
+        "2 * n == 3 * m",
+        "n % 3 == 1 and n > 3 and n < 7",
+        "m % n == 1",
+        "n - m < 0",
+        "min(n, 4) < 4",
+        "ceildiv(n, 4) * 4 == n",
+    ],
+)
+def test_possible(text):
+    assert not decide.impossible([condition(text)])
+
+
+def test_implied():
+    assert decide.implied(condition("n % 4 == 0"), [condition("n % 8 == 0")])
+    assert not decide.implied(condition("n % 8 == 0"), [condition("n % 4 == 0")])
+    assert decide.implied(condition("n >= 0"), [])
+    assert decide.implied(condition("m * n >= 64"), [condition("n >= 8"), condition("n == 8 and m >= 8")])
+    assert not decide.implied(condition("n % m < m"), [])  # not where m is 0
+
+
+def test_pinned():
+    assert decide.pinned(condition("n > 1 and m > 1")) == {"n", "m"}
+    assert decide.pinned(condition("n > 1 or m > 1")) == set()
+    assert decide.pinned(condition("n > 1 or n + m > 1")) == {"n"}
+    assert decide.pinned(condition("not (n > 1 or m > 1)")) == {"n", "m"}
+    assert decide.pinned(condition("not (n > 1 and m > 1)")) == set()
+
+
+def test_a_condition_too_large_to_decide_is_left_undecided_soon():
+    start = time.process_time()
+    many = " and ".join(f"(n % {i} == 1 or m % {i} == 2 or k % {i} == 1)" for i in range(2, 60))
+    assert not decide.impossible([condition(many)])
+    assert not decide.impossible([condition(f"{' * '.join(['(n + m + k + 1)'] * 40)} < 0 - 5")])
+    assert time.process_time() - start < 5
+
+
+NUMBERS = st.integers(0, 9).map(str)
+VALUES = st.recursive(
+    st.one_of(st.sampled_from(["n", "m"]), NUMBERS),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(inner, st.integers(1, 6)).map(lambda t: f"({t[0]} % {t[1]})"),
+        st.tuples(inner, inner).map(lambda t: f"({t[0]} % {t[1]})"),
+        st.tuples(st.sampled_from(["ceildiv", "floordiv"]), inner, st.integers(1, 6)).map(
+            lambda t: f"{t[0]}({t[1]}, {t[2]})"
+        ),
+        st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
+    ),
+    max_leaves=4,
+)
+COMPARISONS = st.tuples(VALUES, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), VALUES).map(" ".join)
+CONDITIONS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        inner.map("not ({})".format),
+    ),
+    max_leaves=4,
+)
+SIZES = [{"n": n, "m": m} for n, m in itertools.product(range(14), range(14))]
+
+
+@settings(max_examples=400, deadline=None)
+@given(CONDITIONS, CONDITIONS)
+def test_what_is_proven_is_so_for_all_small_sizes(left, right):
+    first, second = condition(left), condition(right)
+    if decide.impossible([first, second]):
+        assert not any(conditions.holds(first, s) and conditions.holds(second, s) for s in SIZES)
+    if decide.implied(second, [first]):
+        assert all(conditions.holds(second, s) for s in SIZES if conditions.holds(first, s))
+
+
+@settings(max_examples=300, deadline=None)
+@given(CONDITIONS)
+def test_pinned_dims_are_needed(text):
+    """With a dim that must be known left open, a condition never holds."""
+    where = condition(text)
+    for name in decide.pinned(where):
+        assert not any(conditions.holds(where, {**s, name: None}) for s in SIZES)
+
+
+def one_dim(comparison: tuple[int, str, int]) -> str:
+    return f"n % {comparison[0]} {comparison[1]} {comparison[2]}"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.sampled_from(["==", "!=", "<", ">"]), st.integers(0, 6)), min_size=1, max_size=3
+    ),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+def test_of_remainders_by_powers_of_two_in_a_range_every_contradiction_is_found(remainders, low, high):
+    """Complete where the divisors divide each other: all small sizes tell the truth."""
+    parts = [one_dim((1 << (d % 3), op, r)) for d, op, r in remainders]
+    where = condition(" and ".join([*parts, f"n >= {low}", f"n <= {high}"]))
+    holds = any(conditions.holds(where, {"n": n}) for n in range(30))
+    assert decide.impossible([where]) or holds

@@ -1,0 +1,133 @@
+"""`opsplice lint`: each code's example in the docs, what is denied and allowed, and what other commands show."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from opsplice import linting
+from opsplice.cli import main
+from opsplice.spec_lang.lint import CODES
+from opsplice.spec_lang.loader import load
+from opsplice.specs import load_specs
+
+ROOT = Path(__file__).parent.parent
+SECTION = re.compile(r"^## ([a-z-]+)( \*)?\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```splice\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SECTIONS = {code: (bool(star), body) for code, star, body in SECTION.findall((ROOT / "docs/lint.md").read_text())}
+EXAMPLES = {code: text for code, (_, body) in SECTIONS.items() for text in BLOCK.findall(body)}
+
+CLASH = """\
+kernel slow(x: f32[n]) -> f32[n] { cpu "relu.c" }
+kernel fast(x: f32[n]) -> f32[n] { cpu "relu.c" }
+pattern relu(x: tensor<n x f32>) { maximumf(x, 0.0) }
+replace relu with slow(x)
+replace relu where n % 8 == 0 with fast(x)
+"""
+
+
+@pytest.fixture
+def clash(tmp_path: Path) -> Path:
+    (tmp_path / "relu.c").touch()
+    (tmp_path / "relu.splice").write_text(CLASH)
+    return tmp_path / "relu.splice"
+
+
+def written(folder: Path, text: str) -> Path:
+    """An example as a file, with the files that it names beside it, but for the one that is not to be there."""
+    for name in re.findall(r'"(\w+\.c)"', text):
+        (folder / name).touch()
+    (folder / "layers.splice").write_text("pattern layer(x: tensor<n x f32>) { exp(x) }")
+    path = folder / "example.splice"
+    path.write_text(text)
+    return path
+
+
+def test_every_code_has_its_section_and_example():
+    assert sorted(SECTIONS) == sorted(CODES)
+    assert EXAMPLES.keys() == CODES.keys()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_example_of_a_code_has_just_that_warning(code: str, tmp_path: Path):
+    spec = load(written(tmp_path, EXAMPLES[code]))
+    assert [found.code for found in linting.findings(spec)] == [code]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_star_marks_what_every_compile_shows(code: str, tmp_path: Path):
+    shown = linting.brief(load_specs([written(tmp_path, EXAMPLES[code])]))
+    assert [found.code for found in shown] == [code] * SECTIONS[code][0]
+
+
+def test_the_output_at_the_top_of_the_docs(clash: Path, monkeypatch, capsys):
+    monkeypatch.chdir(clash.parent)
+    assert main(["lint", "relu.splice"]) == 0
+    shown = re.search(r"^\$ opsplice lint relu.splice\n(.*?)^```", (ROOT / "docs/lint.md").read_text(), re.S | re.M)
+    assert shown is not None
+    assert capsys.readouterr().out == shown[1]
+
+
+def test_the_samples_are_free_of_warnings(capsys):
+    specs = [str(path) for path in sorted((ROOT / "samples").glob("*/*.splice"))]
+    assert len(specs) > 1
+    assert main(["lint", *specs, "--deny", "all"]) == 0
+    assert capsys.readouterr().out == f"nothing found in {len(specs)} files\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "exit_code", "severities"),
+    [
+        ([], 0, ["warning"]),
+        (["--deny", "all"], 1, ["error"]),
+        (["--deny", "never-matches,unreachable-rule"], 1, ["error"]),
+        (["--deny", "never-matches"], 0, ["warning"]),
+        (["--deny", "all", "--allow", "unreachable-rule"], 0, []),
+        (["--allow", "all", "--deny", "unreachable-rule"], 1, ["error"]),
+        (["--allow", "all"], 0, []),
+    ],
+)
+def test_denying_and_allowing(clash: Path, capsys, flags, exit_code, severities):
+    assert main(["lint", str(clash), "--json", *flags]) == exit_code
+    found = json.loads(capsys.readouterr().out)
+    assert [f["severity"] for f in found["findings"]] == severities
+    assert (found["errors"], found["warnings"]) == (severities.count("error"), severities.count("warning"))
+
+
+def test_a_finding_as_json(clash: Path, capsys):
+    main(["lint", str(clash), "--json"])
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (found["code"], found["file"], found["line"], found["column"]) == ("unreachable-rule", str(clash), 5, 9)
+    assert found["text"] == "relu"
+    assert found["notes"] == [{"at": f"{clash}:4:9", "message": "which is here"}]
+
+
+def test_a_code_that_is_none_is_wrong_usage(clash: Path, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["lint", str(clash), "--deny", "unreachable-rules"])
+    assert left.value.code == 2
+    assert "did you mean unreachable-rule?" in capsys.readouterr().err
+
+
+def test_errors_are_shown_with_the_findings_of_other_files(clash: Path, tmp_path: Path, capsys):
+    broken = tmp_path / "broken.splice"
+    broken.write_text("pattern p(x: tensor<n x f32>) { expp(x) }")
+    assert main(["lint", str(broken), str(clash)]) == 1
+    out = capsys.readouterr().out
+    assert "error: unknown op or pattern expp" in out
+    assert out.endswith("1 error and 1 warning in 2 files\n")
+    assert main(["lint", str(tmp_path / "nosuch.splice")]) == 1
+    assert main(["lint", str(tmp_path / "spec.mlir")]) == 1
+
+
+def test_match_shows_the_warnings_of_its_specs(clash: Path, tmp_path: Path, capsys):
+    model = tmp_path / "model.mlir"
+    model.write_text("func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> { return %x : tensor<8xf32> }")
+    assert main(["match", str(model), "--spec", str(clash), "--no-isolate"]) == 0
+    assert "warning[unreachable-rule]: this rule is never reached" in capsys.readouterr().out
+    assert main(["match", str(model), "--spec", str(clash), "--no-isolate", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["spec_warnings"]
+    assert (found["code"], found["at"]) == ("unreachable-rule", f"{clash}:5:9")
