@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
+from opsplice import explaining
+from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
-from opsplice.job import Job, Outcome
+from opsplice.job import Job, Outcome, Question
 from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
 from opsplice.pipeline.crash import compiler_crash
 from opsplice.pipeline.devices import target_step
@@ -65,6 +67,21 @@ def preview(on_progress: Progress, job: Job) -> Report:
         compilation.load(job.source)
         run(compilation, steps.all(), to=PHASE, on_progress=on_progress)
     return steps.report
+
+
+def explained(on_progress: Progress, job: Job, question: Question) -> Explanation:
+    """Why the patterns of the specs match or do not; the module is converted but not compiled, and not changed."""
+    specs = explaining.check(load_specs(job.specs), question)
+    found: list[Explanation] = []
+
+    def look(module: ir.Module) -> None:
+        found.append(explaining.explain(module, specs, question, job.source, Splicer(Store())))
+
+    devices = [target_step(job.archs, job.flags)] if job.archs else []
+    with Compilation(job.flags, verbose=job.verbose) as compilation:
+        compilation.load(job.source)
+        run(compilation, [*devices, Step(PHASE, "explain", look)], to=PHASE, on_progress=on_progress)
+    return found[0]
 
 
 def transformed(job: Job) -> tuple[ir.Module, Report]:

@@ -63,6 +63,23 @@ class Splicer:
         found = _find(module, spec)
         return _report(spec, found, self._plan(module, spec, found, _named_only))
 
+    def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
+        """What would become of each match; one that no rule asks for, or all if there is no plan, has action `none`."""
+        outcomes: dict[Match, list[Replacement]] = {match: [] for match in found.matches}
+        reason = "no rule uses this pattern"
+        try:
+            chosen = self._plan(module, spec, found, _unread)
+        except OpspliceError as error:
+            chosen, reason = Plan((), (), (), ()), error.message
+        for call in chosen.calls:
+            outcomes[call.match].append(_replacement(call.match, call.rule, "static function"))
+        for left in chosen.left:
+            outcomes[left.match].append(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost))
+        for match in found.matches:
+            if not outcomes[match]:
+                outcomes[match].append(_unruled(match, reason))
+        return outcomes
+
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver) -> Plan:
         targets = targets_of(module) if self.targets is None else self.targets
         return plan(found.matches, spec.rules, spec.kernels, targets, resolve, fallback.obstacle(module, targets))
@@ -135,6 +152,11 @@ def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget)
     return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
 
 
+def _unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+    """The file of a clause whether it is there or not: what would match does not depend on that."""
+    return Artifact(path=_path_of(clause), form="object", digest="", arch=None, toolchain=None, built=False)
+
+
 def _find(module: ir.Module, spec: LoadedSpec) -> Found:
     return engine.find(module, graphs_of(spec))
 
@@ -186,6 +208,20 @@ def _replacement(
     )
 
 
+def _unruled(match: Match, reason: str) -> Replacement:
+    return Replacement(
+        rule="",
+        rule_location="",
+        pattern=match.pattern.name,
+        function=_function(match.function),
+        location=match.location,
+        dims={name: _dim(size) for name, size in match.dims.items()},
+        kernel="",
+        action="none",
+        reason=reason,
+    )
+
+
 def _artifact_use(choice: Choice) -> ArtifactUse:
     artifact = choice.artifact
     return ArtifactUse(
@@ -221,7 +257,7 @@ def _function(name: str) -> str:
 
 def _nearest(pattern: str, misses: tuple[NearMiss, ...]) -> tuple[Miss, ...]:
     return tuple(
-        Miss(_function(m.function), m.location, m.wanted, m.found, str(m.span) if m.span else "")
+        Miss(_function(m.function), m.location, m.wanted, m.found, str(m.span) if m.span else "", m.at, str(m.kind))
         for m in misses
         if m.pattern == pattern
     )[:_NEAREST]

@@ -1,0 +1,166 @@
+"""How an explanation looks in a terminal.
+
+gelu  layers.splice:12:9
+  2 matches
+    model.mlir:8:13  (m = 4, n = 16) in @main  => gelu_kernel
+  nearest: model.mlir:30:10 in @main, 3 of 5 parts hold
+    + mulf           arith.mulf    model.mlir:30:10
+    x   tanh         math.erf      model.mlir:29:10
+    wanted tanh, found erf
+       29 | %4 = math.erf %3 : tensor<4x16xf32>
+    help: ...
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from opsplice.explanation import Explanation, PatternExplanation
+from opsplice.matchers.attempt import Attempt, Part, Place, State
+from opsplice.render import dim_text, short_location, style
+from opsplice.report import Replacement
+
+_MOST_SHOWN = 3
+_NARROWEST = 60
+_MARKS = {State.HELD: ("+", "green"), State.FAILED: ("x", "red"), State.OPEN: (".", "dim")}
+
+
+def explanation_text(explanation: Explanation, *, width: int, color: bool, verbose: bool = False) -> str:
+    """The text for a terminal of so many columns. verbose: all misses, not only the nearest."""
+    shown = _Text(explanation, max(width, _NARROWEST), color, verbose)
+    return "\n".join(shown.lines())
+
+
+class _Text:
+    def __init__(self, explanation: Explanation, width: int, color: bool, verbose: bool) -> None:
+        self.explanation = explanation
+        self.width = width
+        self.color = color
+        self.most = 1000 if verbose else _MOST_SHOWN
+
+    def lines(self) -> Iterable[str]:
+        if self.explanation.pointed:
+            for place in self.explanation.pointed:
+                yield from self._pointed(place)
+            yield ""
+        for number, pattern in enumerate(self.explanation.patterns):
+            if number:
+                yield ""
+            yield from self._pattern(pattern)
+
+    def _style(self, text: str, name: str) -> str:
+        return style(text, name, self.color)
+
+    def _pointed(self, place: Place) -> Iterable[str]:
+        yield f"{self._style(short_location(place.location), 'bold')}  {place.op}"
+        yield from self._excerpt(place, "  ")
+
+    # ---- patterns -------------------------------------------------------------------------------------------------
+
+    def _pattern(self, pattern: PatternExplanation) -> Iterable[str]:
+        where = self._style(short_location(pattern.location), "dim")
+        yield f"{self._style(pattern.pattern, 'bold')}  {where}  {_counts(pattern)}"
+        yield from self._matches(pattern.matches)
+        for miss in pattern.misses[: self.most]:
+            yield ""
+            yield from self._miss(miss)
+        hidden = len(pattern.misses) - self.most
+        if hidden > 0:
+            yield ""
+            yield self._style(f"  {hidden} more with --verbose", "dim")
+        if pattern.note:
+            yield from self._wrapped(pattern.note, "  ")
+
+    def _matches(self, matches: Sequence[Replacement]) -> Iterable[str]:
+        places = [short_location(m.location) for m in matches]
+        width = max(map(len, places), default=0)
+        for place, match in zip(places, matches, strict=True):
+            dims = ", ".join(f"{n} = {dim_text(s)}" for n, s in match.dims.items())
+            mark = self._style("=", "green") if not match.reason else self._style("-", "yellow")
+            line = f"  {mark} {place:<{width}}  ({dims}) in @{match.function}"
+            if not match.reason:
+                yield f"{line}  {self._style('=>', 'dim')} {match.kernel}"
+                continue
+            yield line
+            what = f"left alone by `{match.rule}`: " if match.rule and not match.lost else ""
+            yield from self._wrapped(f"{'lost: ' if match.lost else ''}{what}{match.reason}", "      ")
+
+    # ---- misses ---------------------------------------------------------------------------------------------------
+
+    def _miss(self, miss: Attempt) -> Iterable[str]:
+        held = f"{miss.held} of {len(miss.parts)} parts hold"
+        function = miss.function.removesuffix("$async")
+        yield f"  {self._style(short_location(miss.location), 'bold')} in @{function}: {held}"
+        yield from self._drawing(miss.parts)
+        why = miss.reason
+        yield ""
+        said = f"{self._style('wanted', 'red')} {why.wanted}, {self._style('found', 'red')} {why.found}"
+        plain = f"wanted {why.wanted}, found {why.found}"
+        yield from [f"    {said}"] if len(plain) + 4 <= self.width else self._wrapped(plain, "    ")
+        if why.at is not None:
+            yield from self._excerpt(why.at, "    ")
+        if why.tried:
+            yield f"    {why.tried} commutes: both orders were tried"
+        if why.help:
+            label = self._style("help:", "cyan")
+            first, *rest = self._wrapped(f"help: {why.help}", "    ")
+            yield first.replace("help:", label, 1)
+            yield from rest
+
+    def _drawing(self, parts: Sequence[Part]) -> Iterable[str]:
+        """The pattern as a tree, beside what each part is in the model."""
+        texts = [_cut("  " * p.depth + p.text, self.width // 2 - 6) for p in parts]
+        ops = [p.place.op if p.place is not None else "" for p in parts]
+        left = max(map(len, texts), default=0)
+        middle = min(max(map(len, ops), default=0), self.width // 3)
+        for part, text, op in zip(parts, texts, ops, strict=True):
+            letter, hue = _MARKS[part.state]
+            place = short_location(part.place.location) if part.place is not None and not _is_argument(op) else ""
+            right = f"{_cut(op, middle):<{middle}}  {place}".rstrip()
+            room = self.width - left - 8
+            line = f"{text:<{left}}  {_cut(right, room)}".rstrip()
+            shown = self._style(line, "dim") if part.state is State.OPEN else line
+            yield f"    {self._style(letter, hue)} {shown}"
+
+    def _excerpt(self, place: Place, indent: str) -> Iterable[str]:
+        """The line of the model at a place, with the column marked; else the op as IREE prints it."""
+        line = self.explanation.lines.get(place.location)
+        numbers = place.location.rsplit(":", 2)
+        if line is None or len(numbers) != 3 or _is_argument(place.op):
+            shown = place.text if _is_argument(place.op) else f"{short_location(place.location)}: {place.text}"
+            yield self._style(f"{indent}{_cut(shown, self.width - len(indent))}", "dim")
+            return
+        number, column = numbers[1], int(numbers[2]) - 1
+        text = "".join(c if c.isprintable() else " " for c in line)
+        lead = len(text) - len(text.lstrip())
+        text, column = text.strip(), max(0, column - lead)
+        room = self.width - len(indent) - len(number) - 3
+        yield f"{indent}{self._style(f'{number} |', 'dim')} {_cut(text, room)}"
+        if column < min(room, len(text)):
+            blank = " " * (len(indent) + len(number) + 1)
+            yield f"{blank}{self._style('|', 'dim')} {' ' * column}{self._style('^', 'green')}"
+
+    def _wrapped(self, text: str, indent: str) -> list[str]:
+        return textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=indent,
+            subsequent_indent=indent + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _counts(pattern: PatternExplanation) -> str:
+    matches, misses = len(pattern.matches), len(pattern.misses)
+    said = f"{matches} match{'es' * (matches != 1)}" if matches else "no match"
+    return f"{said}, {misses} near miss{'es' * (misses != 1)}" if misses else said
+
+
+def _is_argument(op: str) -> bool:
+    return op.startswith(("argument ", "the program's ", "the constant "))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 3)]}..."
