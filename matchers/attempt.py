@@ -11,7 +11,10 @@ from opsplice.spec_lang import tree
 
 @dataclass(frozen=True)
 class Place:
-    """A payload op or argument, as text. op: its name, or `argument 0 of @main`; text: its IR in one line, cut."""
+    """A payload op or argument, as text. op: its name, or `argument 0 of @main`; text: its IR in one line, cut.
+
+    location: `file:line:column`, "" for an argument.
+    """
 
     op: str
     location: str
@@ -48,12 +51,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a pattern, as it is drawn: `text` as the spec writes it, less the parts that it is made of.
+    """A part of a pattern, as it is drawn. whole: as the spec writes it; text: less the parts that it is made of.
 
     depth: how deep it lies in other parts, from 0. place: what it held at in the model, or where it failed.
     """
 
     text: str
+    whole: str
     span: tree.Span
     depth: int
     state: State

@@ -37,10 +37,13 @@ class Explainer:
         """Near misses that a search found, told in full; those that stopped for one reason at one place are one."""
         attempts = [a for miss in misses if (a := self._retraced(miss)) is not None]
         told: dict[Any, Attempt] = {}
-        for attempt in sorted(attempts, key=lambda a: -a.progress):
+        for attempt in attempts:
             why = attempt.reason
-            told.setdefault((attempt.pattern, why.kind, why.wanted, why.found, why.span, why.at), attempt)
-        return list(told.values())
+            key = (attempt.pattern, why.kind, why.wanted, why.found, why.span, why.at)
+            # Of places that stop for one reason the last is the likeliest: a pattern's result is made last.
+            if key not in told or attempt.progress >= told[key].progress:
+                told[key] = attempt
+        return sorted(told.values(), key=lambda a: -a.progress)
 
     def nearest(self, module: ir.Module, graphs: Sequence[Graph]) -> Attempt | None:
         """The place of a module where graphs that match nowhere got furthest; None if no op is what they end with."""
@@ -51,7 +54,7 @@ class Explainer:
                     search = Search(self.views, graph, "")
                     matched = search.run(value) is not None
                     failure = search.furthest
-                    if matched or failure is None or failure.node is graph.results[0].node:
+                    if matched or failure is None or (failure.kind is Kind.OP and failure.node is _ending(graph)):
                         continue
                     if best is None or failure.held > best[0]:
                         best = (failure.held, graph, value)
@@ -106,10 +109,14 @@ class Explainer:
 
 def ending_of(graph: Graph) -> str:
     """What a pattern ends with, in words: `mulf`, `a reduction by addf`."""
-    node = graph.results[0].node
+    node = _ending(graph)
     if isinstance(node, Apply):
         return short(node.op)
     return f"a reduction by {short(node.combiner)}" if isinstance(node, Reduce) else getattr(node, "op", "an input")
+
+
+def _ending(graph: Graph) -> Any:
+    return graph.results[0].node
 
 
 def covers(match: Match, op: ir.Operation) -> bool:
@@ -168,7 +175,8 @@ class _Drawing:
             self._draw(result.node, None, 0)
         where = self.reason.span
         if self.stop.kind is Kind.CONDITION and where is not None:
-            self.rows.append(Part(f"where {_source(where)}", where, 0, State.FAILED, False, None))
+            text = f"where {_source(where)}"
+            self.rows.append(Part(text, text, where, 0, State.FAILED, False, None))
         return self.rows
 
     def _draw(self, node: Any, above: tree.Span | None, depth: int) -> None:
@@ -176,22 +184,25 @@ class _Drawing:
         if span is not None and span != above:
             state = self._state(node, span)
             if (span, state) in self.drawn:
+                if span in self.names:
+                    self.rows.append(self._row(node, span, depth, state, open_=False, again=True))
                 return
             again = any(span == s for s, _ in self.drawn)
             self.drawn.add((span, state))
             inner = [] if again and not self._fails_below(node) else children_of(node)
-            self.rows.append(self._row(node, span, depth, state, bool(inner), again))
+            self.rows.append(self._row(node, span, depth, state, open_=bool(inner), again=again))
         else:
             inner = children_of(node)
-        for child in inner:
+        for child in {id(c): c for c in inner}.values():
             self._draw(child, span or above, depth if span is None or span == above else depth + 1)
 
-    def _row(self, node: Any, span: tree.Span, depth: int, state: State, open_: bool, again: bool) -> Part:
-        name = self.names.get(span)
-        text = _head(_source(span)) if open_ or again else _source(span)
+    def _row(self, node: Any, span: tree.Span, depth: int, state: State, *, open_: bool, again: bool) -> Part:
+        name, source = self.names.get(span), _source(span)
+        text, whole = _head(source) if open_ or again else source, source
         if name is not None:
-            text = name if again and not open_ else f"{name} = {text}"
-        return Part(text[:_MAX_TEXT], span, depth, state, isinstance(node, Input), self._place(node, state))
+            text, whole = name if again and not open_ else f"{name} = {text}", f"{name} = {whole}"
+        place = self._place(node, state)
+        return Part(text[:_MAX_TEXT], whole[:_MAX_TEXT], span, depth, state, isinstance(node, Input), place)
 
     def _state(self, node: Any, span: tree.Span) -> State:
         """A part that the graph has several nodes for is as its outermost node, unless one of the others failed."""
@@ -216,7 +227,7 @@ class _Drawing:
         return None if thing is None else place_of(thing)
 
     def _fails_below(self, node: Any) -> bool:
-        return any(n is self.stop.node for n in nodes_below([node]))
+        return any(n is self.stop.node for n in nodes_below(children_of(node)))
 
 
 def _source(span: tree.Span) -> str:

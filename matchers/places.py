@@ -89,7 +89,7 @@ def place_of(thing: ir.Operation | ir.Value) -> Place:
         name = f"{name} in {outer.name}" if location_of(outer) != location_of(thing) else outer.name
     if name == "hal.tensor.import" and "name" in thing.attributes:
         name = ir.StringAttr(thing.attributes["name"]).value
-        return Place(f"the program's {name}", location_of(thing), f"{name} : {thing.results[0].type}")
+        return Place(f"the program's {name}", "", f"{name} : {thing.results[0].type}")
     return Place(name, location_of(thing), _text(thing))
 
 
@@ -108,7 +108,7 @@ def _argument(value: ir.BlockArgument) -> Place:
         name = "@" + ir.StringAttr(holder.attributes["sym_name"]).value.removesuffix("$async")
     else:
         name = holder.name
-    return Place(f"argument {value.arg_number} of {name}", location_of(holder), f"{value.get_name()} : {value.type}")
+    return Place(f"argument {value.arg_number} of {name}", "", f"{value.get_name()} : {value.type}")
 
 
 def _text(op: ir.Operation) -> str:
@@ -148,6 +148,8 @@ def _numbered(ops: list[ir.Operation], at: At) -> list[ir.Operation]:
     if named:
         count = f"{len(named)} such op{'s' * (len(named) > 1)}"
         raise OpspliceError(f"there is no {at.text}: the program has {count} when patterns are looked for")
+    if any(_is_file(file, at.name) for op in ops for file, _, _ in _PLACE.findall(str(op.location))):
+        raise OpspliceError(f"{at.name} is a file", hint=f"write a line of it too: {at.name}:12")
     names = Counter(op.name for op in ops)
     near = nearest(at.name, names)
     hint = f"did you mean {near}?" if near else f"there are {_listed([n for n, _ in names.most_common(_MOST_SAID)])}"
@@ -174,7 +176,7 @@ def _at_line(ops: list[ir.Operation], at: At) -> list[ir.Operation]:
     if lines:
         near = sorted(sorted(lines, key=lambda n: (abs(n - at.line), n))[:_MOST_SAID])
         where = f" of {at.file}" if at.file else ""
-        hint = f"the nearest lines{where} that have some: {', '.join(map(str, near))}"
+        hint: str | None = f"the nearest lines{where} that have some: {', '.join(map(str, near))}"
     else:
         hint = f"the ops of the program are from {_listed(sorted(files)[:_MOST_SAID])}" if files else None
     raise OpspliceError(f"no op of the program is from {at.text}", hint=hint)

@@ -21,6 +21,7 @@ _PREFIX = re.compile(r"\b\w+\.\d+\.(?=[A-Za-z_])")
 _CASTS = frozenset(
     f"arith.{n}" for n in ("truncf", "extf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci")
 )
+_CONTRACTIONS = frozenset({("arith.addf", "arith.mulf"), ("arith.addi", "arith.muli")})
 _NAMES_DIMS = frozenset({Kind.SAME_SIZE, Kind.CONDITION, Kind.TYPE, Kind.CONSTANT})
 _MOST_USERS = 3
 
@@ -74,6 +75,7 @@ class _Reasoner:
             Kind.OP: self._op,
             Kind.ATTRIBUTE: self._attribute,
             Kind.CONSTANT: self._constant,
+            Kind.NO_VALUE: self._no_value,
             Kind.TYPE: self._type,
             Kind.SAME_SIZE: self._same_size,
             Kind.DIMS: self._dims,
@@ -86,6 +88,13 @@ class _Reasoner:
             return of_kind[stop.kind]()
         return stop.wanted, stop.found, self._plain_advice()
 
+    def _no_value(self) -> tuple[str, str, str]:
+        stop = self.stop
+        found = stop.found
+        if isinstance(stop.at, ir.Value) and isinstance(stop.at.type, ir.ShapedType):
+            found = f"{_value_name(stop.at)}, a {stop.at.type}"
+        return stop.wanted, found, self._plain_advice()
+
     def _plain_advice(self) -> str:
         stop = self.stop
         name = getattr(stop.node, "name", "it")
@@ -93,6 +102,8 @@ class _Reasoner:
             return "write `...m` in a type for any number of dims"
         if stop.kind is Kind.SIZE:
             return "write a name such as `n` in place of the number to take any size"
+        if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input) and "scalar" in stop.wanted:
+            return f"declare {name} as a tensor with the dims that it has in the program, and broadcast it"
         if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input):
             return f"the value of {name} exists only inside the op: let the pattern take in the ops that make it"
         if stop.kind is Kind.OPERANDS:
@@ -118,6 +129,8 @@ class _Reasoner:
             return wanted, found, self._not_constant(found)
         if self._is_contraction(stop.node):
             wanted = "a contraction"
+        if stop.node is self.graph.results[0].node:
+            wanted = f"{wanted}, which the pattern ends with"
         for advice in (self._other_spelling(), self._between(), self._lacking(), self._opaque()):
             if advice:
                 return wanted, found, advice
@@ -145,10 +158,7 @@ class _Reasoner:
                 return "the program multiplies by rsqrt: write mulf(a, rsqrt(b)) in place of divf(a, sqrt(b))"
             if constants:
                 value = constants[0].value
-                near = (
-                    f", which is const(1 / {1 / value:g})" if value and abs(1 / value - round(1 / value)) < 1e-3 else ""
-                )
-                return f"the program multiplies by the constant {value:g}{near}: write mulf in place of divf"
+                return f"the program multiplies by the constant {value:g}{_as_quotient(value)}: write mulf there"
         if (wanted, found) == ("subf", "addf") and ("negf" in names or constants):
             return "the program adds the negative: write addf in place of subf"
         if (wanted, found) == ("addf", "subf"):
@@ -158,11 +168,11 @@ class _Reasoner:
     def _between(self) -> str:
         """The program has one op more than the pattern."""
         term = self.stop.term
+        name = short(term.op) if isinstance(term, Apply) else ""
+        if isinstance(term, Apply) and term.op in _CASTS:
+            return f"the program has a cast here: write {name}(...) : {term.type or 'type'} around this part"
         if not isinstance(term, Apply) or not any(self._is_wanted(self.views.resolve(a)) for a in term.args):
             return ""
-        name = short(term.op)
-        if term.op in _CASTS:
-            return f"the program has a cast here: write {name}(...) : {term.type or 'type'} around this part"
         return f"the program has one op more here: write {name} around this part"
 
     def _lacking(self) -> str:
@@ -228,7 +238,7 @@ class _Reasoner:
         choices = self.graph.variables.get(name)
         if choices is None:
             advice = (
-                f"write {stop.found} in place of {own}, or a type variable `<T in {{{own}, {stop.found}}}>` for both"
+                f"write {stop.found} in place of {own}, or a type variable, <T in {{{own}, {stop.found}}}>, for both"
             )
         elif name in stop.types:
             advice = f"{own} is {stop.types[name]} already: give one of the two a type variable of its own"
@@ -313,7 +323,8 @@ class _Reasoner:
         if isinstance(term, Apply):
             return short(term.op)
         if isinstance(term, Reduce):
-            return f"a reduction by {short(term.combiner)}"
+            product = isinstance(term.body, Apply) and (term.combiner, term.body.op) in _CONTRACTIONS
+            return "a contraction" if product else f"a reduction by {short(term.combiner)}"
         if isinstance(term, Access):
             return _value_name(term.value)
         return self.stop.found
@@ -422,7 +433,7 @@ def _bound(binding: Binding) -> str:
     if binding.value is None:
         return f"the constant {binding.constant:g}"
     place = place_of(binding.value)
-    return f"{place.op} at {place.location}"
+    return f"{place.op} at {place.location}" if place.location else place.op
 
 
 def _size_text(loop: Loop) -> str:

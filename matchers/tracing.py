@@ -6,9 +6,9 @@ simply done again with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from iree.compiler import ir
 
@@ -20,7 +20,7 @@ from opsplice.matchers.terms import Access, Apply, Constant, Index, Loop, Reduce
 from opsplice.matchers.views import Views, defining_op
 from opsplice.spec_lang import tree
 
-Thing = ir.Operation | ir.Value
+Thing: TypeAlias = ir.Operation | ir.Value
 
 
 class TracedViews(Views):
@@ -113,6 +113,10 @@ class Tracer(Search):
             for child in children:
                 self._within.setdefault(id(child), (child, self.place))
         return found
+
+    def _input_branches(self, node: Input, term: Term) -> Iterator[Any]:
+        self.place = self.views.origin(term) or self.place
+        return super()._input_branches(node, term)
 
     def _tensor(
         self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]

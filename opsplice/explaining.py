@@ -14,6 +14,7 @@ from opsplice.matchers import engine
 from opsplice.matchers.attempt import Attempt, Place
 from opsplice.matchers.explain import Explainer, covers, ending_of
 from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.match import Match
 from opsplice.matchers.places import ops_at, parse_at, place_of
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.diagnostics import did_you_mean
@@ -83,7 +84,7 @@ class _Explaining:
             misses = self.explainer.at(self.graphs[pattern.name], left)
             note = "" if misses or matches else "nothing that is pointed at makes a value"
         else:
-            misses, note = self._misses(pattern.name, bool(matches))
+            misses, note = self._misses(pattern.name, matches)
         return PatternExplanation(
             pattern=pattern.name,
             location=str(pattern.name_span),
@@ -92,10 +93,17 @@ class _Explaining:
             note=note,
         )
 
-    def _misses(self, name: str, matched: bool) -> tuple[list[Attempt], str]:
+    def _misses(self, name: str, matches: Sequence[Match]) -> tuple[list[Attempt], str]:
         graphs = self.graphs[name]
-        misses = self.explainer.near_misses([m for m in self.found.near_misses if m.pattern == name])
-        if misses or matched:
+        # What lies inside a match is no place where the pattern should have been.
+        near = [
+            miss
+            for miss in self.found.near_misses
+            if miss.pattern == name and not any(covers(m, miss.value.owner.operation) for m in matches)
+        ]
+        misses = self.explainer.near_misses(near)
+        misses = [m for m in misses if m.progress >= misses[0].progress / 2]
+        if misses or matches:
             return misses, ""
         nearest = self.explainer.nearest(self.module, graphs)
         if nearest is not None:

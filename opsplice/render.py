@@ -97,7 +97,8 @@ def _misses(rule: UnmatchedRule) -> list[str]:
     for miss in rule.nearest:
         place = f"{short_location(miss.location)} in @{miss.function}"
         asked = f" (at {short_location(miss.spec_location)})" if miss.spec_location else ""
-        lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{asked}")
+        there = f" at {short_location(miss.at)}" if miss.at not in ("", miss.location) else ""
+        lines.append(f"  nearest: {place}: wanted {miss.wanted}{asked}, found {miss.found}{there}")
     return lines
 
 

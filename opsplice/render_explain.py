@@ -13,6 +13,7 @@ gelu  layers.splice:12:9
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -92,7 +93,7 @@ class _Text:
         held = f"{miss.held} of {len(miss.parts)} parts hold"
         function = miss.function.removesuffix("$async")
         yield f"  {self._style(short_location(miss.location), 'bold')} in @{function}: {held}"
-        yield from self._drawing(miss.parts)
+        yield from self._drawing(miss)
         why = miss.reason
         yield ""
         said = f"{self._style('wanted', 'red')} {why.wanted}, {self._style('found', 'red')} {why.found}"
@@ -108,18 +109,20 @@ class _Text:
             yield first.replace("help:", label, 1)
             yield from rest
 
-    def _drawing(self, parts: Sequence[Part]) -> Iterable[str]:
+    def _drawing(self, miss: Attempt) -> Iterable[str]:
         """The pattern as a tree, beside what each part is in the model."""
-        texts = [_cut("  " * p.depth + p.text, self.width // 2 - 6) for p in parts]
-        ops = [p.place.op if p.place is not None else "" for p in parts]
+        parts = _worth_drawing(miss.parts)
+        texts = [_cut("  " * p.depth + text, self.width // 2) for p, text in parts]
+        ops = [p.place.op if p.place is not None else "" for p, _ in parts]
         left = max(map(len, texts), default=0)
         middle = min(max(map(len, ops), default=0), self.width // 3)
-        for part, text, op in zip(parts, texts, ops, strict=True):
+        file = _file(miss.location)
+        for (part, _), text, op in zip(parts, texts, ops, strict=True):
             letter, hue = _MARKS[part.state]
-            place = short_location(part.place.location) if part.place is not None and not _is_argument(op) else ""
-            right = f"{_cut(op, middle):<{middle}}  {place}".rstrip()
-            room = self.width - left - 8
-            line = f"{text:<{left}}  {_cut(right, room)}".rstrip()
+            at = "" if part.place is None else part.place.location
+            at = at.removeprefix(file) if file else at
+            right = f"{_cut(op, middle):<{middle}}  {_cut_left(short_location(at), self.width - left - middle - 10)}"
+            line = f"{text:<{left}}  {right}".rstrip()
             shown = self._style(line, "dim") if part.state is State.OPEN else line
             yield f"    {self._style(letter, hue)} {shown}"
 
@@ -127,8 +130,8 @@ class _Text:
         """The line of the model at a place, with the column marked; else the op as IREE prints it."""
         line = self.explanation.lines.get(place.location)
         numbers = place.location.rsplit(":", 2)
-        if line is None or len(numbers) != 3 or _is_argument(place.op):
-            shown = place.text if _is_argument(place.op) else f"{short_location(place.location)}: {place.text}"
+        if line is None or len(numbers) != 3:
+            shown = f"{short_location(place.location)}: {place.text}" if place.location else place.text
             yield self._style(f"{indent}{_cut(shown, self.width - len(indent))}", "dim")
             return
         number, column = numbers[1], int(numbers[2]) - 1
@@ -158,8 +161,33 @@ def _counts(pattern: PatternExplanation) -> str:
     return f"{said}, {misses} near miss{'es' * (misses != 1)}" if misses else said
 
 
-def _is_argument(op: str) -> bool:
-    return op.startswith(("argument ", "the program's ", "the constant "))
+def _worth_drawing(parts: Sequence[Part]) -> list[tuple[Part, str]]:
+    """Parts with their texts. What was not looked into stays in one row, whole."""
+    kept: list[tuple[Part, str]] = []
+    closed: int | None = None  # the depth of a part whose own parts are not drawn
+    for number, part in enumerate(parts):
+        if closed is not None and part.depth > closed:
+            continue
+        closed = part.depth if part.state is not State.HELD and _is_open(parts, number) else None
+        kept.append((part, part.text if closed is None else part.whole))
+    return kept
+
+
+def _is_open(parts: Sequence[Part], number: int) -> bool:
+    """Whether nothing of what a part is made of was looked at."""
+    depth = parts[number].depth
+    below = itertools.takewhile(lambda p: p.depth > depth, parts[number + 1 :])
+    return all(p.state is State.OPEN for p in below)
+
+
+def _file(location: str) -> str:
+    """`model.mlir:` of `model.mlir:8:13`, or ""."""
+    file, _, _ = location.rpartition(":")[0].rpartition(":")
+    return f"{file}:" if file else ""
+
+
+def _cut_left(text: str, width: int) -> str:
+    return text if len(text) <= width else f"...{text[len(text) - max(0, width - 3) :]}"
 
 
 def _cut(text: str, width: int) -> str:

@@ -12,8 +12,9 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
+from opsplice.matchers.explain import Explainer
 from opsplice.matchers.graph import Graph, compile_pattern
-from opsplice.matchers.match import Found, Match, NearMiss, Size
+from opsplice.matchers.match import Found, Match, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
 from opsplice.rewrites import fallback, static_function, transform_spec
@@ -177,8 +178,9 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan) -> Report:
         replacements.append(_replacement(call.match, call.rule, "static function", artifacts=artifacts))
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
     used = {id(call.rule) for call in chosen.calls} | {id(left.rule) for left in chosen.left}
+    explainer = Explainer(spec.patterns)
     unmatched = tuple(
-        UnmatchedRule(_rule_text(rule), str(rule.span), rule.pattern, _nearest(rule.pattern, found.near_misses))
+        UnmatchedRule(_rule_text(rule), str(rule.span), rule.pattern, _nearest(rule.pattern, found, explainer))
         for rule in spec.rules
         if id(rule) not in used
     )
@@ -255,9 +257,17 @@ def _function(name: str) -> str:
     return name.removesuffix("$async")
 
 
-def _nearest(pattern: str, misses: tuple[NearMiss, ...]) -> tuple[Miss, ...]:
+def _nearest(pattern: str, found: Found, explainer: Explainer) -> tuple[Miss, ...]:
+    misses = [m for m in found.near_misses if m.pattern == pattern]
     return tuple(
-        Miss(_function(m.function), m.location, m.wanted, m.found, str(m.span) if m.span else "", m.at, str(m.kind))
-        for m in misses
-        if m.pattern == pattern
-    )[:_NEAREST]
+        Miss(
+            function=_function(attempt.function),
+            location=attempt.location,
+            wanted=attempt.reason.wanted,
+            found=attempt.reason.found,
+            spec_location="" if attempt.reason.span is None else str(attempt.reason.span),
+            at="" if attempt.reason.at is None else attempt.reason.at.location,
+            kind=str(attempt.reason.kind),
+        )
+        for attempt in explainer.near_misses(misses)[:_NEAREST]
+    )
