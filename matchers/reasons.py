@@ -238,7 +238,7 @@ class _Reasoner:
         choices = self.graph.variables.get(name)
         if choices is None:
             advice = (
-                f"write {stop.found} in place of {own}, or a type variable, <T in {{{own}, {stop.found}}}>, for both"
+                f"write {stop.found} in place of {own}, or for both a type variable, <T in {{{own}, {stop.found}}}>"
             )
         elif name in stop.types:
             advice = f"{own} is {stop.types[name]} already: give one of the two a type variable of its own"

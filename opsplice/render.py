@@ -92,13 +92,13 @@ def _unmatched(report: Report, verbose: bool, color: bool) -> list[str]:
 
 def _misses(rule: UnmatchedRule) -> list[str]:
     if not rule.nearest:
-        return ["  no op of the model is what the pattern ends with"]
+        return ["  nothing comes near it: `opsplice explain` shows how far the pattern goes"]
     lines = []
     for miss in rule.nearest:
         place = f"{short_location(miss.location)} in @{miss.function}"
-        asked = f" (at {short_location(miss.spec_location)})" if miss.spec_location else ""
+        asked = f" (asked at {short_location(miss.spec_location)})" if miss.spec_location else ""
         there = f" at {short_location(miss.at)}" if miss.at not in ("", miss.location) else ""
-        lines.append(f"  nearest: {place}: wanted {miss.wanted}{asked}, found {miss.found}{there}")
+        lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{there}{asked}")
     return lines
 
 

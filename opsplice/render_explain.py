@@ -1,14 +1,18 @@
 """How an explanation looks in a terminal.
 
-gelu  layers.splice:12:9
-  2 matches
-    model.mlir:8:13  (m = 4, n = 16) in @main  => gelu_kernel
-  nearest: model.mlir:30:10 in @main, 3 of 5 parts hold
-    + mulf           arith.mulf    model.mlir:30:10
-    x   tanh         math.erf      model.mlir:29:10
-    wanted tanh, found erf
-       29 | %4 = math.erf %3 : tensor<4x16xf32>
-    help: ...
+    relu  layers.splice:11:9  no match, 1 near miss
+
+      model.mlir:8:13 in @main: 2 of 3 parts hold
+        + maximumf  arith.maximumf        8:13
+        +   x       the program's input0
+        x   0.0     arith.constant        3:10
+
+        wanted the constant 0.0, found the constant 6.0
+        3 | %six = arith.constant dense<6.0> : tensor<4x100xf32>
+          |        ^
+        help: ...
+
+Marks: + held, x stopped here, . not reached; = a match, - one that is left alone.
 """
 
 from __future__ import annotations
@@ -81,7 +85,9 @@ class _Text:
             mark = self._style("=", "green") if not match.reason else self._style("-", "yellow")
             line = f"  {mark} {place:<{width}}  ({dims}) in @{match.function}"
             if not match.reason:
-                yield f"{line}  {self._style('=>', 'dim')} {match.kernel}"
+                arrow = f"{self._style('=>', 'dim')} {match.kernel}"
+                fits = len(line) + len(match.kernel) + 5 <= self.width + (len(mark) - 1)
+                yield from [f"{line}  {arrow}"] if fits else [line, f"      {arrow}"]
                 continue
             yield line
             what = f"left alone by `{match.rule}`: " if match.rule and not match.lost else ""
@@ -112,19 +118,20 @@ class _Text:
     def _drawing(self, miss: Attempt) -> Iterable[str]:
         """The pattern as a tree, beside what each part is in the model."""
         parts = _worth_drawing(miss.parts)
-        texts = [_cut("  " * p.depth + text, self.width // 2) for p, text in parts]
-        ops = [p.place.op if p.place is not None else "" for p, _ in parts]
-        left = max(map(len, texts), default=0)
-        middle = min(max(map(len, ops), default=0), self.width // 3)
         file = _file(miss.location)
-        for (part, _), text, op in zip(parts, texts, ops, strict=True):
+        texts = ["  " * part.depth + text for part, text in parts]
+        ops = ["" if part.place is None else part.place.op for part, _ in parts]
+        places = [
+            "" if part.place is None else short_location(part.place.location.removeprefix(file)) for part, _ in parts
+        ]
+        room = self.width - 6
+        left = min(max(map(len, texts)), room // 2)
+        right = min(max(map(len, places)), (room - left) // 2)
+        middle = min(max(map(len, ops)), room - left - right - 4)
+        for (part, _), text, op, place in zip(parts, texts, ops, places, strict=True):
             letter, hue = _MARKS[part.state]
-            at = "" if part.place is None else part.place.location
-            at = at.removeprefix(file) if file else at
-            right = f"{_cut(op, middle):<{middle}}  {_cut_left(short_location(at), self.width - left - middle - 10)}"
-            line = f"{text:<{left}}  {right}".rstrip()
-            shown = self._style(line, "dim") if part.state is State.OPEN else line
-            yield f"    {self._style(letter, hue)} {shown}"
+            row = f"{_cut(text, left):<{left}}  {_cut(op, middle):<{middle}}  {_cut_left(place, right)}".rstrip()
+            yield f"    {self._style(letter, hue)} {self._style(row, 'dim') if part.state is State.OPEN else row}"
 
     def _excerpt(self, place: Place, indent: str) -> Iterable[str]:
         """The line of the model at a place, with the column marked; else the op as IREE prints it."""

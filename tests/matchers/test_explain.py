@@ -218,7 +218,7 @@ def test_attributes_operands_and_results_of_any_op(why: Why) -> None:
     assert said(why(ONE, body, two)) == (Kind.OPERANDS, "2 operands", "1")
 
 
-def test_a_region_and_effects_inside_a_pattern(why: Why) -> None:
+def test_a_region_and_effects_inside_a_pattern(why: Why, session: Any) -> None:
     body = f"""%0 = tensor.generate {{
       ^bb0(%i: index, %j: index):
         %c = arith.constant 1.0 : f32
@@ -229,13 +229,27 @@ def test_a_region_and_effects_inside_a_pattern(why: Why) -> None:
       return %2 : {T}"""
     miss = why(ONE, body, 'pattern p() { exp(absf("tensor.generate"() : tensor<4 x 8 x f32>)) }')
     assert miss.reason.kind is Kind.REGION
-    body = f"""%m = memref.alloc() : memref<4x8xf32>
-      %0 = bufferization.to_tensor %m : memref<4x8xf32> to {T}
-      %1 = math.absf %0 : {T}
-      %2 = math.exp %1 : {T}
+    payload = f"""util.global private mutable @g = dense<0.0> : {T}
+      util.func public @f() -> {T} {{
+        %x = util.global.load @g : {T} loc("m.py":3:1)
+        %a = math.absf %x : {T}
+        util.return %a : {T}
+      }}"""
+    setting = Setting(session, payload, 'pattern p() { absf("util.global.load"() : tensor<4 x 8 x f32>) }')
+    (miss,) = setting.near_misses()
+    assert miss.reason.kind is Kind.EFFECTS
+    assert miss.reason.at is not None
+    assert (miss.reason.at.op, miss.reason.at.location) == ("util.global.load", "m.py:3:1")
+
+
+def test_an_input_that_is_made_from_a_result(session: Any) -> None:
+    body = f"""%0 = math.absf %a : {T}
+      %1 = math.exp %0 : {T}
+      %2 = arith.negf %1 : {T}
       return %2 : {T}"""
-    spec = 'pattern p() { exp(absf("bufferization.to_tensor"("memref.alloc"()) : tensor<4 x 8 x f32>)) }'
-    assert why(ONE, body, spec).reason.kind in (Kind.EFFECTS, Kind.NO_VALUE)
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { absf(x), negf(y) }"
+    (miss,) = Setting(session, function(ONE, body), spec).at("math.absf#1")
+    assert said(miss) == (Kind.ORDER, "inputs that need no result", "one made from a result")
 
 
 # ---- types, sizes and dims -----------------------------------------------------------------------------------------
