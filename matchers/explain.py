@@ -24,6 +24,8 @@ from opsplice.spec_lang import tree
 # An op that is pointed at may lie inside a match that ends further down: how many values below it are tried.
 _MOST_BELOW = 256
 _MAX_TEXT = 200
+# What was given up once is not tried to its end again.
+_FEW_STEPS = 1000
 
 
 class Explainer:
@@ -65,30 +67,36 @@ class Explainer:
 
         An op counts as the pattern's last one, or as any part that the pattern has before it.
         """
+        tried: dict[tuple[Graph, ir.Value], Tracer | None] = {}
+
+        def trace(graph: Graph, value: ir.Value) -> Tracer | None:
+            if (graph, value) not in tried:
+                tracer = Tracer(self.views, graph, function_of(value.owner.operation))
+                tried[graph, value] = tracer if tracer.run(value) is None else None
+            return tried[graph, value]
+
         found: dict[Any, Attempt] = {}
         for op in ops:
-            best: tuple[float, Attempt] | None = None
-            for number, value in enumerate([*op.results, *_below(op)]):
-                for graph in graphs:
-                    tracer = Tracer(self.views, graph, function_of(value.owner.operation))
-                    if tracer.run(value) is not None or tracer.stop is None:
-                        continue
-                    here = number < len(op.results)
-                    if here or (tracer.progress > 0 and op in tracer.stop.looked):
+            best: tuple[float, Tracer, ir.Value] | None = None
+            for value in [*op.results, *_below(op)]:
+                for tracer in filter(None, (trace(graph, value) for graph in graphs)):
+                    here = value.owner == op
+                    if here or (tracer.progress > 0 and op in tracer.looked):
                         rank = _progress(tracer) + (0.001 if here else 0)
                         if best is None or rank > best[0]:
-                            best = (rank, self._attempt(tracer, value))
+                            best = (rank, tracer, value)
             if best is not None:
-                found.setdefault((best[1].location, best[1].reason), best[1])
+                attempt = self._attempt(best[1], best[2])
+                found.setdefault((attempt.location, attempt.reason), attempt)
         return list(found.values())
 
     # ---- attempts -------------------------------------------------------------------------------------------------
 
     def _retraced(self, miss: NearMiss) -> Attempt | None:
-        return self._tried(miss.graph, miss.value)
+        return self._tried(miss.graph, miss.value, _FEW_STEPS if miss.kind is Kind.STEPS else MAX_STEPS)
 
-    def _tried(self, graph: Graph, value: ir.Value) -> Attempt | None:
-        tracer = Tracer(self.views, graph, function_of(value.owner.operation), MAX_STEPS)
+    def _tried(self, graph: Graph, value: ir.Value, max_steps: int = MAX_STEPS) -> Attempt | None:
+        tracer = Tracer(self.views, graph, function_of(value.owner.operation), max_steps)
         return self._attempt(tracer, value) if tracer.run(value) is None else None
 
     def _attempt(self, tracer: Tracer, value: ir.Value) -> Attempt:

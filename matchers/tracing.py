@@ -84,6 +84,11 @@ class Tracer(Search):
         self._binding: Binding | None = None
         self._quiet = False
 
+    @property
+    def looked(self) -> frozenset[ir.Operation]:
+        """The payload ops that were looked at on the way that got furthest."""
+        return frozenset() if self.stop is None else self.stop.looked
+
     def run(self, value: ir.Value) -> Match | None:
         match = super().run(value)
         if match is None and self.gave_up:

@@ -23,6 +23,7 @@ from opsplice.specs import Spec, TransformSpec
 from opsplice.splice import Splicer
 
 MOST_MISSES = 5
+MOST_POINTED = 50
 
 
 def check(specs: Sequence[Spec], question: Question) -> tuple[LoadedSpec, ...]:
@@ -54,10 +55,11 @@ def explain(
 
     Raises OpspliceError when no op is where the question points.
     """
-    ops = [] if question.at is None else ops_at(module, parse_at(question.at))
+    pointed_at = [] if question.at is None else ops_at(module, parse_at(question.at))
+    ops = pointed_at[:MOST_POINTED]
     told = [p for spec in specs for p in _Explaining(module, spec, question.pattern, splicer).patterns(ops)]
     pointed = tuple(map(place_of, ops))
-    return Explanation(tuple(told), pointed, _lines(source, told, pointed))
+    return Explanation(tuple(told), pointed, _lines(source, told, pointed), len(pointed_at) - len(ops))
 
 
 class _Explaining:
@@ -89,7 +91,7 @@ class _Explaining:
             pattern=pattern.name,
             location=str(pattern.name_span),
             matches=tuple(r for m in matches for r in self.outcomes[m]),
-            misses=tuple(misses[:MOST_MISSES]),
+            misses=tuple(misses if ops else misses[:MOST_MISSES]),
             note=note,
         )
 

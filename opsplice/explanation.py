@@ -28,18 +28,21 @@ class PatternExplanation:
 class Explanation:
     """What `opsplice.explain` returns.
 
-    pointed: the ops that were pointed at; empty if all of the program was looked at.
+    pointed: the ops that were pointed at; empty if all of the program was looked at. unlooked: how many more there are,
+    which were left out.
     lines: the model's own text at the locations that the misses name, where it is at hand.
     """
 
     patterns: tuple[PatternExplanation, ...]
     pointed: tuple[Place, ...] = ()
     lines: dict[str, str] = field(default_factory=dict)
+    unlooked: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """`pointed` and `patterns`, each with its `matches` and `misses`."""
         return {
-            "pointed": [dataclasses.asdict(p) for p in self.pointed],
+            "pointed": [self._place(p) for p in self.pointed],
+            "unlooked": self.unlooked,
             "patterns": [
                 {
                     "pattern": p.pattern,

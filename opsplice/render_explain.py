@@ -46,8 +46,11 @@ class _Text:
 
     def lines(self) -> Iterable[str]:
         if self.explanation.pointed:
-            for place in self.explanation.pointed:
+            for place in self.explanation.pointed[: self.most]:
                 yield from self._pointed(place)
+            hidden = max(0, len(self.explanation.pointed) - self.most)
+            if hidden + self.explanation.unlooked:
+                yield self._style(f"and {hidden + self.explanation.unlooked} more such ops", "dim")
             yield ""
         for number, pattern in enumerate(self.explanation.patterns):
             if number:
