@@ -131,10 +131,8 @@ class _Reasoner:
             wanted = "a contraction"
         if stop.node is self.graph.results[0].node:
             wanted = f"{wanted}, which the pattern ends with"
-        for advice in (self._other_spelling(), self._between(), self._lacking(), self._opaque()):
-            if advice:
-                return wanted, found, advice
-        return wanted, found, ""
+        ways = (self._other_spelling, self._between, self._lacking, self._opaque, self._either)
+        return wanted, found, next(filter(None, (way() for way in ways)), "")
 
     def _not_constant(self, found: str) -> str:
         return f"declare an input for it, such as `c: f32`, if the kernel can take {found} there"
@@ -194,6 +192,13 @@ class _Reasoner:
         if op.name.startswith(("linalg.", "tensor.")):
             return f'{op.name} cannot be looked into here: make it an input, or write "{op.name}"(...)'
         return f'nothing is known of {op.name}: make it an input, or write "{op.name}"(...)'
+
+    def _either(self) -> str:
+        node, term = self.stop.node, self.stop.term
+        if not (isinstance(node, Apply) and isinstance(term, Apply) and len(node.args) == len(term.args)):
+            return ""
+        wanted, found = short(node.op), short(term.op)
+        return f"write {found} if the kernel computes that, or {wanted}(...) | {found}(...) for either"
 
     def _is_wanted(self, term: Term) -> bool:
         return _same_op(self.stop.node, term) or (
