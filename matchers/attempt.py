@@ -53,7 +53,8 @@ class State(StrEnum):
 class Part:
     """A part of a pattern, as it is drawn. whole: as the spec writes it; text: less the parts that it is made of.
 
-    depth: how deep it lies in other parts, from 0. place: what it held at in the model, or where it failed.
+    depth: how deep it lies in other parts, from 0. place: what it held at in the model (without its IR), or where it
+    failed.
     """
 
     text: str

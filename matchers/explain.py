@@ -6,6 +6,7 @@ It searches on its own, beside `matchers.engine`, and changes no result: a searc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from opsplice.spec_lang import tree
 # An op that is pointed at may lie inside a match that ends further down: how many values below it are tried.
 _MOST_BELOW = 256
 _MAX_TEXT = 200
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 # What was given up once is not tried to its end again.
 _FEW_STEPS = 1000
 
@@ -230,26 +232,29 @@ class _Drawing:
         if isinstance(node, Input):
             value = self.stop.inputs[node.name].value
             constant = self.stop.inputs[node.name].constant
-            return Place(f"the constant {constant:g}", "", "") if value is None else place_of(value)
+            return Place(f"the constant {constant:g}", "", "") if value is None else place_of(value, text=False)
         thing = self.stop.held.get(id(node))
-        return None if thing is None else place_of(thing)
+        return None if thing is None else place_of(thing, text=False)
 
     def _fails_below(self, node: Any) -> bool:
         return any(n is self.stop.node for n in nodes_below(children_of(node)))
 
 
 def _source(span: tree.Span) -> str:
-    return " ".join(span.source.text[span.start : span.end].split())
+    """What a spec writes, in one line and without comments."""
+    text = _COMMENT.sub(
+        lambda found: found[0] if found[0].startswith('"') else " ", span.source.text[span.start : span.end]
+    )
+    text = " ".join(text.split()).replace("( ", "(").replace(" )", ")")
+    return "".join(c for c in text if c.isprintable())
 
 
 def _head(text: str) -> str:
     """An expression without its arguments: `cmpf {predicate = ugt}` for `cmpf(x, 0.0) {predicate = ugt}`."""
-    start = text.find("(")
-    if start < 0:
-        return text
-    depth = 0
-    for at in range(start, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        if depth == 0:
-            return (text[:start] + text[at + 1 :]).strip()
-    return text
+    kept, depth = [], 0
+    for character in text:
+        depth += character == "("
+        if not depth:
+            kept.append(character)
+        depth -= character == ")"
+    return "".join(kept).strip()

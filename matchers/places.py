@@ -68,20 +68,20 @@ def ops_at(module: ir.Module, at: At) -> list[ir.Operation]:
 
 
 def function_of(op: ir.Operation) -> str:
-    """The name of the function that an op stands in, or ""."""
+    """The name of the function that an op stands in, as the user knows it, or ""."""
     holder: ir.Operation | None = op
     while holder is not None and holder.parent is not None:
         holder = holder.parent.operation
         if holder.name.endswith((".func", ".initializer")):
-            return ir.StringAttr(holder.attributes["sym_name"]).value if "sym_name" in holder.attributes else ""
+            return _function_name(holder)
     return ""
 
 
-def place_of(thing: ir.Operation | ir.Value) -> Place:
-    """An op, or what makes a value, in words."""
+def place_of(thing: ir.Operation | ir.Value, *, text: bool = True) -> Place:
+    """An op, or what makes a value, in words. text: False leaves the IR out, which takes long in a large function."""
     if isinstance(thing, ir.Value):
         op = defining_op(thing)
-        return _argument(ir.BlockArgument(thing)) if op is None else place_of(op)
+        return _argument(ir.BlockArgument(thing), text) if op is None else place_of(op, text=text)
     outer = _outermost(thing)
     name = thing.name
     if outer != thing:
@@ -90,7 +90,7 @@ def place_of(thing: ir.Operation | ir.Value) -> Place:
     if name == "hal.tensor.import" and "name" in thing.attributes:
         name = ir.StringAttr(thing.attributes["name"]).value
         return Place(f"the program's {name}", "", f"{name} : {thing.results[0].type}")
-    return Place(name, location_of(thing), _text(thing))
+    return Place(name, location_of(thing), _text(thing) if text else "")
 
 
 def location_of(op: ir.Operation) -> str:
@@ -102,13 +102,15 @@ def location_of(op: ir.Operation) -> str:
     return text.removeprefix("loc(").removesuffix(")")
 
 
-def _argument(value: ir.BlockArgument) -> Place:
+def _function_name(op: ir.Operation) -> str:
+    # Frontends put the work into a twin `main$async` of `main`.
+    return ir.StringAttr(op.attributes["sym_name"]).value.removesuffix("$async") if "sym_name" in op.attributes else ""
+
+
+def _argument(value: ir.BlockArgument, text: bool) -> Place:
     holder = value.owner.owner.operation
-    if holder.name.endswith(".func") and "sym_name" in holder.attributes:
-        name = "@" + ir.StringAttr(holder.attributes["sym_name"]).value.removesuffix("$async")
-    else:
-        name = holder.name
-    return Place(f"argument {value.arg_number} of {name}", "", f"{value.get_name()} : {value.type}")
+    name = f"@{_function_name(holder)}" if holder.name.endswith(".func") else holder.name
+    return Place(f"argument {value.arg_number} of {name}", "", f"{value.get_name()} : {value.type}" if text else "")
 
 
 def _text(op: ir.Operation) -> str:

@@ -34,7 +34,7 @@ def reason_of(graph: Graph, stop: Stop, views: Views) -> Reason:
 def other_uses(value: ir.Value, inside: frozenset[ir.Operation]) -> str:
     """Who else uses a value, beside the ops `inside` a match: "also used by math.tanh at model.py:88:3", or ""."""
     users = list(dict.fromkeys(use.owner.operation for use in value.uses))
-    others = [place_of(op) for op in users if op not in inside]
+    others = [place_of(op, text=False) for op in users if op not in inside]
     if not others:
         return ""
     shown = ", ".join(f"{p.op} at {p.location}" for p in others[:_MOST_USERS])
@@ -312,7 +312,8 @@ class _Reasoner:
         value = stop.at.results[0] if isinstance(stop.at, ir.Operation) and len(stop.at.results) else stop.at
         if isinstance(value, ir.Value):
             inside = frozenset(stop.looked)
-            found = other_uses(value, inside) or found
+            users = other_uses(value, inside)
+            found = f"one that is {users}" if users else found
         return stop.wanted, found, "drop `only` if the kernel leaves the value in place for others"
 
     def _condition(self) -> tuple[str, str, str]:
@@ -431,13 +432,13 @@ def _attribute_text(op: str, name: str, value: str | None) -> str:
 
 
 def _value_name(value: ir.Value) -> str:
-    return place_of(value).op
+    return place_of(value, text=False).op
 
 
 def _bound(binding: Binding) -> str:
     if binding.value is None:
         return f"the constant {binding.constant:g}"
-    place = place_of(binding.value)
+    place = place_of(binding.value, text=False)
     return f"{place.op} at {place.location}" if place.location else place.op
 
 

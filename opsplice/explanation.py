@@ -74,13 +74,16 @@ class Explanation:
         }
 
     def _part(self, part: Part) -> dict[str, Any]:
+        place = None if part.place is None else self._place(part.place)
+        if place is not None:
+            del place["text"]  # of parts only the op and its place are known
         return {
             "text": part.text,
             "spec_location": str(part.span),
             "depth": part.depth,
             "state": str(part.state),
             "input": part.is_input,
-            "at": None if part.place is None else self._place(part.place),
+            "at": place,
         }
 
     def _place(self, place: Place) -> dict[str, Any]:

@@ -100,8 +100,7 @@ class _Text:
 
     def _miss(self, miss: Attempt) -> Iterable[str]:
         held = f"{miss.held} of {len(miss.parts)} parts hold"
-        function = miss.function.removesuffix("$async")
-        yield f"  {self._style(short_location(miss.location), 'bold')} in @{function}: {held}"
+        yield f"  {self._style(short_location(miss.location), 'bold')} in @{miss.function}: {held}"
         yield from self._drawing(miss)
         why = miss.reason
         yield ""

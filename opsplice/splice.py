@@ -14,7 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
 from opsplice.matchers.explain import Explainer
 from opsplice.matchers.graph import Graph, compile_pattern
-from opsplice.matchers.match import Found, Match, Size
+from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
 from opsplice.rewrites import fallback, static_function, transform_spec
@@ -179,8 +179,11 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan) -> Report:
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
     used = {id(call.rule) for call in chosen.calls} | {id(left.rule) for left in chosen.left}
     explainer = Explainer(spec.patterns)
+    misses: dict[str, list[NearMiss]] = {}
+    for miss in found.near_misses:
+        misses.setdefault(miss.pattern, []).append(miss)
     unmatched = tuple(
-        UnmatchedRule(_rule_text(rule), str(rule.span), rule.pattern, _nearest(rule.pattern, found, explainer))
+        UnmatchedRule(_rule_text(rule), str(rule.span), rule.pattern, _nearest(explainer, misses.get(rule.pattern, [])))
         for rule in spec.rules
         if id(rule) not in used
     )
@@ -257,11 +260,10 @@ def _function(name: str) -> str:
     return name.removesuffix("$async")
 
 
-def _nearest(pattern: str, found: Found, explainer: Explainer) -> tuple[Miss, ...]:
-    misses = [m for m in found.near_misses if m.pattern == pattern]
+def _nearest(explainer: Explainer, misses: Sequence[NearMiss]) -> tuple[Miss, ...]:
     return tuple(
         Miss(
-            function=_function(attempt.function),
+            function=attempt.function,
             location=attempt.location,
             wanted=attempt.reason.wanted,
             found=attempt.reason.found,
@@ -269,5 +271,5 @@ def _nearest(pattern: str, found: Found, explainer: Explainer) -> tuple[Miss, ..
             at="" if attempt.reason.at is None else attempt.reason.at.location,
             kind=str(attempt.reason.kind),
         )
-        for attempt in explainer.near_misses(misses)[:_NEAREST]
+        for attempt in explainer.near_misses(misses[:_NEAREST])
     )

@@ -182,6 +182,13 @@ def test_pointing_at_what_no_pattern_ends_with(folder: Path) -> None:
     assert "wanted addf, which the pattern ends with, found tanh" in done.stdout
 
 
+def test_several_specs(folder: Path) -> None:
+    (folder / "more.splice").write_text("pattern sum(x: tensor<...m x f32>, y: tensor<...m x f32>) { addf(x, y) }\n")
+    done = explain("--spec=more.splice", "--pattern=sum", cwd=folder)
+    assert done.stdout.startswith("sum  more.splice:1:9  1 match\n  - model.mlir:8:10  (m = 4x100) in @main\n")
+    assert "no rule uses this pattern" in done.stdout
+
+
 def test_as_json(folder: Path) -> None:
     done = explain("--json", cwd=folder)
     assert done.returncode == 0

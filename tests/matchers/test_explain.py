@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,8 @@ from opsplice.matchers.explain import Explainer, covers
 from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.match import Kind
 from opsplice.matchers.places import ops_at, parse_at
-from opsplice.matchers.reasons import other_uses
+from opsplice.matchers.reasons import other_uses, reason_of
+from opsplice.matchers.tracing import TracedViews, Tracer
 from opsplice.spec_lang.loader import load_text
 
 T = "tensor<4x8xf32>"
@@ -412,6 +414,23 @@ def test_who_else_uses_a_value(session: Any) -> None:
     assert other_uses(sqrt.results[0], frozenset([absf, tanh])) == ""
 
 
+def test_a_value_that_should_have_one_use_only(session: Any) -> None:
+    """Whoever finds that a value is used elsewhere says so with this kind; who uses it is read off the program."""
+    body = f"""%0 = math.sqrt %a : {T} loc("m.py":1:1)
+      %1 = math.absf %0 : {T} loc("m.py":2:1)
+      %2 = math.tanh %0 : {T} loc("m.py":88:3)
+      %3 = arith.addf %1, %2 : {T}
+      return %3 : {T}"""
+    setting = Setting(session, function(ONE, body), "pattern p(x: tensor<m x n x f32>) { absf(sqrt(exp(x))) }")
+    (graph,), views = setting.graphs, TracedViews()
+    (sqrt,), (absf,) = ops_at(setting.module, parse_at("math.sqrt#1")), ops_at(setting.module, parse_at("m.py:2"))
+    tracer = Tracer(views, graph, "f")
+    assert tracer.run(absf.results[0]) is None
+    assert tracer.stop is not None
+    stop = dataclasses.replace(tracer.stop, kind=Kind.USE, wanted="a value that nothing else uses", at=sqrt)
+    assert reason_of(graph, stop, views).found == "one that is also used by math.tanh at m.py:88:3"
+
+
 def test_a_pattern_too_large_to_decide(session: Any) -> None:
     # Sums of the same things pair up in more ways than can be tried.
     lines = [f"%s0 = arith.addf %a, %b : {T}"]
@@ -421,11 +440,7 @@ def test_a_pattern_too_large_to_decide(session: Any) -> None:
         function(TWO, "\n".join([*lines, f"return %s2 : {T}"])),
         "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { addf(addf(x, y), mulf(x, y)) }",
     )
-    (graph,) = setting.graphs
-    from opsplice.matchers.reasons import reason_of
-    from opsplice.matchers.tracing import TracedViews, Tracer
-
-    views = TracedViews()
+    (graph,), views = setting.graphs, TracedViews()
     (op,) = ops_at(setting.module, parse_at("arith.addf#3"))
     tracer = Tracer(views, graph, "f", max_steps=1)
     assert tracer.run(op.results[0]) is None
@@ -470,6 +485,20 @@ def test_names_and_shared_parts_are_drawn_once(why: Why, session: Any) -> None:
         ("held", "  reduce addf[m n -> m]", "linalg.reduce"),
         ("failed", "    e", "arith.subf"),
     ]
+
+
+def test_comments_and_line_breaks_are_not_drawn(why: Why) -> None:
+    spec = """pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {
+      absf( // a comment with ( and \x1b[2J
+        negf(
+          mulf(x, y)))
+    }"""
+    body = f"""%0 = arith.addf %a, %b : {T}
+      %1 = arith.negf %0 : {T}
+      %2 = math.absf %1 : {T}
+      return %2 : {T}"""
+    assert [p.whole for p in why(TWO, body, spec).parts][:2] == ["absf(negf(mulf(x, y)))", "negf(mulf(x, y))"]
+    assert [p.text for p in why(TWO, body, spec).parts] == ["absf", "negf", "mulf", "x", "y"]
 
 
 def test_a_failed_condition_is_drawn_with_the_pattern(why: Why) -> None:
