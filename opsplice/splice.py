@@ -49,13 +49,14 @@ class Splicer:
             return self._transform(module, spec), ()
         found = _find(module, spec)
         chosen = self._plan(module, spec, found, self._resolve)
+        report = _report(spec, found, chosen)  # near misses are read off the module as it was searched
         if not any(chosen.kept):
             static_function.apply(module, chosen.calls)
-            return _report(spec, found, chosen), ()
+            return report, ()
         before = fallback.executables(module)
         static_function.apply(module, fallback.split(module, chosen.calls, chosen.kept))
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
-        return _report(spec, found, chosen), (Step(fallback.DROP_PHASE, "targets without an artifact", drop),)
+        return report, (Step(fallback.DROP_PHASE, "targets without an artifact", drop),)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing changed and nothing built. A transform spec can only be applied."""
