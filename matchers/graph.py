@@ -508,6 +508,7 @@ class _Builder:
         product = factors[0]
         for factor in factors[1:]:
             product = self._apply(times, (product, factor), (), "")
+            self.spans.setdefault(id(product), expr.span)
         return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
 
     def _family(self, expr: tree.Contract, scope: _Scope) -> str:

@@ -35,7 +35,7 @@ from opsplice.matchers.graph import (
     Window,
     heads,
 )
-from opsplice.matchers.match import Binding, Match, NearMiss, Size
+from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
 from opsplice.matchers.sizes import Classes
 from opsplice.matchers.terms import (
     UNIT,
@@ -92,7 +92,7 @@ class _Failure:
     found: str
     held: tuple[int, int]
     at: ir.Operation | None
-    other_op: bool
+    kind: Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,9 @@ class Search:
                 return self._match(value)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
-            self.furthest = _Failure(None, "a decision", "one too large to decide", (len(self.held), 0), None, False)
+            self.furthest = _Failure(
+                None, "a decision", "one too large to decide", (len(self.held), 0), None, Kind.STEPS
+            )
         return None
 
     @property
@@ -173,7 +175,7 @@ class Search:
         failure = self.furthest
         if failure is None or any(failure.node is head for head in heads(self.graph.results[0].node)):
             return 0.0
-        if failure.other_op and failure.held[0] < 2:
+        if failure.kind is Kind.OP and failure.held[0] < 2:
             return 0.0  # many an op is like the outermost one of a pattern, and that says nothing
         return max(1, failure.held[0]) / max(1, self.graph.size)
 
@@ -191,6 +193,9 @@ class Search:
             span=span or self.graph.spans.get(id(failure.node)),
             progress=self.progress,
             at="" if failure.at is None else location_text(failure.at),
+            kind=failure.kind,
+            graph=self.graph,
+            value=value,
         )
 
     # ---- state ----------------------------------------------------------------------------------------------------
@@ -205,14 +210,14 @@ class Search:
             table, key = self.trail.pop()
             del table[key]
 
-    def _fail(self, node: Any, wanted: str, found: str, *, other_op: bool = False) -> bool:
+    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER) -> bool:
         held = (len(self.held), len(self.trail))
         if self.furthest is None or held > self.furthest.held:
-            self.furthest = _Failure(node, wanted, found, held, self.place, other_op)
+            self.furthest = _Failure(node, wanted, found, held, self.place, kind)
         return False
 
     def _other_op(self, node: Any, wanted: str, found: Any) -> None:
-        self._fail(node, wanted, self._describe(found), other_op=True)
+        self._fail(node, wanted, self._describe(found), Kind.OP)
 
     # ---- goals ----------------------------------------------------------------------------------------------------
 
@@ -293,7 +298,7 @@ class Search:
     def _bind_root(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
         result = self.graph.results[number]
         if not is_tensor(value):
-            self._fail(result.node, "a tensor", f"a value of type {value.type}")
+            self._fail(result.node, "a tensor", f"a value of type {value.type}", Kind.NO_VALUE)
             return None
         access = self.views.whole(value)
         self._set(self.roots, number, access)
@@ -311,7 +316,7 @@ class Search:
             return self._unify(result.node, result.labels, access.indices) is not None
         pairs = _pair(result.labels, access.indices, {})
         if pairs is None:
-            return self._fail(result.node, f"rank {_rank(result.labels)}", f"rank {len(access.indices)}")
+            return self._fail(result.node, f"rank {_rank(result.labels)}", f"rank {len(access.indices)}", Kind.RANK)
         for label, indices in pairs:
             self._set(self.labels, label, indices)
         return True
@@ -374,13 +379,18 @@ class Search:
         wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
         if wrong is not None:
             name, value = wrong
-            yield lambda: self._fail(node, f"{name} = {value}", f"{name} = {given.get(name, 'nothing')}") or None
+            yield (
+                lambda: (
+                    self._fail(node, f"{name} = {value}", f"{name} = {given.get(name, 'nothing')}", Kind.ATTRIBUTE)
+                    or None
+                )
+            )
             return
         if node.type and not self._bind_type(node, node.type, spellings[0].type):
             yield lambda: None
             return
-        self._set(self.held, id(node))
         straight = list(zip(node.args, spellings[0].args, strict=True))
+        respelled = not (isinstance(found, Apply) and found.op == node.op)
         wanted = chains.operands(node)
         if len(wanted) > len(node.args):
             pairings = self._chain_pairings(node.op, wanted, spellings)
@@ -388,8 +398,12 @@ class Search:
             pairings = [(list(zip(node.args, s.args, strict=True)), ()) for s in spellings]
             if _is_commutative(node.op) and node.args[0] is not node.args[1]:
                 pairings += [(list(zip(node.args, reversed(s.args), strict=True)), ()) for s in spellings]
-            if len(pairings) > 1:  # an order that cannot hold is not tried, so that choices do not multiply
+            if len(pairings) > 1 or respelled:  # what cannot hold is not tried, so that choices do not multiply
                 pairings = [p for p in pairings if all(self._may_hold(*goal) for goal in p[0])]
+        if respelled and not pairings:
+            yield lambda: self._other_op(node, _short(node.op), found)
+            return
+        self._set(self.held, id(node))
         for goals, seen in pairings or [(straight, ())]:
             yield lambda goals=goals, seen=seen: self._pairing(goals, seen)
 
@@ -432,10 +446,15 @@ class Search:
             return None
         packs = any(label.pack for label in node.loops)
         if len(node.loops) < len(found.loops) and not packs:
-            self._fail(node, f"a reduction over {_dims(len(node.loops))}", f"one over {_dims(len(found.loops))}")
+            self._fail(
+                node,
+                f"a reduction over {_dims(len(node.loops))}",
+                f"one over {_dims(len(found.loops))}",
+                Kind.REDUCTION,
+            )
             return None
         if self.reductions.get(node, found.loops) != found.loops:
-            self._fail(node, "one reduction for all its uses", "another that computes the same again")
+            self._fail(node, "one reduction for all its uses", "another that computes the same again", Kind.REDUCTION)
             return None
         self._set(self.held, id(node))
         self._set(self.reductions, node, found.loops)
@@ -468,19 +487,21 @@ class Search:
         self._set(self.ops, op)
         if (len(op.results), ir.OpResult(access.value).result_number) != (node.count, node.number):
             found = f"result {ir.OpResult(access.value).result_number} of {len(op.results)}"
-            self._fail(node, f"result {node.number} of {node.count}", found)
+            self._fail(node, f"result {node.number} of {node.count}", found, Kind.RESULT)
             return None
         if len(op.operands) != len(node.operands) and not (node.rest and len(op.operands) > len(node.operands)):
             count = f"{len(node.operands)}{' or more' * node.rest} operands"
-            self._fail(node, count, f"{len(op.operands)}")
+            self._fail(node, count, f"{len(op.operands)}", Kind.OPERANDS)
             return None
         if not all(self._attribute(node, attribute, op) for attribute in node.attributes):
             return None
         if effects.has_own_region(op):
-            self._fail(node, f"{node.op} without a region", "a region, which the pattern does not show")
+            self._fail(node, f"{node.op} without a region", "a region, which the pattern does not show", Kind.REGION)
             return None
         if op != self.roots[0].value.owner.operation and effects.has_effects(op):
-            self._fail(node, f"{node.op} without side effects, as it is inside the pattern", "one that has some")
+            self._fail(
+                node, f"{node.op} without side effects, as it is inside the pattern", "one that has some", Kind.EFFECTS
+            )
             return None
         if node.element and not self._bind_type(node, node.element, element_type(access.value)):
             return None
@@ -495,21 +516,24 @@ class Search:
         found_text = "none" if found is None else str(found)
         if wanted.variable is not None:
             if not isinstance(found, (ir.IntegerAttr, ir.BoolAttr)):
-                return self._fail(node, f"an integer {wanted.name}", found_text)
+                return self._fail(node, f"an integer {wanted.name}", found_text, Kind.ATTRIBUTE)
             value = int(found.value)
             self._set(self.integers, wanted.variable, value)
             known = self.integers[wanted.variable]
-            return known == value or self._fail(node, f"{wanted.name} = {known}", str(value))
+            return known == value or self._fail(node, f"{wanted.name} = {known}", str(value), Kind.ATTRIBUTE)
         if wanted.absent:
-            return found is None or self._fail(node, f"no {wanted.name}", found_text)
+            return found is None or self._fail(node, f"no {wanted.name}", found_text, Kind.ATTRIBUTE)
         choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
         if found is not None and (not choices or any(_same_attribute(choice, found) for choice in choices)):
             return True
         if not choices:
-            return self._fail(node, f"an attribute {wanted.name}", found_text)
+            return self._fail(node, f"an attribute {wanted.name}", found_text, Kind.ATTRIBUTE)
         written = ", ".join(map(_attribute_text, choices))
         return self._fail(
-            node, f"{wanted.name} {f'in {{{written}}}' if wanted.choices else f'= {written}'}", found_text
+            node,
+            f"{wanted.name} in {{{written}}}" if wanted.choices else f"{wanted.name} = {written}",
+            found_text,
+            Kind.ATTRIBUTE,
         )
 
     def _levels(self, term: Access) -> Iterator[Access]:
@@ -550,7 +574,7 @@ class Search:
         levels = list(self._chain(term))
         if not levels:
             where = "a value inside a fused op, which no tensor holds"
-            yield lambda: self._fail(node, f"a tensor for {node.name}", where) or None
+            yield lambda: self._fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
         for position, access in enumerate(levels):
             yield lambda access=access, above=levels[:position]: self._tensor(node, parameter, access, above)
 
@@ -562,7 +586,7 @@ class Search:
         else:
             holder = next((a for a in self._chain(term) if not a.indices), None)
             if holder is None:
-                self._fail(node, f"a scalar for {node.name}", self._describe(found))
+                self._fail(node, f"a scalar for {node.name}", self._describe(found), Kind.NO_VALUE)
                 return None
             binding = Binding(value=holder.value, element=element_type(holder.value))
         assert isinstance(parameter.type, tree.ScalarType)
@@ -579,7 +603,7 @@ class Search:
         value = access.value
         self.place = defining_op(value) or self.place
         if not is_tensor(value):
-            self._fail(node, f"a tensor for {node.name}", f"a scalar of type {value.type}")
+            self._fail(node, f"a tensor for {node.name}", f"a scalar of type {value.type}", Kind.NO_VALUE)
             return None
         if not self._bind(node, parameter.type.element.name, Binding(value=value, element=element_type(value))):
             return None
@@ -591,7 +615,7 @@ class Search:
     def _bind(self, node: Input, element: str, binding: Binding) -> bool:
         bound = self.inputs.get(node.name)
         if bound is not None and bound != binding:
-            return self._fail(node, f"the same value for {node.name} as before", "another value")
+            return self._fail(node, f"the same value for {node.name} as before", "another value", Kind.SAME_VALUE)
         if not self._bind_type(node, element, binding.element):
             return False
         self._set(self.inputs, node.name, binding)
@@ -602,9 +626,9 @@ class Search:
         choices = self.graph.variables.get(name)
         wanted = name if choices is None else self.types.get(name)
         if wanted is not None:
-            return wanted == element or self._fail(node, f"element type {wanted}", element)
+            return wanted == element or self._fail(node, f"element type {wanted}", element, Kind.TYPE)
         if choices and element not in choices:
-            return self._fail(node, f"an element type in {{{', '.join(choices)}}}", element)
+            return self._fail(node, f"an element type in {{{', '.join(choices)}}}", element, Kind.TYPE)
         self._set(self.types, name, element)
         return True
 
@@ -616,7 +640,7 @@ class Search:
         """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
         pairs = _pair(labels, indices, self.labels)
         if pairs is None:
-            self._fail(node, f"rank {_rank(labels)}", f"rank {len(indices)}")
+            self._fail(node, f"rank {_rank(labels)}", f"rank {len(indices)}", Kind.RANK)
             return None
         for label, found in pairs:
             if not self._unify_label(node, label, found):
@@ -629,15 +653,15 @@ class Search:
         bound = self.labels.get(label)
         if bound is not None:
             same = _nontrivial(bound) == _nontrivial(found)
-            return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims")
+            return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims", Kind.DIMS)
         scope = self.scopes.get(label)
         if scope is not None:
             loops = self.reductions[scope]
             real = _nontrivial(found)
             if any(i not in loops or (scope, i) in self.used for i in real):
-                return self._fail(node, f"the reduced dim {label.name} here", "another dim")
+                return self._fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
             if not real and not label.pack and not self._may_be_single(scope):
-                return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1")
+                return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1", Kind.DIMS)
             for index in real:
                 self._set(self.used, (scope, index))
         self._set(self.labels, label, found)
@@ -693,7 +717,7 @@ class Search:
             size: Sizes = found if dim.pack is not None else found[0]
             shape.append(size)
             if dim.size is not None and size != dim.size:
-                return self._fail(node, f"a dim of size {dim.size}", _size_text(size))
+                return self._fail(node, f"a dim of size {dim.size}", _size_text(size), Kind.SIZE)
             if dim.name is not None and not self._bind_dim(node, dim.name, size, indices):
                 return False
         self._set(self.shapes, node.name, tuple(shape))
@@ -704,7 +728,7 @@ class Search:
         self._set(self.dims, name, (size, indices))
         known = self.dims[name][0]
         if isinstance(known, int) and isinstance(size, int) and known != size:
-            return self._fail(node, f"{_own_name(name)} = {known}", str(size))
+            return self._fail(node, f"{_own_name(name)} = {known}", str(size), Kind.SAME_SIZE)
         self._set(self.dims_again, (name, size, indices), node)
         return True
 
@@ -742,7 +766,8 @@ class Search:
 
     def _condition_failed(self, where: Any, sizes: conditions.Sizes) -> bool:
         failed = conditions.first_failure(where, sizes, self._judge)
-        return self._fail(failed, conditions.written(failed), self._what_is(failed, sizes))
+        kind = Kind.USE if isinstance(failed, Asked) and failed.kind != "weight" else Kind.CONDITION
+        return self._fail(failed, conditions.written(failed), self._what_is(failed, sizes), kind)
 
     def _what_is(self, condition: Any, sizes: conditions.Sizes) -> str:
         """What there is where a condition does not hold."""
@@ -827,7 +852,9 @@ class Search:
             singles = sum(not label.pack for label in free)
             pairs = _pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
             if pairs is None:
-                return self._fail(node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims")
+                return self._fail(
+                    node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims", Kind.REDUCTION
+                )
             for label, indices in pairs:
                 self._set(self.labels, label, indices)
         return True
@@ -844,7 +871,9 @@ class Search:
             if op is None or op in seen:
                 continue
             if op in roots:
-                return self._fail(self.graph.results[0].node, "inputs that need no result", "one made from a result")
+                return self._fail(
+                    self.graph.results[0].node, "inputs that need no result", "one made from a result", Kind.ORDER
+                )
             seen.add(op)
             if any(_may_use(op, root) for root in roots):
                 pending.extend(op.operands)
@@ -874,7 +903,7 @@ class Search:
         sizes = tuple(self._extent(i) for i in indices)
         size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
         if isinstance(tie.size, int):
-            return size == tie.size or self._fail(tie.node, f"a dim of size {tie.size}", _size_text(size))
+            return size == tie.size or self._fail(tie.node, f"a dim of size {tie.size}", _size_text(size), Kind.SIZE)
         return self._bind_dim(tie.node, tie.size, size, indices)
 
     def _extent(self, index: Index) -> Size:
@@ -893,20 +922,22 @@ class Search:
         ):
             return True
         found = "another size that is dynamic" if known == size or _is_dynamic(size) else _size_text(size)
-        return self._fail(node, f"{_own_name(name)} = {_size_text(known)}", found)
+        return self._fail(node, f"{_own_name(name)} = {_size_text(known)}", found, Kind.SAME_SIZE)
 
     def _same_number(self, node: Number, found: Term, sizes: conditions.Sizes, classes: Classes) -> bool:
         low = conditions.evaluate(node.low, sizes)
         if not isinstance(found, Constant):
             return self._same_dim(node, found, classes)
         if low is None:
-            return self._fail(node, f"the constant {_number_text(node)}, which is dynamic", str(found.value))
+            return self._fail(
+                node, f"the constant {_number_text(node)}, which is dynamic", str(found.value), Kind.CONSTANT
+            )
         if node.high is not None:
             high = conditions.evaluate(node.high, sizes)
             good = high is not None and low <= found.value <= high
         else:
             good = math.isclose(found.value, low, rel_tol=_PRECISION.get(found.type, 0.0))
-        return good or self._fail(node, f"the constant {_number_text(node)}", f"{found.value:g}")
+        return good or self._fail(node, f"the constant {_number_text(node)}", f"{found.value:g}", Kind.CONSTANT)
 
     def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
         """A dim that is only known at run time, read from the tensor and cast to the element type."""
@@ -916,7 +947,7 @@ class Search:
             known = self.dims.get(node.low.name)
             if known is not None and classes.same(known[0], found):
                 return True
-        return self._fail(node, f"the constant {_number_text(node)}", self._describe(found))
+        return self._fail(node, f"the constant {_number_text(node)}", self._describe(found), Kind.CONSTANT)
 
     def _static_dims(self) -> dict[str, int | tuple[int | None, ...] | None]:
         def number(size: Size) -> int | None:

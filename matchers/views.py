@@ -154,6 +154,9 @@ class Views:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
         return constant(term, self.resolve)
 
+    def note(self, term: Term, op: ir.Operation) -> None:
+        """Called for each op in the body of a structured op with the term that it makes; for whoever wants to know."""
+
     # ---- reading ops ----------------------------------------------------------------------------------------------
 
     def _fresh(self, size: int | None) -> Index:
@@ -385,6 +388,9 @@ class _Body:
             args = [self.read(v) for v in op.operands]
             known = tuple(a for a in args if a is not None)
             self.terms[op.results[0]] = self.views._apply(op, known) if len(known) == len(args) else None
+        term = self.terms.get(op.results[0]) if len(op.results) == 1 else None
+        if term is not None:
+            self.views.note(term, op)
 
     def _argument(self, number: int) -> Term | None:
         if number >= self.inputs and not self._visited_once(number):

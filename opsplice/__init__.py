@@ -15,25 +15,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from opsplice.api import Program as Program
     from opsplice.api import compile as compile  # noqa: A004
+    from opsplice.api import explain as explain
     from opsplice.api import match as match
     from opsplice.api import transform as transform
     from opsplice.errors import OpspliceError as OpspliceError
+    from opsplice.explanation import Explanation as Explanation
     from opsplice.report import Report as Report
     from opsplice.spec_lang.diagnostics import SpecError as SpecError
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Explanation": "opsplice.explanation",
     "OpspliceError": "opsplice.errors",
     "Program": "opsplice.api",
     "Report": "opsplice.report",
     "SpecError": "opsplice.spec_lang.diagnostics",
     "compile": "opsplice.api",
+    "explain": "opsplice.api",
     "match": "opsplice.api",
     "transform": "opsplice.api",
 }
 
-__all__ = ["OpspliceError", "Program", "Report", "SpecError", "__version__", "compile", "match", "transform"]
+__all__ = [
+    "Explanation",
+    "OpspliceError",
+    "Program",
+    "Report",
+    "SpecError",
+    "__version__",
+    "compile",
+    "explain",
+    "match",
+    "transform",
+]
 
 
 def __getattr__(name: str) -> Any:

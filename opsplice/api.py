@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
 from opsplice.errors import OpspliceError
-from opsplice.job import Job
+from opsplice.job import Job, Question
 from opsplice.report import Report
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+    from opsplice.explanation import Explanation
     from opsplice.runtime import LoadedProgram
 
 SpecPath = str | os.PathLike[str]
@@ -100,6 +101,28 @@ def match(model: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, a
     from opsplice.compilation import preview
 
     return preview(_silent, Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs)))
+
+
+def explain(
+    model: Any,
+    specs: Iterable[SpecPath],
+    flags: Sequence[str] = (),
+    *,
+    pattern: str | None = None,
+    at: str | None = None,
+    archs: Sequence[str] = (),
+) -> Explanation:
+    """Why the patterns of `.splice` specs match in a model, and why they do not.
+
+    pattern: only this one; None for those that rules use, or all if there are no rules.
+    at: only at these ops: a line of the model, `model.mlir:12`, or `linalg.generic#3`, the third such op.
+    Takes what `compile` takes otherwise. Raises what it raises, and OpspliceError for a pattern or a place that is not
+    there.
+    """
+    from opsplice.compilation import explained
+
+    job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs))
+    return explained(_silent, job, Question(pattern, at))
 
 
 def transform(

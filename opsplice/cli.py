@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_run(commands)
     _add_match(commands)
+    _add_explain(commands)
     _add_fmt(commands)
     _add_lint(commands)
     _add_doctor(commands)
@@ -100,7 +101,7 @@ def _command(commands: argparse._SubParsersAction, name: str, about: str, *, fla
     return parser
 
 
-def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: bool) -> None:
+def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: bool, may_fail: bool = True) -> None:
     parser.add_argument("model", help=what)
     parser.add_argument(
         "--spec",
@@ -117,7 +118,8 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
         metavar="ARCH,...",
         help="CPU architectures to hold code for in one program: x86_64, aarch64, riscv64",
     )
-    parser.add_argument("--require-match", action="store_true", help="a rule that matches nothing is an error")
+    if may_fail:
+        parser.add_argument("--require-match", action="store_true", help="a rule that matches nothing is an error")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -153,6 +155,15 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
 def _add_match(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "match", "show what specs would replace; nothing is changed or built", flags=True)
     _add_model(parser, "MLIR text or bytecode", spec_required=True)
+    parser.add_argument("--no-isolate", action="store_true", help="look in this process: a crash of IREE ends it")
+    _add_common(parser)
+
+
+def _add_explain(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "explain", "show why patterns match, and where and why they do not", flags=True)
+    _add_model(parser, "MLIR text or bytecode", spec_required=True, may_fail=False)
+    parser.add_argument("--pattern", metavar="NAME", help="only this one; without it, those that rules use")
+    parser.add_argument("--at", metavar="PLACE", help="only at a line, model.mlir:12, or an op, linalg.generic#3")
     parser.add_argument("--no-isolate", action="store_true", help="look in this process: a crash of IREE ends it")
     _add_common(parser)
 

@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from opsplice import linting
+from opsplice import explaining, linting
 from opsplice.errors import OpspliceError
+from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
-from opsplice.job import Job, Outcome
+from opsplice.job import Job, Outcome, Question
 from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
 from opsplice.pipeline.crash import compiler_crash
 from opsplice.pipeline.devices import target_step
@@ -68,6 +69,27 @@ def preview(on_progress: Progress, job: Job) -> Report:
         compilation.load(job.source)
         run(compilation, steps.all(), to=steps.phases()[-1], on_progress=on_progress)
     return steps.report
+
+
+def explained(on_progress: Progress, job: Job, question: Question) -> Explanation:
+    """Why the patterns of the specs match or do not; the module is converted but not compiled, and not changed."""
+    specs = explaining.check(load_specs(job.specs), question)
+    steps = _Steps(job, preview=True)
+    found: list[Explanation] = []
+
+    def step(phase: str) -> Step:
+        def look(module: ir.Module) -> None:
+            parts = explaining.parts_at(specs, phase, PHASE, question)
+            splicer = Splicer(Store(), steps.targets if phase_index(phase) < phase_index(PHASE) else None)
+            found.append(explaining.explain(module, parts, question, job.source, splicer))
+
+        return Step(phase, "explain", look)
+
+    with Compilation(job.flags, verbose=job.verbose) as compilation:
+        compilation.load(job.source)
+        phases = [phase for phase in steps.phases() if explaining.parts_at(specs, phase, PHASE, question)]
+        run(compilation, [*steps.devices, *map(step, phases)], to=phases[-1], on_progress=on_progress)
+    return explaining.joined(found)
 
 
 def transformed(job: Job) -> tuple[ir.Module, Report]:

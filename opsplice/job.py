@@ -21,6 +21,14 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Question:
+    """What is to be explained. pattern: None for those that rules use; at: a place of the model, None for all of it."""
+
+    pattern: str | None = None
+    at: str | None = None
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A compiled program, the report, and the compiler's warnings, each as text."""
 

@@ -38,7 +38,7 @@ def report_text(report: Report, *, verbose: bool, color: bool) -> str:
     kept = [r for r in report.kept if verbose or not r.lost]
     if kept:
         lines.append(style("left alone", "bold", color))
-        lines += [f"  {_short(r.location)}  {_match(r)}: {r.reason}" for r in kept]
+        lines += [f"  {short_location(r.location)}  {_match(r)}: {r.reason}" for r in kept]
     if report.unmatched:
         lines += _unmatched(report, verbose, color)
     lines += [w.text for w in report.spec_warnings]
@@ -47,7 +47,7 @@ def report_text(report: Report, *, verbose: bool, color: bool) -> str:
 
 
 def _table(replacements: Iterable[Replacement], color: bool) -> list[str]:
-    rows = [(_short(r.location), _match(r), f"{r.kernel}{_artifacts(r)}{_how(r)}") for r in replacements]
+    rows = [(short_location(r.location), _match(r), f"{r.kernel}{_artifacts(r)}{_how(r)}") for r in replacements]
     if not rows:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
@@ -55,7 +55,7 @@ def _table(replacements: Iterable[Replacement], color: bool) -> list[str]:
     return [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {arrow} {c}" for a, b, c in rows]
 
 
-def _short(location: str) -> str:
+def short_location(location: str) -> str:
     """A location as seen from the current folder."""
     here = os.getcwd() + os.sep
     return location.removeprefix(here)
@@ -63,13 +63,13 @@ def _short(location: str) -> str:
 
 def _match(replacement: Replacement) -> str:
     name = replacement.pattern or replacement.rule
-    dims = ", ".join(f"{n} = {_dim(s)}" for n, s in replacement.dims.items())
+    dims = ", ".join(f"{n} = {dim_text(s)}" for n, s in replacement.dims.items())
     return f"{name}({dims}) in @{replacement.function}"
 
 
-def _dim(size: Any) -> str:
+def dim_text(size: Any) -> str:
     if isinstance(size, (list, tuple)):
-        return "x".join(map(_dim, size)) or "()"
+        return "x".join(map(dim_text, size)) or "()"
     return "?" if size is None else str(size)
 
 
@@ -90,7 +90,7 @@ def _unmatched(report: Report, verbose: bool, color: bool) -> list[str]:
     lines = []
     for rule in report.unmatched:
         lines.append(
-            f"{style('warning:', 'yellow', color)} {_short(rule.rule_location)}: `{rule.rule}` matched nothing"
+            f"{style('warning:', 'yellow', color)} {short_location(rule.rule_location)}: `{rule.rule}` matched nothing"
         )
         if detailed:
             lines += _misses(rule)
@@ -99,12 +99,13 @@ def _unmatched(report: Report, verbose: bool, color: bool) -> list[str]:
 
 def _misses(rule: UnmatchedRule) -> list[str]:
     if not rule.nearest:
-        return ["  no op of the model is what the pattern ends with"]
+        return ["  nothing comes near it: `opsplice explain` shows how far the pattern goes"]
     lines = []
     for miss in rule.nearest:
-        place = f"{_short(miss.location)} in @{miss.function}"
-        asked = f" (at {_short(miss.spec_location)})" if miss.spec_location else ""
-        lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{asked}")
+        place = f"{short_location(miss.location)} in @{miss.function}"
+        asked = f" (asked at {short_location(miss.spec_location)})" if miss.spec_location else ""
+        there = f" at {short_location(miss.at)}" if miss.at not in ("", miss.location) else ""
+        lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{there}{asked}")
     return lines
 
 

@@ -52,16 +52,27 @@ class Replacement:
     round: int = 0
     artifacts: tuple[ArtifactUse, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        found = dataclasses.asdict(self)
+        if not self.reason:
+            del found["reason"]
+        return found
+
 
 @dataclass(frozen=True)
 class Miss:
-    """Where a pattern came nearest: `wanted` at `spec_location` of the spec, `found` at `location` of the model."""
+    """Where a pattern came nearest: `wanted` at `spec_location` of the spec, `found` at `at` of the model.
+
+    location: of the op in the model that was taken for the pattern's last one. kind: as in `matchers.match.Kind`.
+    """
 
     function: str
     location: str
     wanted: str
     found: str
     spec_location: str
+    at: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,15 +112,8 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """`matches` (kept ones have action `keep` and a reason), `unmatched_rules`, `warnings` and `spec_warnings`."""
         return {
-            "matches": [_match_json(r) for r in (*self.replacements, *self.kept)],
+            "matches": [r.to_json() for r in (*self.replacements, *self.kept)],
             "unmatched_rules": [dataclasses.asdict(u) for u in self.unmatched],
             "warnings": list(self.warnings),
             "spec_warnings": [{"code": w.code, "message": w.message, "at": w.location} for w in self.spec_warnings],
         }
-
-
-def _match_json(replacement: Replacement) -> dict[str, Any]:
-    found = dataclasses.asdict(replacement)
-    if not replacement.reason:
-        del found["reason"]
-    return found

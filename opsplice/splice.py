@@ -14,13 +14,14 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
+from opsplice.matchers.explain import Explainer
 from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
 from opsplice.rewrites import fallback, transform_spec
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.calls import Insertion, KernelCall
+from opsplice.rewrites.calls import Action, Insertion, KernelCall
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.spec_lang import tree
@@ -52,7 +53,7 @@ class Splicer:
         """
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec), ()
-        _run_passes(module, spec)
+        run_passes(module, spec)
         before = fallback.executables(module)
         split = False
         reports = []
@@ -77,9 +78,28 @@ class Splicer:
         """
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec)
-        _run_passes(module, spec)
+        run_passes(module, spec)
         found = _find(module, spec)
         return _report(spec, found, self._plan(module, spec, found, _named_only))
+
+    def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
+        """What would become of each match; one that no rule asks for, or all if there is no plan, has action `none`."""
+        outcomes: dict[Match, list[Replacement]] = {match: [] for match in found.matches}
+        reason = "no rule uses this pattern"
+        try:
+            chosen = self._plan(module, spec, found, _unread)
+        except OpspliceError as error:
+            chosen, reason = Plan((), (), (), (), ()), error.message
+        for action in chosen.actions:
+            outcomes[action.match].append(_replacement(action.match, action.rule, _action_name(action)))
+        for annotation in chosen.annotations:
+            outcomes[annotation.match].append(_replacement(annotation.match, annotation.rule, "annotate"))
+        for left in chosen.left:
+            outcomes[left.match].append(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost))
+        for match in found.matches:
+            if not outcomes[match]:
+                outcomes[match].append(_unruled(match, reason))
+        return outcomes
 
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver) -> Plan:
         targets = targets_of(module) if self.targets is None else self.targets
@@ -153,6 +173,11 @@ def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget)
     return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
 
 
+def _unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+    """The file of a clause whether it is there or not: what would match does not depend on that."""
+    return Artifact(path=_path_of(clause), form="object", digest="", arch=None, toolchain=None, built=False)
+
+
 def at_phase(spec: LoadedSpec, phase: str, default: str) -> LoadedSpec:
     """The part of a spec that applies at a phase. default: the phase of rules that name none."""
     rules = tuple(r for r in spec.rules if (r.phase or default) == phase)
@@ -164,7 +189,7 @@ def phases_of(spec: LoadedSpec, default: str) -> frozenset[str]:
     return frozenset({*(r.phase or default for r in spec.rules), *(r.phase for r in spec.runs)})
 
 
-def _run_passes(module: ir.Module, spec: LoadedSpec) -> None:
+def run_passes(module: ir.Module, spec: LoadedSpec) -> None:
     """Raises OpspliceError for passes that IREE does not have, and for those that fail."""
     for run in spec.runs:
         try:
@@ -206,20 +231,27 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Re
     replacements = []
     for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
         artifacts = (*map(_artifact_use, choices), *map(_compiler_use, others))
-        how = "static function" if isinstance(action, KernelCall) else "inline"
-        made = _replacement(action.match, action.rule, how, artifacts=artifacts)
+        made = _replacement(action.match, action.rule, _action_name(action), artifacts=artifacts)
         replacements.append(dataclasses.replace(made, round=number))
     if number == 0:
         replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
     done = (*chosen.actions, *chosen.annotations, *chosen.left)
     used = {id(each.rule) for each in done}
+    explainer = Explainer(spec.patterns)
+    misses: dict[str, list[NearMiss]] = {}
+    for miss in found.near_misses:
+        misses.setdefault(miss.pattern, []).append(miss)
     unmatched = tuple(
-        UnmatchedRule(rule.title, str(rule.span), rule.pattern, _nearest(rule.pattern, found.near_misses))
+        UnmatchedRule(rule.title, str(rule.span), rule.pattern, _nearest(explainer, misses.get(rule.pattern, [])))
         for rule in spec.rules
         if id(rule) not in used
     )
     return Report(tuple(replacements), kept, unmatched)
+
+
+def _action_name(action: Action) -> str:
+    return "static function" if isinstance(action, KernelCall) else "inline"
 
 
 def _replacement(
@@ -242,6 +274,20 @@ def _replacement(
         reason=reason,
         lost=lost,
         artifacts=artifacts,
+    )
+
+
+def _unruled(match: Match, reason: str) -> Replacement:
+    return Replacement(
+        rule="",
+        rule_location="",
+        pattern=match.pattern.name,
+        function=_function(match.function),
+        location=match.location,
+        dims={name: _dim(size) for name, size in match.dims.items()},
+        kernel="",
+        action="none",
+        reason=reason,
     )
 
 
@@ -274,9 +320,16 @@ def _function(name: str) -> str:
     return name.removesuffix("$async")
 
 
-def _nearest(pattern: str, misses: tuple[NearMiss, ...]) -> tuple[Miss, ...]:
+def _nearest(explainer: Explainer, misses: Sequence[NearMiss]) -> tuple[Miss, ...]:
     return tuple(
-        Miss(_function(m.function), m.location, m.wanted, m.found, str(m.span) if m.span else "")
-        for m in misses
-        if m.pattern == pattern
-    )[:_NEAREST]
+        Miss(
+            function=attempt.function,
+            location=attempt.location,
+            wanted=attempt.reason.wanted,
+            found=attempt.reason.found,
+            spec_location="" if attempt.reason.span is None else str(attempt.reason.span),
+            at="" if attempt.reason.at is None else attempt.reason.at.location,
+            kind=str(attempt.reason.kind),
+        )
+        for attempt in explainer.near_misses(misses[:_NEAREST])
+    )

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
-from opsplice.job import Job
+from opsplice.job import Job, Question
 from opsplice.render import Status, report_text
 
 if TYPE_CHECKING:
+    from opsplice.explanation import Explanation
     from opsplice.job import Outcome
     from opsplice.report import Report
 
@@ -31,12 +32,17 @@ def preview_job(options: argparse.Namespace) -> Report:
     return _in_child(options, "preview")
 
 
-def _in_child(options: argparse.Namespace, task: str) -> Any:
+def explain_job(options: argparse.Namespace) -> Explanation:
+    """Why the options' patterns match or do not."""
+    return _in_child(options, "explain", Question(options.pattern, options.at))
+
+
+def _in_child(options: argparse.Namespace, task: str, question: Question | None = None) -> Any:
     source = frontends.load(options.model)
     job = Job(source, tuple(Path(s) for s in options.spec), options.flags, options.target, options.verbose)
     with Status() as status:
         if options.no_isolate:
-            return _work(status.show, task, job)
+            return _work(status.show, task, job, question)
         from opsplice.pipeline.crash import compiler_crash
         from opsplice.pipeline.flags import asks_to_print
         from opsplice.pipeline.isolate import ChildCrashError, call_isolated
@@ -44,7 +50,7 @@ def _in_child(options: argparse.Namespace, task: str) -> Any:
         try:
             return call_isolated(
                 _work,
-                (task, job),
+                (task, job, question),
                 on_progress=status.show,
                 method="fork",
                 capture_stderr=not (job.verbose or asks_to_print(job.flags)),
@@ -54,12 +60,14 @@ def _in_child(options: argparse.Namespace, task: str) -> Any:
             raise compiler_crash(crash, source, options.flags, command) from None
 
 
-def _work(report: Any, task: str, job: Job) -> Any:
+def _work(report: Any, task: str, job: Job, question: Question | None = None) -> Any:
     """Runs in the child: only there is the compiler imported."""
     # Loading the compiler makes so many objects that collecting garbage meanwhile takes longer than matching.
     gc.set_threshold(100_000)
-    from opsplice.compilation import preview, run_job
+    from opsplice.compilation import explained, preview, run_job
 
+    if question is not None:
+        return explained(report, job, question)
     return preview(report, job) if task == "preview" else run_job(report, job)
 
 

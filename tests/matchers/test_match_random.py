@@ -19,7 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.matchers import engine
+from opsplice.matchers.attempt import State
+from opsplice.matchers.explain import Explainer
 from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.match import Kind
+from opsplice.matchers.search import Search
+from opsplice.matchers.tracing import TracedViews, Tracer
+from opsplice.matchers.views import Views
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import load_text
 
@@ -543,3 +549,36 @@ def test_what_changes_nothing_changes_no_match(session, seed, change):
     changed = replace(original, text=change(original.text, random.Random(seed + 1)))
     roots = [c.root for c in claims_of(original, session)]
     assert [c.root for c in claims_of(changed, session)] == roots, f"{original.pattern}\n{changed.text}"
+
+
+@pytest.mark.parametrize("batch", range(3))
+def test_every_miss_can_be_told_and_telling_changes_nothing(session, batch):
+    """The search with notes finds what the plain one finds, at every value of every program."""
+    from iree.compiler import ir
+
+    told = 0
+    for each in (case(5000 + 1000 * batch + i) for i in range(60)):
+        module = ir.Module.parse(each.text, context=session.context)
+        spec = load_text(each.pattern)
+        graphs = compile_pattern(spec.patterns["p"], spec.patterns, spec.types)
+        before = [(m.roots, m.dims) for m in engine.find(module, graphs).matches]
+        explainer = Explainer(spec.patterns)
+        plain, noting = Views(), TracedViews()
+        block = next(iter(module.body.operations)).regions[0].blocks[0]
+        for value in [r for op in block.operations for r in op.results]:
+            for graph in graphs:
+                search, tracer = Search(plain, graph, ""), Tracer(noting, graph, "")
+                assert (search.run(value) is None) == (tracer.run(value) is None)
+                assert search.steps == tracer.steps
+                if search.furthest is not None:
+                    assert tracer.furthest is not None
+                    why = [(f.kind, f.wanted, f.found, f.held) for f in (search.furthest, tracer.furthest)]
+                    assert why[0] == why[1]
+        for op in [op.operation for op in block.operations][:-1]:
+            for attempt in explainer.at(graphs, [op]):
+                told += 1
+                assert attempt.reason.wanted
+                assert attempt.reason.found
+                assert sum(p.state is State.FAILED for p in attempt.parts) >= (attempt.reason.kind is not Kind.STEPS)
+        assert [(m.roots, m.dims) for m in engine.find(module, graphs).matches] == before
+    assert told > 100

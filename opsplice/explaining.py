@@ -1,0 +1,171 @@
+"""Explaining: the patterns of specs against a module, in whole or at ops that are pointed at. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from opsplice import splice
+from opsplice.errors import OpspliceError
+from opsplice.explanation import Explanation, PatternExplanation
+from opsplice.frontends.source import UNNAMED, ModuleSource
+from opsplice.job import Question
+from opsplice.matchers import engine
+from opsplice.matchers.attempt import Attempt, Place
+from opsplice.matchers.explain import Explainer, covers, ending_of
+from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.match import Match
+from opsplice.matchers.places import ops_at, parse_at, place_of
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.diagnostics import did_you_mean
+from opsplice.spec_lang.loader import LoadedSpec
+from opsplice.specs import Spec, TransformSpec
+from opsplice.splice import Splicer
+
+MOST_MISSES = 5
+MOST_POINTED = 50
+
+
+def check(specs: Sequence[Spec], question: Question) -> tuple[LoadedSpec, ...]:
+    """The specs, if they can answer a question. Raises OpspliceError for what is wrong whatever the model is."""
+    loaded = []
+    for spec in specs:
+        if isinstance(spec, TransformSpec):
+            raise OpspliceError(
+                f"{spec.path} is a transform-dialect spec, whose matchers are not patterns that can be explained",
+                hint="write the pattern in a .splice file; `opsplice match` tells which rules of a .mlir spec match",
+            )
+        loaded.append(spec)
+    names = [name for spec in loaded for name in spec.patterns]
+    if question.pattern is not None and question.pattern not in names:
+        hint = did_you_mean(question.pattern, names)
+        known = ", ".join(dict.fromkeys(names)) or "none"
+        raise OpspliceError(f"there is no pattern '{question.pattern}'", hint=hint or f"the patterns are: {known}")
+    if not names:
+        raise OpspliceError("there is no pattern to explain", hint="write one into the spec: pattern p(...) { ... }")
+    if question.at is not None:
+        parse_at(question.at)
+    return tuple(loaded)
+
+
+def explain(
+    module: ir.Module, parts: Sequence[Part], question: Question, source: ModuleSource, splicer: Splicer
+) -> Explanation:
+    """What becomes of each pattern that is asked about in a module, after the passes that the specs run there.
+
+    Raises OpspliceError when no op is where the question points.
+    """
+    for part in parts:
+        splice.run_passes(module, part.spec)
+    pointed_at = [] if question.at is None else ops_at(module, parse_at(question.at))
+    ops = pointed_at[:MOST_POINTED]
+    told = [p for part in parts for p in _Explaining(module, part, splicer).patterns(ops)]
+    pointed = tuple(map(place_of, ops))
+    return Explanation(tuple(told), pointed, _lines(source, told, pointed), len(pointed_at) - len(ops))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a spec applies at a phase, and those of its patterns that are to be explained there."""
+
+    spec: LoadedSpec
+    asked: tuple[tree.Pattern, ...]
+
+
+def parts_at(specs: Sequence[LoadedSpec], phase: str, default: str, question: Question) -> tuple[Part, ...]:
+    """The parts of specs to be explained at a phase. Patterns that no rule uses belong to the default phase."""
+    parts = (_part(spec, phase, default, question.pattern) for spec in specs)
+    return tuple(part for part in parts if part.asked)
+
+
+def _part(spec: LoadedSpec, phase: str, default: str, name: str | None) -> Part:
+    here = splice.at_phase(spec, phase, default)
+    names = list(dict.fromkeys(rule.pattern for rule in here.rules))
+    if phase == default:
+        used = {rule.pattern for rule in spec.rules}
+        unused = [n for n in spec.patterns if n not in used]
+        names += unused if name is not None or not used else []
+    return Part(here, tuple(spec.patterns[n] for n in names if name in (None, n)))
+
+
+def joined(found: Sequence[Explanation]) -> Explanation:
+    """What was found at several phases, as one."""
+    first, *others = found
+    for other in others:
+        pointed = tuple(dict.fromkeys((*first.pointed, *other.pointed)))
+        lines = {**first.lines, **other.lines}
+        unlooked = max(first.unlooked, other.unlooked)
+        first = Explanation((*first.patterns, *other.patterns), pointed, lines, unlooked)
+    return first
+
+
+class _Explaining:
+    """One spec against a module."""
+
+    def __init__(self, module: ir.Module, part: Part, splicer: Splicer) -> None:
+        spec = part.spec
+        self.module = module
+        self.asked = part.asked
+        self.explainer = Explainer(spec.patterns)
+        # A match may lose its place to any rule, so the patterns of all rules are looked for.
+        names = dict.fromkeys([*(p.name for p in self.asked), *(rule.pattern for rule in spec.rules)])
+        self.graphs = {n: compile_pattern(spec.patterns[n], spec.patterns, spec.types) for n in names}
+        self.found = engine.find(module, [g for graphs in self.graphs.values() for g in graphs])
+        self.outcomes = splicer.outcomes(module, spec, self.found)
+
+    def patterns(self, ops: Sequence[ir.Operation]) -> list[PatternExplanation]:
+        return [self._pattern(pattern, ops) for pattern in self.asked]
+
+    def _pattern(self, pattern: tree.Pattern, ops: Sequence[ir.Operation]) -> PatternExplanation:
+        matches = [m for m in self.found.matches if m.pattern.name == pattern.name]
+        if ops:
+            matches = [m for m in matches if any(covers(m, op) for op in ops)]
+            left = [op for op in ops if not any(covers(m, op) for m in matches)]
+            misses = self.explainer.at(self.graphs[pattern.name], left)
+            note = "" if misses or matches else "nothing that is pointed at makes a value"
+        else:
+            misses, note = self._misses(pattern.name, matches)
+        return PatternExplanation(
+            pattern=pattern.name,
+            location=str(pattern.name_span),
+            matches=tuple(r for m in matches for r in self.outcomes[m]),
+            misses=tuple(misses if ops else misses[:MOST_MISSES]),
+            note=note,
+        )
+
+    def _misses(self, name: str, matches: Sequence[Match]) -> tuple[list[Attempt], str]:
+        graphs = self.graphs[name]
+        # What lies inside a match is no place where the pattern should have been.
+        near = [
+            miss
+            for miss in self.found.near_misses
+            if miss.pattern == name and not any(covers(m, miss.value.owner.operation) for m in matches)
+        ]
+        misses = self.explainer.near_misses(near)
+        misses = [m for m in misses if m.progress >= misses[0].progress / 2]
+        if misses or matches:
+            return misses, ""
+        nearest = self.explainer.nearest(self.module, graphs)
+        if nearest is not None:
+            return [nearest], ""
+        endings = " or ".join(dict.fromkeys(map(ending_of, graphs)))
+        return [], f"no op of the program is what it ends with: {endings}"
+
+
+def _lines(source: ModuleSource, told: Sequence[PatternExplanation], pointed: Sequence[Place]) -> dict[str, str]:
+    """The model's own text at each location that is named."""
+    places = [*pointed, *(p for each in told for miss in each.misses for p in _places(miss))]
+    found = {}
+    for location in dict.fromkeys(p.location for p in places):
+        file, _, line = location.rpartition(":")[0].rpartition(":")
+        if line.isdigit() and file == (UNNAMED if source.path is None else source.name):
+            text = source.line(int(line))
+            if text is not None and text.strip():
+                found[location] = text
+    return found
+
+
+def _places(miss: Attempt) -> list[Place]:
+    return [miss.op, *filter(None, [miss.reason.at]), *(p.place for p in miss.parts if p.place is not None)]

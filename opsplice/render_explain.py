@@ -1,0 +1,203 @@
+"""How an explanation looks in a terminal.
+
+    relu  layers.splice:11:9  no match, 1 near miss
+
+      model.mlir:8:13 in @main: 2 of 3 parts hold
+        + maximumf  arith.maximumf        8:13
+        +   x       the program's input0
+        x   0.0     arith.constant        3:10
+
+        wanted the constant 0.0, found the constant 6.0
+        3 | %six = arith.constant dense<6.0> : tensor<4x100xf32>
+          |        ^
+        help: ...
+
+Marks: + held, x stopped here, . not reached; = a match, - one that is left alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from opsplice.explanation import Explanation, PatternExplanation
+from opsplice.matchers.attempt import Attempt, Part, Place, State
+from opsplice.render import dim_text, short_location, style
+from opsplice.report import Replacement
+
+_MOST_SHOWN = 3
+_NARROWEST = 60
+_MARKS = {State.HELD: ("+", "green"), State.FAILED: ("x", "red"), State.OPEN: (".", "dim")}
+
+
+def explanation_text(explanation: Explanation, *, width: int, color: bool, verbose: bool = False) -> str:
+    """The text for a terminal of so many columns. verbose: all misses, not only the nearest."""
+    shown = _Text(explanation, max(width, _NARROWEST), color, verbose)
+    return "\n".join(shown.lines())
+
+
+class _Text:
+    def __init__(self, explanation: Explanation, width: int, color: bool, verbose: bool) -> None:
+        self.explanation = explanation
+        self.width = width
+        self.color = color
+        self.most = 1000 if verbose else _MOST_SHOWN
+
+    def lines(self) -> Iterable[str]:
+        if self.explanation.pointed:
+            for place in self.explanation.pointed[: self.most]:
+                yield from self._pointed(place)
+            hidden = max(0, len(self.explanation.pointed) - self.most)
+            if hidden + self.explanation.unlooked:
+                yield self._style(f"and {hidden + self.explanation.unlooked} more such ops", "dim")
+            yield ""
+        for number, pattern in enumerate(self.explanation.patterns):
+            if number:
+                yield ""
+            yield from self._pattern(pattern)
+
+    def _style(self, text: str, name: str) -> str:
+        return style(text, name, self.color)
+
+    def _pointed(self, place: Place) -> Iterable[str]:
+        yield f"{self._style(short_location(place.location), 'bold')}  {place.op}"
+        yield from self._excerpt(place, "  ")
+
+    # ---- patterns -------------------------------------------------------------------------------------------------
+
+    def _pattern(self, pattern: PatternExplanation) -> Iterable[str]:
+        where = self._style(short_location(pattern.location), "dim")
+        yield f"{self._style(pattern.pattern, 'bold')}  {where}  {_counts(pattern)}"
+        yield from self._matches(pattern.matches)
+        for miss in pattern.misses[: self.most]:
+            yield ""
+            yield from self._miss(miss)
+        hidden = len(pattern.misses) - self.most
+        if hidden > 0:
+            yield ""
+            yield self._style(f"  {hidden} more with --verbose", "dim")
+        if pattern.note:
+            yield from self._wrapped(pattern.note, "  ")
+
+    def _matches(self, matches: Sequence[Replacement]) -> Iterable[str]:
+        places = [short_location(m.location) for m in matches]
+        width = max(map(len, places), default=0)
+        for place, match in zip(places, matches, strict=True):
+            dims = ", ".join(f"{n} = {dim_text(s)}" for n, s in match.dims.items())
+            mark = self._style("=", "green") if not match.reason else self._style("-", "yellow")
+            line = f"  {mark} {place:<{width}}  ({dims}) in @{match.function}"
+            if not match.reason:
+                arrow = f"{self._style('=>', 'dim')} {match.kernel}"
+                fits = len(line) + len(match.kernel) + 5 <= self.width + (len(mark) - 1)
+                yield from [f"{line}  {arrow}"] if fits else [line, f"      {arrow}"]
+                continue
+            yield line
+            what = f"left alone by `{match.rule}`: " if match.rule and not match.lost else ""
+            yield from self._wrapped(f"{'lost: ' if match.lost else ''}{what}{match.reason}", "      ")
+
+    # ---- misses ---------------------------------------------------------------------------------------------------
+
+    def _miss(self, miss: Attempt) -> Iterable[str]:
+        held = f"{miss.held} of {len(miss.parts)} parts hold"
+        yield f"  {self._style(short_location(miss.location), 'bold')} in @{miss.function}: {held}"
+        yield from self._drawing(miss)
+        why = miss.reason
+        yield ""
+        said = f"{self._style('wanted', 'red')} {why.wanted}, {self._style('found', 'red')} {why.found}"
+        plain = f"wanted {why.wanted}, found {why.found}"
+        yield from [f"    {said}"] if len(plain) + 4 <= self.width else self._wrapped(plain, "    ")
+        if why.at is not None:
+            yield from self._excerpt(why.at, "    ")
+        if why.tried:
+            yield f"    {why.tried} commutes: both orders were tried"
+        if why.help:
+            label = self._style("help:", "cyan")
+            first, *rest = self._wrapped(f"help: {why.help}", "    ")
+            yield first.replace("help:", label, 1)
+            yield from rest
+
+    def _drawing(self, miss: Attempt) -> Iterable[str]:
+        """The pattern as a tree, beside what each part is in the model."""
+        parts = _worth_drawing(miss.parts)
+        file = _file(miss.location)
+        texts = ["  " * part.depth + text for part, text in parts]
+        ops = ["" if part.place is None else part.place.op for part, _ in parts]
+        places = [
+            "" if part.place is None else short_location(part.place.location.removeprefix(file)) for part, _ in parts
+        ]
+        room = self.width - 6
+        left = min(max(map(len, texts)), room // 2)
+        right = min(max(map(len, places)), (room - left) // 2)
+        middle = min(max(map(len, ops)), room - left - right - 4)
+        for (part, _), text, op, place in zip(parts, texts, ops, places, strict=True):
+            letter, hue = _MARKS[part.state]
+            row = f"{_cut(text, left):<{left}}  {_cut(op, middle):<{middle}}  {_cut_left(place, right)}".rstrip()
+            yield f"    {self._style(letter, hue)} {self._style(row, 'dim') if part.state is State.OPEN else row}"
+
+    def _excerpt(self, place: Place, indent: str) -> Iterable[str]:
+        """The line of the model at a place, with the column marked; else the op as IREE prints it."""
+        line = self.explanation.lines.get(place.location)
+        numbers = place.location.rsplit(":", 2)
+        if line is None or len(numbers) != 3:
+            shown = f"{short_location(place.location)}: {place.text}" if place.location else place.text
+            yield self._style(f"{indent}{_cut(shown, self.width - len(indent))}", "dim")
+            return
+        number, column = numbers[1], int(numbers[2]) - 1
+        text = "".join(c if c.isprintable() else " " for c in line)
+        lead = len(text) - len(text.lstrip())
+        text, column = text.strip(), max(0, column - lead)
+        room = self.width - len(indent) - len(number) - 3
+        yield f"{indent}{self._style(f'{number} |', 'dim')} {_cut(text, room)}"
+        if column < min(room, len(text)):
+            blank = " " * (len(indent) + len(number) + 1)
+            yield f"{blank}{self._style('|', 'dim')} {' ' * column}{self._style('^', 'green')}"
+
+    def _wrapped(self, text: str, indent: str) -> list[str]:
+        return textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=indent,
+            subsequent_indent=indent + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _counts(pattern: PatternExplanation) -> str:
+    matches, misses = len(pattern.matches), len(pattern.misses)
+    said = f"{matches} match{'es' * (matches != 1)}" if matches else "no match"
+    return f"{said}, {misses} near miss{'es' * (misses != 1)}" if misses else said
+
+
+def _worth_drawing(parts: Sequence[Part]) -> list[tuple[Part, str]]:
+    """Parts with their texts. What was not looked into stays in one row, whole."""
+    kept: list[tuple[Part, str]] = []
+    closed: int | None = None  # the depth of a part whose own parts are not drawn
+    for number, part in enumerate(parts):
+        if closed is not None and part.depth > closed:
+            continue
+        closed = part.depth if part.state is not State.HELD and _is_open(parts, number) else None
+        kept.append((part, part.text if closed is None else part.whole))
+    return kept
+
+
+def _is_open(parts: Sequence[Part], number: int) -> bool:
+    """Whether nothing of what a part is made of was looked at."""
+    depth = parts[number].depth
+    below = itertools.takewhile(lambda p: p.depth > depth, parts[number + 1 :])
+    return all(p.state is State.OPEN for p in below)
+
+
+def _file(location: str) -> str:
+    """`model.mlir:` of `model.mlir:8:13`, or ""."""
+    file, _, _ = location.rpartition(":")[0].rpartition(":")
+    return f"{file}:" if file else ""
+
+
+def _cut_left(text: str, width: int) -> str:
+    return text if len(text) <= width else f"...{text[len(text) - max(0, width - 3) :]}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 3)]}..."

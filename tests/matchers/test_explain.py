@@ -1,0 +1,586 @@
+"""Why a pattern did not match, told in full: each kind of reason, the drawing, and ops that are pointed at."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from opsplice.matchers import engine
+from opsplice.matchers.attempt import Attempt, State
+from opsplice.matchers.explain import Explainer, covers
+from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.match import Kind
+from opsplice.matchers.places import ops_at, parse_at
+from opsplice.matchers.reasons import other_uses, reason_of
+from opsplice.matchers.tracing import TracedViews, Tracer
+from opsplice.spec_lang.loader import load_text
+
+T = "tensor<4x8xf32>"
+ONE = f"%a: {T}"
+TWO = f"%a: {T}, %b: {T}"
+
+Why = Callable[..., Attempt]
+
+
+class Setting:
+    """A payload and the last pattern of a spec."""
+
+    def __init__(self, session: Any, payload: str, spec: str) -> None:
+        from iree.compiler import ir
+
+        self.module = ir.Module.parse(payload, context=session.context)
+        loaded = load_text(spec)
+        pattern = list(loaded.patterns.values())[-1]
+        self.graphs = compile_pattern(pattern, loaded.patterns, loaded.types)
+        self.explainer = Explainer(loaded.patterns)
+        self.found = engine.find(self.module, self.graphs)
+
+    def near_misses(self) -> list[Attempt]:
+        return self.explainer.near_misses(self.found.near_misses)
+
+    def nearest(self) -> Attempt | None:
+        return self.explainer.nearest(self.module, self.graphs)
+
+    def at(self, place: str) -> list[Attempt]:
+        return self.explainer.at(self.graphs, ops_at(self.module, parse_at(place)))
+
+
+def function(arguments: str, body: str, result: str = T) -> str:
+    return f"func.func @f({arguments}) -> {result} {{\n{body}\n}}"
+
+
+@pytest.fixture
+def why(session: Any) -> Why:
+    """`why(arguments, body, spec)`: the place of a function where a pattern came nearest; it must not match."""
+
+    def run(arguments: str, body: str, spec: str, result: str = T) -> Attempt:
+        setting = Setting(session, function(arguments, body, result), spec)
+        before = str(setting.module)
+        assert not setting.found.matches
+        misses = setting.near_misses()
+        attempt = misses[0] if misses else setting.nearest()
+        assert attempt is not None
+        assert str(setting.module) == before, "explaining changes nothing"
+        return attempt
+
+    return run
+
+
+def said(attempt: Attempt) -> tuple[Kind, str, str]:
+    return attempt.reason.kind, attempt.reason.wanted, attempt.reason.found
+
+
+def rows(attempt: Attempt) -> list[tuple[str, str, str]]:
+    """The drawing: the state of each part, its text, and what it is in the model."""
+    return [(str(p.state), "  " * p.depth + p.text, "" if p.place is None else p.place.op) for p in attempt.parts]
+
+
+# ---- ops and constants ---------------------------------------------------------------------------------------------
+
+
+def test_another_op(why: Why) -> None:
+    body = f"""%0 = arith.divf %a, %b : {T} loc("m.py":1:2)
+      %1 = math.absf %0 : {T} loc("m.py":2:2)
+      %2 = arith.negf %1 : {T} loc("m.py":3:2)
+      return %2 : {T}"""
+    miss = why(TWO, body, "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { negf(absf(mulf(x, y))) }")
+    assert said(miss) == (Kind.OP, "mulf", "divf")
+    assert (miss.function, miss.location) == ("f", "m.py:3:2")
+    at = miss.reason.at
+    assert at is not None
+    assert (at.op, at.location) == ("arith.divf", "m.py:1:2")
+    assert at.text.endswith(f"arith.divf %arg0, %arg1 : {T}")
+    assert rows(miss) == [
+        ("held", "negf", "arith.negf"),
+        ("held", "  absf", "math.absf"),
+        ("failed", "    mulf", "arith.divf"),
+        ("open", "      x", ""),
+        ("open", "      y", ""),
+    ]
+    assert [p.whole for p in miss.parts][:3] == ["negf(absf(mulf(x, y)))", "absf(mulf(x, y))", "mulf(x, y)"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pattern", "help_text"),
+    [
+        (
+            f"%0 = math.sqrt %b : {T}\n%1 = math.tanh %0 : {T}\n%2 = math.absf %1 : {T}",
+            "absf(sqrt(y))",
+            "the program has one op more here: write tanh around this part",
+        ),
+        (
+            f"%0 = math.sqrt %b : {T}\n%2 = math.absf %0 : {T}",
+            "absf(tanh(sqrt(y)))",
+            "the program has no tanh here: leave it out of the pattern",
+        ),
+        (f"%2 = math.absf %a : {T}", "absf(tanh(x))", "the program hands this in: make it an input of the pattern"),
+    ],
+    ids=["one more", "one less", "argument"],
+)
+def test_what_to_write_instead(why: Why, body: str, pattern: str, help_text: str) -> None:
+    used = [f"{name}: tensor<m x n x f32>" for name in "xy" if f"{name}," in pattern or f"{name})" in pattern]
+    miss = why(TWO, f"{body}\nreturn %2 : {T}", f"pattern p({', '.join(used)}) {{ {pattern} }}")
+    assert miss.reason.kind is Kind.OP
+    assert miss.reason.help == help_text
+
+
+def test_a_cast_is_named(why: Why) -> None:
+    narrow = "tensor<4x8xf16>"
+    body = f"""%0 = math.sqrt %a : {T}
+      %1 = arith.truncf %0 : {T} to {narrow}
+      %2 = arith.negf %1 : {narrow}
+      %3 = math.exp %2 : {narrow}
+      return %3 : {narrow}"""
+    miss = why(ONE, body, "pattern p(x: tensor<m x n x f32>) { exp(negf(sqrt(x))) }", narrow)
+    assert said(miss) == (Kind.OP, "sqrt", "truncf")
+    assert miss.reason.help == "the program has a cast here: write truncf(...) : f16 around this part"
+
+
+def test_both_orders_of_a_commutative_op_are_tried(why: Why) -> None:
+    body = f"""%0 = math.sqrt %a : {T}
+      %1 = math.tanh %b : {T}
+      %2 = arith.addf %0, %1 : {T}
+      %3 = math.absf %2 : {T}
+      return %3 : {T}"""
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { absf(addf(exp(x), sqrt(y))) }"
+    miss = why(TWO, body, spec)
+    assert miss.reason.kind is Kind.OP
+    assert miss.reason.tried == "addf"
+    ordered = spec.replace("addf", "subf")
+    assert why(TWO, body.replace("addf", "subf"), ordered).reason.tried == ""
+
+
+def test_another_constant(why: Why) -> None:
+    body = f"""%c = arith.constant dense<6.0> : {T} loc("m.py":7:1)
+      %0 = math.absf %a : {T}
+      %1 = arith.maximumf %0, %c : {T}
+      return %1 : {T}"""
+    miss = why(ONE, body, "pattern p(x: tensor<m x n x f32>) { maximumf(absf(x), 0.0) }")
+    assert said(miss) == (Kind.CONSTANT, "the constant 0.0", "the constant 6.0")
+    assert miss.reason.tried == "maximumf"
+    assert miss.reason.help.startswith("write 6.0 if the kernel computes that")
+    assert miss.reason.at is not None
+    assert miss.reason.at.location == "m.py:7:1"
+
+
+def test_a_constant_that_is_none(why: Why) -> None:
+    body = f"%0 = math.absf %a : {T}\n%1 = arith.maximumf %0, %b : {T}\nreturn %1 : {T}"
+    miss = why(TWO, body, "pattern p(x: tensor<m x n x f32>) { maximumf(absf(x), const(0.0..1.0)) }")
+    assert said(miss) == (Kind.OP, "the constant 0.0..1.0", "argument 1 of @f")
+
+
+def test_an_attribute(why: Why) -> None:
+    body = f"""%0 = arith.cmpf olt, %a, %b : {T}
+      %1 = arith.select %0, %b, %c : tensor<4x8xi1>, {T}
+      %2 = arith.negf %1 : {T}
+      return %2 : {T}"""
+    spec = """pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>, z: tensor<m x n x f32>) {
+      negf(select(cmpf(x, y) {predicate = oeq}, y, z)) }"""
+    miss = why(f"{TWO}, %c: {T}", body, spec)
+    assert said(miss) == (Kind.ATTRIBUTE, "predicate = oeq", "predicate = olt")
+    assert [p.text for p in miss.parts if p.state is State.FAILED] == ["cmpf {predicate = oeq}"]
+
+
+def test_attributes_operands_and_results_of_any_op(why: Why) -> None:
+    body = f"""%0 = "foo.bar"(%a) {{alpha = 2 : i32}} : ({T}) -> {T}
+      %1 = math.absf %0 : {T}
+      %2 = math.exp %1 : {T}
+      return %2 : {T}"""
+    spec = 'pattern p(x: tensor<m x n x f32>) { exp(absf("foo.bar"(x) {alpha = 1})) }'
+    assert said(why(ONE, body, spec))[0] is Kind.ATTRIBUTE
+    two = 'pattern p(x: tensor<m x n x f32>) { exp(absf("foo.bar"(x, x) : tensor<m x n x f32>)) }'
+    assert said(why(ONE, body, two)) == (Kind.OPERANDS, "2 operands", "1")
+
+
+def test_a_region_and_effects_inside_a_pattern(why: Why, session: Any) -> None:
+    body = f"""%0 = tensor.generate {{
+      ^bb0(%i: index, %j: index):
+        %c = arith.constant 1.0 : f32
+        tensor.yield %c : f32
+      }} : {T}
+      %1 = math.absf %0 : {T}
+      %2 = math.exp %1 : {T}
+      return %2 : {T}"""
+    miss = why(ONE, body, 'pattern p() { exp(absf("tensor.generate"() : tensor<4 x 8 x f32>)) }')
+    assert miss.reason.kind is Kind.REGION
+    payload = f"""util.global private mutable @g = dense<0.0> : {T}
+      util.func public @f() -> {T} {{
+        %x = util.global.load @g : {T} loc("m.py":3:1)
+        %a = math.absf %x : {T}
+        util.return %a : {T}
+      }}"""
+    setting = Setting(session, payload, 'pattern p() { absf("util.global.load"() : tensor<4 x 8 x f32>) }')
+    (miss,) = setting.near_misses()
+    assert miss.reason.kind is Kind.EFFECTS
+    assert miss.reason.at is not None
+    assert (miss.reason.at.op, miss.reason.at.location) == ("util.global.load", "m.py:3:1")
+
+
+def test_an_input_that_is_made_from_a_result(session: Any) -> None:
+    body = f"""%0 = math.absf %a : {T}
+      %1 = math.exp %0 : {T}
+      %2 = arith.negf %1 : {T}
+      return %2 : {T}"""
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { absf(x), negf(y) }"
+    (miss,) = Setting(session, function(ONE, body), spec).at("math.absf#1")
+    assert said(miss) == (Kind.ORDER, "inputs that need no result", "one made from a result")
+
+
+# ---- types, sizes and dims -----------------------------------------------------------------------------------------
+
+SUM = f"%0 = arith.addf %a, %b : {T}\n%1 = arith.negf %0 : {T}\nreturn %1 : {T}"
+
+
+@pytest.mark.parametrize(
+    ("head", "kind", "wanted", "found", "help_text"),
+    [
+        (
+            "p(x: tensor<m x n x f16>, y: tensor<m x n x f16>)",
+            Kind.TYPE,
+            "x with element type f16",
+            "element type f32",
+            "write f32 in place of f16, or for both a type variable, <T in {f16, f32}>",
+        ),
+        (
+            "p<T in {f16, f64}>(x: tensor<m x n x T>, y: tensor<m x n x T>)",
+            Kind.TYPE,
+            "x with an element type in {f16, f64}",
+            "element type f32",
+            "write T in {f16, f64, f32} if there is a kernel for f32",
+        ),
+        (
+            "p(x: tensor<9 x n x f32>, y: tensor<9 x n x f32>)",
+            Kind.SIZE,
+            "a dim of size 9",
+            "4",
+            "write a name such as `n` in place of the number to take any size",
+        ),
+        (
+            "p(x: tensor<n x n x f32>, y: tensor<n x n x f32>)",
+            Kind.SAME_SIZE,
+            "n = 4",
+            "n = 8",
+            "give the dims two names if n need not be one size",
+        ),
+        (
+            "p(x: tensor<n x f32>, y: tensor<n x f32>)",
+            Kind.RANK,
+            "rank 1",
+            "rank 2",
+            "write `...m` in a type for any number of dims",
+        ),
+        (
+            "p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where m >= 1 and n % 64 == 0",
+            Kind.CONDITION,
+            "n % 64 == 0",
+            "n = 8, not a multiple of 64",
+            "this is the pattern's own condition: relax it if the kernel can take more",
+        ),
+        (
+            "p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where n <= 4",
+            Kind.CONDITION,
+            "n <= 4",
+            "n = 8, more than 4",
+            "this is the pattern's own condition: relax it if the kernel can take more",
+        ),
+    ],
+    ids=["type", "variable", "size", "same size", "rank", "multiple", "bound"],
+)
+def test_types_and_sizes(why: Why, head: str, kind: Kind, wanted: str, found: str, help_text: str) -> None:
+    miss = why(TWO, SUM, f"pattern {head} {{ negf(addf(x, y)) }}")
+    assert said(miss) == (kind, wanted, found)
+    assert miss.reason.help == help_text
+
+
+def test_a_condition_of_a_used_pattern_is_said_in_its_own_names(why: Why) -> None:
+    spec = """pattern add(u: tensor<...m x k x f32>, v: tensor<...m x k x f32>) where k % 3 == 0 { addf(u, v) }
+      pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { negf(add(x, y)) }"""
+    assert said(why(TWO, SUM, spec)) == (Kind.CONDITION, "k % 3 == 0", "k = 8, not a multiple of 3")
+
+
+def test_a_condition_on_a_dim_that_is_dynamic(why: Why) -> None:
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where n % 4 == 0 { negf(addf(x, y)) }"
+    miss = why(TWO.replace("8", "?"), SUM.replace("8", "?"), spec, T.replace("8", "?"))
+    assert said(miss) == (Kind.CONDITION, "n % 4 == 0", "n = a dynamic size: n is only known at run time")
+
+
+def test_weights_the_other_way_round(why: Why) -> None:
+    body = f"""%z = arith.constant dense<0.0> : {T}
+      %0 = linalg.matmul ins(%a, %b : tensor<4x16xf32>, tensor<16x8xf32>) outs(%z : {T}) -> {T} loc("m.py":4:1)
+      %1 = math.tanh %0 : {T}
+      return %1 : {T}"""
+    spec = "pattern p(x: tensor<m x k x f32>, w: tensor<n x k x f32>) { tanh(contract[m k, n k -> m n](x, w)) }"
+    miss = why("%a: tensor<4x16xf32>, %b: tensor<16x8xf32>", body, spec)
+    assert said(miss) == (Kind.DIMS, "w with dims n k", "dims k n")
+    assert miss.reason.help == "write `k n` for w if the kernel can take it so"
+    assert miss.reason.tried == "the contraction"
+    assert rows(miss) == [
+        ("held", "tanh", "math.tanh"),
+        ("held", "  contract[m k, n k -> m n]", "linalg.matmul"),
+        ("held", "    x", "argument 0 of @f"),
+        ("failed", "    w", "argument 1 of @f"),
+    ]
+
+
+def test_other_dims_are_reduced(why: Why) -> None:
+    body = f"""%z = arith.constant dense<0.0> : tensor<f32>
+      %0 = linalg.reduce {{ arith.addf }} ins(%a : {T}) outs(%z : tensor<f32>) dimensions = [0, 1]
+      %1 = math.exp %0 : tensor<f32>
+      return %1 : tensor<f32>"""
+    miss = why(ONE, body, "pattern p(x: tensor<n x f32>) { exp(reduce addf[n -> ](x)) }", "tensor<f32>")
+    assert said(miss) == (Kind.REDUCTION, "a reduction over 1 dim", "one over 2 dims (4 x 8)")
+
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+
+def test_two_values_for_one_name(why: Why) -> None:
+    body = f"""%0 = math.sqrt %b : {T} loc("m.py":5:1)
+      %1 = arith.mulf %a, %0 : {T}
+      %2 = arith.negf %1 : {T}
+      return %2 : {T}"""
+    miss = why(TWO, body, "pattern p(x: tensor<m x n x f32>) { negf(mulf(x, x)) }")
+    wanted = "x to be one value, argument 0 of @f"
+    assert said(miss) == (Kind.SAME_VALUE, wanted, "math.sqrt at m.py:5:1")
+
+
+def test_a_value_that_only_a_fused_op_has(why: Why) -> None:
+    body = f"""%e = tensor.empty() : {T}
+      %0 = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+        iterator_types = ["parallel", "parallel"]}} ins(%a : {T}) outs(%e : {T}) {{
+      ^bb0(%x: f32, %o: f32):
+        %p = math.tanh %x : f32 loc("m.py":1:1)
+        %q = math.absf %p : f32 loc("m.py":2:1)
+        %r = arith.negf %q : f32 loc("m.py":3:1)
+        linalg.yield %r : f32
+      }} -> {T} loc("m.py":4:1)
+      return %0 : {T}"""
+    miss = why(ONE, body, "pattern p(x: tensor<m x n x f32>) { negf(absf(x)) }")
+    assert miss.reason.kind is Kind.NO_VALUE
+    assert miss.reason.at is not None
+    assert (miss.reason.at.op, miss.reason.at.location) == ("math.tanh in linalg.generic", "m.py:1:1")
+    assert rows(miss)[:2] == [
+        ("held", "negf", "arith.negf in linalg.generic"),
+        ("held", "  absf", "math.absf in linalg.generic"),
+    ]
+
+
+def test_a_scalar_that_is_a_tensor(why: Why) -> None:
+    body = f"%0 = math.sqrt %a : {T}\n%1 = arith.addf %0, %b : {T}\nreturn %1 : {T}"
+    miss = why(TWO, body, "pattern p(x: tensor<m x n x f32>, eps: f32) { addf(sqrt(x), eps) }")
+    assert said(miss) == (Kind.NO_VALUE, "a scalar for eps", f"argument 1 of @f, a {T}")
+
+
+def test_who_else_uses_a_value(session: Any) -> None:
+    from iree.compiler import ir
+
+    body = f"""%0 = math.sqrt %a : {T} loc("m.py":1:1)
+      %1 = math.absf %0 : {T} loc("m.py":2:1)
+      %2 = math.tanh %0 : {T} loc("m.py":88:3)
+      %3 = arith.addf %1, %2 : {T}
+      return %3 : {T}"""
+    module = ir.Module.parse(function(ONE, body), context=session.context)
+    (sqrt,), (absf,) = ops_at(module, parse_at("math.sqrt#1")), ops_at(module, parse_at("m.py:2"))
+    assert other_uses(sqrt.results[0], frozenset([absf])) == "also used by math.tanh at m.py:88:3"
+    (tanh,) = ops_at(module, parse_at("m.py:88:3"))
+    assert other_uses(sqrt.results[0], frozenset([absf, tanh])) == ""
+
+
+def test_a_value_that_should_have_one_use_only(session: Any) -> None:
+    """Whoever finds that a value is used elsewhere says so with this kind; who uses it is read off the program."""
+    body = f"""%0 = math.sqrt %a : {T} loc("m.py":1:1)
+      %1 = math.absf %0 : {T} loc("m.py":2:1)
+      %2 = math.tanh %0 : {T} loc("m.py":88:3)
+      %3 = arith.addf %1, %2 : {T}
+      return %3 : {T}"""
+    setting = Setting(session, function(ONE, body), "pattern p(x: tensor<m x n x f32>) { absf(sqrt(exp(x))) }")
+    (graph,), views = setting.graphs, TracedViews()
+    (sqrt,), (absf,) = ops_at(setting.module, parse_at("math.sqrt#1")), ops_at(setting.module, parse_at("m.py:2"))
+    tracer = Tracer(views, graph, "f")
+    assert tracer.run(absf.results[0]) is None
+    assert tracer.stop is not None
+    stop = dataclasses.replace(tracer.stop, kind=Kind.USE, wanted="a value that nothing else uses", at=sqrt)
+    assert reason_of(graph, stop, views).found == "one that is also used by math.tanh at m.py:88:3"
+
+
+def test_a_pattern_too_large_to_decide(session: Any) -> None:
+    # Sums of the same things pair up in more ways than can be tried.
+    lines = [f"%s0 = arith.addf %a, %b : {T}"]
+    lines += [f"%s{i} = arith.addf %s{i - 1}, %s{i - 1} : {T}" for i in range(1, 3)]
+    setting = Setting(
+        session,
+        function(TWO, "\n".join([*lines, f"return %s2 : {T}"])),
+        "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { addf(addf(x, y), mulf(x, y)) }",
+    )
+    (graph,), views = setting.graphs, TracedViews()
+    (op,) = ops_at(setting.module, parse_at("arith.addf#3"))
+    tracer = Tracer(views, graph, "f", max_steps=1)
+    assert tracer.run(op.results[0]) is None
+    assert tracer.stop is not None
+    assert reason_of(graph, tracer.stop, views).kind is Kind.STEPS
+
+
+# ---- the drawing ---------------------------------------------------------------------------------------------------
+
+SOFTMAX = """pattern softmax(x: tensor<m x n x f32>) {
+  peak = reduce maximumf[m n -> m](x)
+  e = exp(subf(x, broadcast[m -> m n](peak)))
+  divf(e, broadcast[m -> m n](reduce addf[m n -> m](e)))
+}"""
+
+
+def softmax(sum_of: str) -> str:
+    return f"""%low = arith.constant dense<0xFF800000> : tensor<4xf32>
+      %zero = arith.constant dense<0.0> : tensor<4xf32>
+      %e = tensor.empty() : {T}
+      %peak = linalg.reduce {{ arith.maximumf }} ins(%a : {T}) outs(%low : tensor<4xf32>) dimensions = [1]
+      %wide = linalg.broadcast ins(%peak : tensor<4xf32>) outs(%e : {T}) dimensions = [1]
+      %d = arith.subf %a, %wide : {T}
+      %x = math.exp %d : {T}
+      %sum = linalg.reduce {{ arith.addf }} ins({sum_of} : {T}) outs(%zero : tensor<4xf32>) dimensions = [1]
+      %total = linalg.broadcast ins(%sum : tensor<4xf32>) outs(%e : {T}) dimensions = [1]
+      %r = arith.divf %x, %total : {T}
+      return %r : {T}"""
+
+
+def test_names_and_shared_parts_are_drawn_once(why: Why, session: Any) -> None:
+    assert len(Setting(session, function(ONE, softmax("%x")), SOFTMAX).found.matches) == 1
+    miss = why(ONE, softmax("%d"), SOFTMAX)
+    assert said(miss) == (Kind.OP, "exp", "subf")
+    assert rows(miss) == [
+        ("held", "divf", "arith.divf"),
+        ("held", "  e = exp", "math.exp"),
+        ("held", "    subf", "arith.subf"),
+        ("held", "      x", "argument 0 of @f"),
+        ("held", "      peak = reduce maximumf[m n -> m]", "linalg.reduce"),
+        ("held", "        x", "argument 0 of @f"),
+        ("held", "  reduce addf[m n -> m]", "linalg.reduce"),
+        ("failed", "    e", "arith.subf"),
+    ]
+
+
+def test_comments_and_line_breaks_are_not_drawn(why: Why) -> None:
+    spec = """pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {
+      absf( // a comment with ( and \x1b[2J
+        negf(
+          mulf(x, y)))
+    }"""
+    body = f"""%0 = arith.addf %a, %b : {T}
+      %1 = arith.negf %0 : {T}
+      %2 = math.absf %1 : {T}
+      return %2 : {T}"""
+    assert [p.whole for p in why(TWO, body, spec).parts][:2] == ["absf(negf(mulf(x, y)))", "negf(mulf(x, y))"]
+    assert [p.text for p in why(TWO, body, spec).parts] == ["absf", "negf", "mulf", "x", "y"]
+
+
+def test_a_failed_condition_is_drawn_with_the_pattern(why: Why) -> None:
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where n % 64 == 0 { negf(addf(x, y)) }"
+    miss = why(TWO, SUM, spec)
+    assert [p.state for p in miss.parts] == [State.HELD] * 4 + [State.FAILED]
+    assert miss.parts[-1].text == "where n % 64 == 0"
+
+
+def test_misses_for_one_reason_are_told_once(session: Any) -> None:
+    body = f"""%0 = math.tanh %a : {T}
+      %1 = math.absf %0 : {T}
+      %2 = arith.negf %1 : {T} loc("m.py":1:1)
+      %3 = arith.negf %1 : {T} loc("m.py":2:1)
+      %4 = arith.addf %2, %3 : {T}
+      return %4 : {T}"""
+    setting = Setting(session, function(ONE, body), "pattern p(x: tensor<m x n x f32>) { negf(absf(exp(x))) }")
+    assert len(setting.found.near_misses) == 2
+    (told,) = setting.near_misses()
+    assert told.location == "m.py:2:1"
+
+
+# ---- pointing ------------------------------------------------------------------------------------------------------
+
+CHAIN = f"""%0 = math.tanh %a : {T} loc("lib/m.py":1:1)
+  %1 = math.absf %0 : {T} loc("lib/m.py":2:1)
+  %2 = arith.negf %1 : {T} loc("lib/m.py":3:1)
+  %3 = math.tanh %2 : {T} loc("lib/m.py":4:1)
+  return %3 : {T} loc("lib/m.py":5:1)"""
+NEGATED = "pattern p(x: tensor<m x n x f32>) { negf(absf(exp(x))) }"
+
+
+@pytest.mark.parametrize("place", ["lib/m.py:3", "m.py:3", "3", "m.py:3:1", "arith.negf#1", "arith.negf", " 3 "])
+def test_an_op_by_its_line_or_its_number(session: Any, place: str) -> None:
+    (attempt,) = Setting(session, function(ONE, CHAIN), NEGATED).at(place)
+    assert (attempt.location, *said(attempt)) == ("lib/m.py:3:1", Kind.OP, "exp", "tanh")
+
+
+def test_a_part_of_a_larger_pattern_is_told_with_all_of_it(session: Any) -> None:
+    (attempt,) = Setting(session, function(ONE, CHAIN), NEGATED).at("math.tanh#1")
+    assert (attempt.location, *said(attempt)) == ("lib/m.py:3:1", Kind.OP, "exp", "tanh")
+
+
+def test_an_op_that_the_pattern_does_not_end_with(session: Any) -> None:
+    (attempt,) = Setting(session, function(ONE, CHAIN), NEGATED).at("math.tanh#2")
+    assert said(attempt) == (Kind.OP, "negf, which the pattern ends with", "tanh")
+    assert attempt.parts[0].state is State.FAILED
+
+
+def test_an_op_that_only_rearranges(session: Any) -> None:
+    body = f"""%0 = math.tanh %a : {T}
+      %e = tensor.empty() : tensor<8x4xf32>
+      %1 = linalg.transpose ins(%0 : {T}) outs(%e : tensor<8x4xf32>) permutation = [1, 0]
+      return %1 : tensor<8x4xf32>"""
+    setting = Setting(session, function(ONE, body, "tensor<8x4xf32>"), "pattern p(x: tensor<m x n x f32>) { exp(x) }")
+    (attempt,) = setting.at("linalg.transpose#1")
+    assert attempt.reason.kind is Kind.VIEW
+
+
+def test_what_a_match_accounts_for(session: Any) -> None:
+    setting = Setting(session, function(ONE, CHAIN), "pattern p(x: tensor<m x n x f32>) { negf(absf(x)) }")
+    (match,) = setting.found.matches
+    ops = [ops_at(setting.module, parse_at(str(line)))[0] for line in range(1, 5)]
+    assert [covers(match, op) for op in ops] == [False, True, True, False]
+
+
+def test_scalar_code_stands_for_the_op_that_it_is_in(session: Any) -> None:
+    from iree.compiler import ir
+
+    text = function(
+        TWO,
+        f"""%z = arith.constant dense<0.0> : tensor<f32>
+      %0 = linalg.reduce {{ arith.addf }} ins(%a : {T}) outs(%z : tensor<f32>) dimensions = [0, 1]
+      return %0 : tensor<f32>""",
+        "tensor<f32>",
+    )
+    module = ir.Module.parse(text, context=session.context)
+    assert [op.name for op in ops_at(module, parse_at("arith.addf#1"))] == ["linalg.reduce"]
+
+
+@pytest.mark.parametrize(
+    ("place", "wanted", "hint"),
+    [
+        ("math.tanh#3", "the program has 2 such ops", None),
+        ("math.tahn", "no op math.tahn", "did you mean math.tanh?"),
+        ("zzz.zzz#1", "no op zzz.zzz", "there are"),
+        ("m.py:99", "no op of the program is from m.py:99", "2, 3, 4, 5"),
+        ("m.py", "m.py is a file", "m.py:12"),
+        ("other.py:1", "no op of the program is from other.py:1", "lib/m.py"),
+    ],
+)
+def test_a_place_that_is_not_there(session: Any, place: str, wanted: str, hint: str | None) -> None:
+    from opsplice.errors import OpspliceError
+
+    setting = Setting(session, function(ONE, CHAIN), NEGATED)
+    with pytest.raises(OpspliceError, match=wanted) as error:
+        setting.at(place)
+    assert hint is None or hint in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["", "#", "m.py:", ":", "0", "m.py:0", "x#1", "a.b#0", "a.b#-1", "a b", "9" * 5000, "a.b#" + "9" * 50],
+)
+def test_a_place_that_makes_no_sense(place: str) -> None:
+    from opsplice.errors import OpspliceError
+
+    with pytest.raises(OpspliceError, match="cannot tell what") as error:
+        parse_at(place)
+    assert len(error.value.message) < 120
