@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from opsplice.api import Program as Program
     from opsplice.api import compile as compile  # noqa: A004
+    from opsplice.api import export as export
     from opsplice.api import match as match
     from opsplice.api import transform as transform
     from opsplice.errors import OpspliceError as OpspliceError
@@ -29,11 +30,12 @@ _HOMES = {
     "Report": "opsplice.report",
     "SpecError": "opsplice.spec_lang.diagnostics",
     "compile": "opsplice.api",
+    "export": "opsplice.api",
     "match": "opsplice.api",
     "transform": "opsplice.api",
 }
 
-__all__ = ["OpspliceError", "Program", "Report", "SpecError", "__version__", "compile", "match", "transform"]
+__all__ = ["OpspliceError", "Program", "Report", "SpecError", "__version__", "compile", "export", "match", "transform"]
 
 
 def __getattr__(name: str) -> Any:

@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_run(commands)
     _add_match(commands)
+    _add_export(commands)
     _add_fmt(commands)
     _add_doctor(commands)
     return parser
@@ -154,6 +155,26 @@ def _add_match(commands: argparse._SubParsersAction) -> None:
     _add_model(parser, "MLIR text or bytecode", spec_required=True)
     parser.add_argument("--no-isolate", action="store_true", help="look in this process: a crash of IREE ends it")
     _add_common(parser)
+
+
+def _add_export(commands: argparse._SubParsersAction) -> None:
+    about = "write a spec as a transform-dialect spec for IREE's own iree-compile"
+    parser = _command(commands, "export", about, flags=True)
+    parser.add_argument("spec", help="a .splice file")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .mlir to write; - for stdout")
+    parser.add_argument(
+        "--partial", action="store_true", help="leave out what has no counterpart, and say so, instead of failing"
+    )
+    parser.add_argument(
+        "--objects",
+        choices=("path", "copy", "bytes"),
+        default="path",
+        help="how kernels go along: by path, as copies beside the file, or as bytes in it (bitcode only)",
+    )
+    parser.add_argument(
+        "--target", type=_list, default=(), metavar="ARCH,...", help="CPU architectures, as for compile"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
 
 def _add_fmt(commands: argparse._SubParsersAction) -> None:

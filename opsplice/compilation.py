@@ -89,7 +89,7 @@ class _Steps:
         self.report = Report()
         # Before `preprocessing` a module does not say what it is compiled for.
         self.devices = [target_step(job.archs, job.flags)] if job.archs else []
-        targets = None if phase == PHASE else _targets_for(job.flags, self.devices)
+        targets = None if phase == PHASE else targets_for(job.flags, self.devices)
         self.splicer = Splicer(Store(), targets)
 
     def all(self) -> list[Step]:
@@ -108,7 +108,7 @@ class _Steps:
         return Step(self.phase, f"spec {name}", apply)
 
 
-def _targets_for(flags: tuple[str, ...], devices: list[Step]) -> tuple[ProgramTarget, ...]:
+def targets_for(flags: tuple[str, ...], devices: list[Step]) -> tuple[ProgramTarget, ...]:
     """The targets that flags and a choice of devices stand for, read off an empty program compiled with them."""
     with Compilation(flags) as compilation:
         compilation.load(ModuleSource(content="module {}"))

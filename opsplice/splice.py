@@ -47,7 +47,7 @@ class Splicer:
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec), ()
         found = _find(module, spec)
-        chosen = self._plan(module, spec, found, self._resolve)
+        chosen = self._plan(module, spec, found, self.resolve)
         if not any(chosen.kept):
             static_function.apply(module, chosen.calls)
             return _report(spec, found, chosen), ()
@@ -67,7 +67,8 @@ class Splicer:
         targets = targets_of(module) if self.targets is None else self.targets
         return plan(found.matches, spec.rules, spec.kernels, targets, resolve, fallback.obstacle(module, targets))
 
-    def _resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+    def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
         request = ArtifactRequest(
             path=_path_of(clause),
             symbols=(symbol,),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
@@ -25,6 +26,7 @@ from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Alternative, Axis, Extent
 from opsplice.rewrites.export.gaps import Gap, GapError
+from opsplice.rewrites.export.placing import Carrier, place
 from opsplice.rewrites.export.sequences import Case, Group, spec_text
 from opsplice.rewrites.export.speller import NAME_ONLY, Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings
@@ -57,25 +59,48 @@ class Export:
     """A transform spec and what is in it.
 
     text: the spec. rules: those in it, with their matchers. gaps: for each rule that is not whole in it, the constructs
-    that have no counterpart.
+    that have no counterpart. copies: files that belong to it, by their path beside it.
     """
 
     text: str
     rules: tuple[ExportedRule, ...]
     gaps: tuple[tuple[tree.Rule, tuple[Gap, ...]], ...]
+    copies: Mapping[str, bytes]
 
 
-def export(spec: LoadedSpec, targets: Sequence[ProgramTarget], resolve: Resolver, note: str = "") -> Export:
-    """Make the transform spec. resolve: finds or builds artifacts, as for the planner; note: a comment at its top.
+def export(
+    spec: LoadedSpec,
+    targets: Sequence[ProgramTarget],
+    resolve: Resolver,
+    carrier: Carrier = "path",
+    folder: Path = Path(),
+    note: str = "",
+) -> Export:
+    """Make the transform spec.
 
-    Raises what `resolve` raises, and OpspliceError for a target without an artifact.
+    resolve: finds or builds artifacts, as for the planner. carrier, folder: how their files go along, as for `place`.
+    note: a comment at the top. Raises what `resolve` and `place` raise, and OpspliceError for a target without an
+    artifact.
     """
     context = ir.Context()
     emit.load_dialects(context)
     for name in _DIALECTS:
         context.get_dialect_descriptor(name)
     with context, ir.Location.unknown():
-        return _Exporter(spec, targets, resolve).export(note)
+        exporter = _Exporter(spec, targets, resolve)
+        found = exporter.programs()
+        static_function.apply(exporter.module, [p.call for _, programs in found for p in programs])
+        copies = place(exporter.module, carrier, folder)
+        symbols = _symbols(exporter.module)
+    groups, rules = [], []
+    for rule, programs in found:
+        cases = tuple(case for p in programs for case in _cases(p, symbols))
+        if not cases:  # its conditions never hold
+            continue
+        groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule_text(rule)}", cases))
+        rules.append(ExportedRule(rule, tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)))
+    gaps = tuple((rule, tuple(of_rule)) for rule, of_rule in exporter.gaps.items())
+    return Export(spec_text(groups, symbols.texts, note), tuple(rules), gaps, copies)
 
 
 @dataclass(frozen=True)
@@ -113,27 +138,15 @@ class _Exporter:
         self.module = ir.Module.create()
         self.gaps: dict[tree.Rule, dict[Gap, None]] = {}
 
-    def export(self, note: str) -> Export:
+    def programs(self) -> list[tuple[tree.Rule, list[_Program]]]:
+        """The templates of each rule that has any, in the order of the rules."""
         found: list[tuple[tree.Rule, list[_Program]]] = []
         for number, rule in enumerate(self.spec.rules):
             try:
-                programs = self._programs(rule, f"{number}_{rule.pattern}")
+                found.append((rule, self._programs(rule, f"{number}_{rule.pattern}")))
             except GapError as error:
                 self._note(rule, error)
-                continue
-            found.append((rule, programs))
-        calls = tuple(p.call for _, programs in found for p in programs)
-        static_function.apply(self.module, calls)
-        symbols = _symbols(self.module)
-        groups, rules = [], []
-        for rule, programs in found:
-            cases = tuple(case for p in programs for case in _cases(p, symbols))
-            if not cases:  # its conditions never hold
-                continue
-            groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {_rule_text(rule)}", cases))
-            rules.append(ExportedRule(rule, tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)))
-        gaps = tuple((rule, tuple(of_rule)) for rule, of_rule in self.gaps.items())
-        return Export(spec_text(groups, symbols.texts, note), tuple(rules), gaps)
+        return found
 
     def _note(self, rule: tree.Rule, error: GapError) -> None:
         self.gaps.setdefault(rule, {}).update(dict.fromkeys(error.gaps))
@@ -217,7 +230,7 @@ class _Exporter:
         bare = replace(rule, where=None)
         kernels = {rule.kernel: replace(self.spec.kernels[rule.kernel], where=None)}
         chosen = plan([match], [bare], kernels, self.targets, self.resolve)
-        what = f"`{_rule_text(rule)}`"
+        what = f"`{rule_text(rule)}`"
         if not chosen.calls:
             raise GapError.at(rule.span, what, chosen.left[0].reason)
         if chosen.kept[0]:
@@ -294,7 +307,7 @@ def _part(size: Size, rule: tree.Rule) -> int | Axis:
         return size
     value: Any = size.value
     if not isinstance(value.owner, ir.Block):
-        raise GapError.at(rule.span, f"`{_rule_text(rule)}`", "the kernel's condition is on a dim that no argument has")
+        raise GapError.at(rule.span, f"`{rule_text(rule)}`", "the kernel's condition is on a dim that no argument has")
     return Axis(ir.BlockArgument(value).arg_number, size.axis)
 
 
@@ -370,5 +383,6 @@ def _dispatched(function: ir.Operation) -> tuple[str, ...]:
     return tuple(used)
 
 
-def _rule_text(rule: tree.Rule) -> str:
+def rule_text(rule: tree.Rule) -> str:
+    """A rule in a few words."""
     return f"replace {rule.pattern} with {rule.kernel}"
