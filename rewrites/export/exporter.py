@@ -163,7 +163,7 @@ class _Exporter:
             try:
                 match = matches.get(draft.root)
                 if match is None:
-                    why = misses.get(draft.name, "the engine does not match it as ops with dynamic dims")
+                    why = misses.get(draft.name, "it does not match itself written as ops of dynamic sizes")
                     raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why)
                 programs.append(self._program(rule, draft, match))
             except GapError as error:
@@ -212,7 +212,12 @@ class _Exporter:
         pattern = self.spec.patterns[rule.pattern]
         graphs = compile_pattern(pattern, self.spec.patterns, self.spec.types)
         found = engine.find(self.module, [replace(g, conditions=()) for g in graphs])
-        misses = {m.function.removeprefix(_CALL): f"wanted {m.wanted}, found {m.found}" for m in found.near_misses}
+        misses = {
+            m.function.removeprefix(
+                _CALL
+            ): f"as ops of dynamic sizes it is no match: wanted {m.wanted}, found {m.found}"
+            for m in found.near_misses
+        }
         return {match.roots[0]: match for match in found.matches}, misses
 
     def _program(self, rule: tree.Rule, draft: _Draft, match: Match) -> _Program:
