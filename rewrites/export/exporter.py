@@ -223,7 +223,7 @@ class _Exporter:
     def _program(self, rule: tree.Rule, draft: _Draft, match: Match) -> _Program:
         call = self._plan(match, rule)
         try:
-            alternatives = _alternatives(rule, draft.template, call)
+            alternatives = _alternatives(rule, self.spec.kernels[rule.kernel], draft.template, call)
         except GapError as error:
             self._note(rule, error)  # other ranks and types may do without, but the rule is not whole
             raise
@@ -240,9 +240,8 @@ class _Exporter:
             raise GapError.at(rule.span, what, chosen.left[0].reason)
         if chosen.kept[0]:
             missing = ", ".join(map(str, chosen.kept[0]))
-            raise GapError.at(
-                rule.span, what, f"`otherwise keep` for some targets only; there is no artifact for {missing}"
-            )
+            why = f"a spec cannot leave only some targets to the compiler, and there is no artifact for {missing}"
+            raise GapError.at(rule.span, what, why)
         return chosen.calls[0]
 
 
@@ -282,13 +281,15 @@ def _covers(instance: Instance, spelling: Spelling) -> str:
 # ---- conditions --------------------------------------------------------------------------------------------------
 
 
-def _alternatives(rule: tree.Rule, template: Template, call: KernelCall) -> tuple[Alternative, ...]:
+def _alternatives(
+    rule: tree.Rule, kernel: tree.Kernel, template: Template, call: KernelCall
+) -> tuple[Alternative, ...]:
     """The ways in which all conditions hold: the pattern's, those of the patterns it uses, the rule's, the kernel's."""
     wheres = list(template.scopes)
     if rule.where is not None:
         wheres.append((rule.where, template.dims))
-    if call.kernel.where is not None:
-        wheres.append((call.kernel.where, {name: _extent(size, rule) for name, size in call.dims.items()}))
+    if kernel.where is not None:
+        wheres.append((kernel.where, {name: _extent(size, rule) for name, size in call.dims.items()}))
     joined: tuple[Alternative, ...] = ((),)
     gaps: list[Gap] = []
     for where, dims in wheres:

@@ -124,7 +124,8 @@ def _graph(value: ir.Value) -> str:
         symbol = str(op.attributes["entry_points"][0]).rpartition("@")[2]
         tensors = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
         return f"kernel {re.sub('_[0-9]+$', '', symbol)}({', '.join(map(_graph, tensors))})"
-    return f"{op.name}({', '.join(map(_graph, op.operands))})"
+    operands = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+    return f"{op.name}({', '.join(map(_graph, operands))})"
 
 
 def _canonical(module: ir.Module) -> str:
@@ -136,7 +137,9 @@ def _canonical(module: ir.Module) -> str:
         for op in sorted(constants, key=lambda op: str(op.attributes["value"])):
             op.move_before(block.operations[0].operation)
     tops = [top.operation.get_asm(use_local_scope=True) for top in module.body.operations]
-    # What calls comes before what is called; beyond that the order of symbols says nothing.
-    text = "\n".join(sorted(tops, key=lambda t: not t.startswith(("util.func public", "func.func"))))
+    functions = [text for text in tops if text.startswith(("util.func", "func.func"))]
     names: dict[str, str] = {}
-    return _SYMBOL.sub(lambda m: names.setdefault(m[0], f"@symbol{len(names)}"), text)
+    for match in _SYMBOL.finditer("\n".join(functions)):
+        names.setdefault(match[0], f"@symbol{len(names)}")
+    renamed = [_SYMBOL.sub(lambda m: names.get(m[0], m[0]), text) for text in tops]
+    return "\n".join(sorted(renamed))
