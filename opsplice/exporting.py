@@ -74,6 +74,7 @@ def export_spec(
                 "rule": rule_text(r.rule),
                 "location": str(r.rule.span),
                 "matchers": [dataclasses.asdict(m) for m in r.matchers],
+                "notes": list(r.notes),
             }
             for r in found.rules
         ),

@@ -43,6 +43,9 @@ def run(options: argparse.Namespace) -> int:
         }
         print(json.dumps(found, indent=2))
         return 0
+    for rule in exported.rules:
+        for note in rule["notes"]:
+            print(f"`{rule['rule']}` is {note}", file=sys.stderr)
     for rule in exported.left_out:
         for construct in rule["constructs"]:
             print(f"left out of `{rule['rule']}`: {construct['location']}: {construct['what']}", file=sys.stderr)

@@ -50,8 +50,11 @@ class Matcher:
 
 @dataclass(frozen=True)
 class ExportedRule:
+    """A rule in the exported spec, and what to know of it."""
+
     rule: tree.Rule
     matchers: tuple[Matcher, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ def export(
         if not cases:  # its conditions never hold
             continue
         groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule_text(rule)}", cases))
-        rules.append(ExportedRule(rule, tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)))
+        matchers = tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)
+        rules.append(ExportedRule(rule, matchers, tuple(exporter.notes.get(rule, ()))))
     gaps = tuple((rule, tuple(of_rule)) for rule, of_rule in exporter.gaps.items())
     return Export(spec_text(groups, symbols.texts, note), tuple(rules), gaps, copies)
 
@@ -137,6 +141,7 @@ class _Exporter:
         self.resolve = resolve
         self.module = ir.Module.create()
         self.gaps: dict[tree.Rule, dict[Gap, None]] = {}
+        self.notes: dict[tree.Rule, dict[str, None]] = {}
 
     def programs(self) -> list[tuple[tree.Rule, list[_Program]]]:
         """The templates of each rule that has any, in the order of the rules."""
@@ -184,6 +189,12 @@ class _Exporter:
                     if (template.arguments, template.lines) in seen:
                         continue
                     seen.add((template.arguments, template.lines))
+                    if template.inside:
+                        numbers = ", ".join(template.inside)
+                        why = f"IREE does not compare constants outside of the bodies that use them ({numbers})"
+                        self.notes.setdefault(rule, {})[f"not for programs of linalg ops: {why}"] = None
+                        failures.append(GapError.at(pattern.span, f"pattern '{pattern.name}'", why))
+                        continue
                     number = f"{name}_{len(seen) - 1}"
                     function = self._function(f"{_CALL}{number}", template, rule)
                 except GapError as error:

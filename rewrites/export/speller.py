@@ -15,6 +15,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import conditions
+from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Axis, Extent
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.spellings import Spelling
@@ -32,6 +33,8 @@ _NAMED = {
     ("k", "k", ""): "linalg.dot",
 }
 _PRODUCTS = {True: ("mulf", "addf", "extf"), False: ("muli", "addi", "extsi")}
+# What Torch writes for maxima and minima of floats: the predicates ugt and ult.
+_CHOICES = {"arith.maximumf": "9 : i64", "arith.minimumf": "11 : i64"}
 _Size = int | Axis
 
 
@@ -52,6 +55,8 @@ class Template:
     lines:     the ops, one a line, the root last; NAME_ONLY stands where a matcher compares names alone.
     root, kind: the root's value and its type.
     scopes:    each condition of the pattern and those that it uses, with what its dims are.
+    inside:    constants inside of bodies. IREE moves them out, and compares those outside only where they fill a tensor
+               of the template too; so no program has a template with such constants.
     """
 
     arguments: tuple[tuple[str, str], ...]
@@ -60,13 +65,18 @@ class Template:
     kind: str
     scopes: tuple[tuple[tree.Condition, Mapping[str, Extent]], ...]
     dims: Mapping[str, Extent]
+    inside: tuple[str, ...] = ()
 
 
 def spell(
     pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling
 ) -> Template:
     """Spell a checked pattern out, in a context with its dialects loaded. Raises GapError for what cannot be."""
-    return _Speller(patterns, instance, spelling).spell(pattern)
+    first = _Speller(patterns, instance, spelling, frozenset())
+    template = first.spell(pattern)
+    if not template.inside:
+        return template
+    return _Speller(patterns, instance, spelling, frozenset(first.fills)).spell(pattern)
 
 
 # ---- values ------------------------------------------------------------------------------------------------------
@@ -152,8 +162,14 @@ class _Body:
 
 
 class _Speller:
-    def __init__(self, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling) -> None:
+    def __init__(
+        self, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling, outside: frozenset[str]
+    ) -> None:
+        """outside: the constants that fill tensors of the template, so that bodies may take them from outside."""
         self.patterns = patterns
+        self.outside = {number: f"%constant.{i}" for i, number in enumerate(sorted(outside))}
+        self.fills: dict[str, None] = {}
+        self.inside: dict[str, None] = {}
         self.instance = instance
         self.spelling = spelling
         self.lines: list[str] = []
@@ -174,11 +190,30 @@ class _Speller:
         self._enter(scope)
         root = self._materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
         if self.gaps:
-            raise GapError(*self.gaps)
+            raise GapError(*self.gaps, *self._conditions_gaps())
         if not self.lines:
             raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
         named = [(t.name, t.type) for t in self.arguments]
-        return Template((*named, *self.extra), tuple(self.lines), root.name, root.type, tuple(self.scopes), scope.dims)
+        constants = [f"{name} = arith.constant {number}" for number, name in self.outside.items()]
+        return Template(
+            arguments=(*named, *self.extra),
+            lines=(*constants, *self.lines),
+            root=root.name,
+            kind=root.type,
+            scopes=tuple(self.scopes),
+            dims=scope.dims,
+            inside=tuple(self.inside),
+        )
+
+    def _conditions_gaps(self) -> list[Gap]:
+        """What of the conditions has no counterpart either, so that all is said at once."""
+        found: list[Gap] = []
+        for where, dims in self.scopes:
+            try:
+                bounds.alternatives(where, dims)
+            except GapError as error:
+                found.extend(error.gaps)
+        return found
 
     # ---- scopes and parameters ------------------------------------------------------------------------------------
 
@@ -476,13 +511,24 @@ class _Speller:
             body.leaves.append(leaf)
             return f"%in.{len(body.leaves) - 1}"
         if isinstance(value, _Number):
+            number = number_text(value.value, value.element)
+            if number in self.outside:
+                return self.outside[number]
+            self.inside[number] = None
             name = f"%body.{len(body.lines)}"
-            body.lines.append(f"{name} = arith.constant {number_text(value.value, value.element)}")
+            body.lines.append(f"{name} = arith.constant {number}")
             return name
         key = (value, axes)
         if key not in body.done:
             args = [self._into(a, axes if a.dims else (), body) for a in value.args]
             name = f"%body.{len(body.lines)}"
+            if self.spelling.extrema == "select" and value.op in _CHOICES:
+                less = f'%less.{len(body.lines)} = "arith.cmpf"({", ".join(args)}) {{predicate = {_CHOICES[value.op]}}}'
+                body.lines.append(f"{less} : ({value.element}, {value.element}) -> i1")
+                chosen = f'{name} = "arith.select"(%less.{len(body.lines) - 1}, {", ".join(args)})'
+                body.lines.append(f"{chosen} : (i1, {value.element}, {value.element}) -> {value.element}")
+                body.done[key] = name
+                return name
             types = ", ".join(a.element for a in value.args)
             body.lines.append(
                 f'{name} = "{value.op}"({", ".join(args)}) {value.attributes} : ({types}) -> {value.element}'
@@ -577,8 +623,12 @@ class _Speller:
         return self._fill(self._scalar(_Number(value, element)), dims)
 
     def _scalar(self, number: _Number) -> _Tensor:
+        text = number_text(number.value, number.element)
+        self.fills[text] = None
+        if text in self.outside:
+            return _Tensor(self.outside[text], number.element, None)
         result = _Tensor(next(self.names), number.element, None)
-        self.lines.append(f"{result.name} = arith.constant {number_text(number.value, number.element)}")
+        self.lines.append(f"{result.name} = arith.constant {text}")
         return result
 
     def _fill(self, scalar: _Tensor, dims: tuple[_Size, ...]) -> _Tensor:

@@ -17,6 +17,7 @@ class Spelling:
     transposes:  the op for a transpose that is an op of its own.
     named:       whether contractions are named ops, where there is one.
     accumulator: whether the bodies of reductions have the running value first.
+    extrema:     whether a maximum or minimum of floats is an op, or a comparison and a choice.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Spelling:
     constants: Literal["fill", "splat", "dense"] = "fill"
     transposes: Literal["generic", "linalg.transpose"] = "generic"
     named: bool = True
+    extrema: Literal["op", "select"] = "op"
 
 
 _TENSORS = Spelling("ops on tensors", "tensor", "ops", accumulator=True)
@@ -36,6 +38,14 @@ _BASE = (
     Spelling("one generic for each op, as from StableHLO", "generic", "ops", accumulator=True),
     Spelling(
         "one generic for each op, as from Torch", "generic", "maps", accumulator=False, transposes="linalg.transpose"
+    ),
+    Spelling(
+        "one generic for each op, as from Torch, maxima as choices",
+        "generic",
+        "maps",
+        accumulator=False,
+        transposes="linalg.transpose",
+        extrema="select",
     ),
     Spelling("fused generics", "fused", "maps", accumulator=False),
 )

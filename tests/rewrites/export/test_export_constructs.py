@@ -310,6 +310,36 @@ def test_layers_as_stablehlo_has_them(sides: Sider) -> None:
     assert both.counts == (2, 2)
 
 
+LINEAR_RELU = """
+kernel linear(x: f32[m, k], w: f32[k, n], b: f32[n]) -> f32[m, n] { grid (m) cpu "linear.c" }
+pattern linear_relu(x: tensor<m x k x f32>, w: tensor<k x n x f32>, b: tensor<n x f32>) {
+  maximumf(addf(contract[mk, kn -> mn](x, w), broadcast[n -> m n](b)), 0.0)
+}
+replace linear_relu with linear(x, w, b)
+"""
+
+
+def test_a_constant_of_a_body_that_fills_a_tensor_too(sides: Sider) -> None:
+    first, _, rest = MODEL.partition("  %low = ")
+    model = (
+        f"{first}  %c = stablehlo.constant dense<0.0> : tensor<8x32xf32>\n"
+        "  %3 = stablehlo.maximum %2, %c : tensor<8x32xf32>\n  return %3 : tensor<8x32xf32>\n}\n"
+    )
+    assert rest
+    program = at_preprocessing(model)
+    assert "maximumf %in, %cst" in program
+    assert sides(program, LINEAR_RELU).counts == (1, 1)
+
+
+def test_other_constants_of_bodies_are_noted(sides: Sider) -> None:
+    spec = LINEAR_RELU.replace("0.0)", "0.5)")
+    rule = exported(spec).rules[0]
+    assert len(rule.notes) == 1
+    assert "not for programs of linalg ops" in rule.notes[0]
+    assert all(m.covers.startswith("ops on tensors") for m in rule.matchers)
+    assert not exported(LINEAR_RELU).rules[0].notes
+
+
 # ---- no counterpart ----------------------------------------------------------------------------------------------
 
 
