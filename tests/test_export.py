@@ -153,7 +153,7 @@ def test_all_that_has_no_counterpart_is_an_error_at_once(parts: Path, capsys: py
     said = capsys.readouterr().err
     assert "error: 2 constructs have no counterpart" in said
     assert "parts.splice:4:65: the range `const(0.5..0.6)`" in said
-    assert "parts.splice:4:41: the condition `n % 4 == 1`" in said
+    assert "parts.splice:4:39: the condition `n % 4 == 1`" in said
     assert "--partial" in said
     assert not output.exists()
 
