@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from opsplice.matchers import conditions
-from opsplice.rewrites.export.gaps import GapError
+from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.spec_lang import tree
 
 MAX_ALTERNATIVES = 16
@@ -84,10 +84,11 @@ def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bo
         raise GapError.at(where.span, "this condition", _WHY)
     if where.op == "not":
         return _alternatives(where.operands[0], dims, not negated)
-    parts, gaps = [], []
-    for part in where.operands:
+    parts: list[tuple[Alternative, ...]] = []
+    gaps: list[Gap] = []
+    for operand in where.operands:
         try:
-            parts.append(_alternatives(part, dims, negated))
+            parts.append(_alternatives(operand, dims, negated))
         except GapError as error:
             gaps.extend(error.gaps)
     if gaps:

@@ -437,7 +437,8 @@ class _Speller:
         summed = list(dict.fromkeys(la for o in operands for la in o if la not in result))
         if not summed:
             raise GapError.at(expr.span, "a contraction that sums nothing", "write it with mulf and broadcast")
-        named = _NAMED.get(_letters(operands, result)) if self.spelling.named else None
+        letters = _letters(operands, result) if self.spelling.named else None
+        named = None if letters is None else _NAMED.get(letters)
         dims = tuple(_size(sizes, la) for la in result)
         zero = self._filled(0.0 if ops.is_float(element) else 0, element, dims)
         if named is not None:
@@ -511,12 +512,12 @@ class _Speller:
             body.leaves.append(leaf)
             return f"%in.{len(body.leaves) - 1}"
         if isinstance(value, _Number):
-            number = number_text(value.value, value.element)
-            if number in self.outside:
-                return self.outside[number]
-            self.inside[number] = None
+            text = number_text(value.value, value.element)
+            if text in self.outside:
+                return self.outside[text]
+            self.inside[text] = None
             name = f"%body.{len(body.lines)}"
-            body.lines.append(f"{name} = arith.constant {number}")
+            body.lines.append(f"{name} = arith.constant {text}")
             return name
         key = (value, axes)
         if key not in body.done:
@@ -687,7 +688,7 @@ def _size(sizes: Mapping[str, tuple[_Size, ...]], label: tuple[str, int]) -> _Si
     return sizes[label[0]][label[1]]
 
 
-def _letters(operands: Sequence[Sequence[Any]], result: Sequence[Any]) -> tuple[str, ...] | None:
+def _letters(operands: Sequence[Sequence[Any]], result: Sequence[Any]) -> tuple[str, str, str] | None:
     """Subscripts in the letters of `_NAMED`; None if there are not two operands."""
     if len(operands) != 2:
         return None
@@ -699,7 +700,11 @@ def _letters(operands: Sequence[Sequence[Any]], result: Sequence[Any]) -> tuple[
         if letter in names.values():
             return None
         names[label] = letter
-    return tuple("".join(names[label] for label in labels) for labels in (left, right, result))
+
+    def spelled(labels: Sequence[Any]) -> str:
+        return "".join(names[label] for label in labels)
+
+    return spelled(left), spelled(right), spelled(result)
 
 
 def _known(extent: Extent) -> int | tuple[int | None, ...] | None:

@@ -33,6 +33,7 @@ class Spelling:
 _TENSORS = Spelling("ops on tensors", "tensor", "ops", accumulator=True)
 _BASE = (
     _TENSORS,
+    replace(_TENSORS, name="ops on tensors, running values second", accumulator=False),
     replace(_TENSORS, name="ops on tensors, splats", constants="splat"),
     replace(_TENSORS, name="ops on tensors, dense constants", constants="dense"),
     Spelling("one generic for each op, as from StableHLO", "generic", "ops", accumulator=True),
