@@ -1,22 +1,24 @@
 """A transform spec as a `.splice` file: matchers become patterns, what actions put in becomes kernels and rules.
 
-It reads specs whose matchers are templates (`cast_compatible_dag_from_root`) with checks of dims, and whose actions
-call a function that dispatches a plain C shim, as those do that `opsplice export` writes. Matchers that come to the
-same pattern become one.
+It reads specs whose matchers are templates (`cast_compatible_dag_from_root`) or contractions, with checks of dims, and
+whose actions call a function that dispatches a plain C shim, as those do that `opsplice export` writes. Matchers that
+come to the same pattern become one.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.rewrites.importing.contractions import Contraction, contraction
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.shims import Call, Size, read_call
-from opsplice.rewrites.importing.templates import Template, read_template
+from opsplice.rewrites.importing.templates import Input, Template, read_template
 from opsplice.spec_lang import formatter
 
 _ENTRY = "__transform_main"
@@ -34,6 +36,9 @@ _ENTRY_OPS = frozenset(
 _ACTION_OPS = frozenset(
     {
         "transform.get_defining_op",
+        "transform.get_operand",
+        "transform.get_result",
+        "transform.merge_handles",
         "transform.util.get_nearest_symbol_table",
         "transform.util.import_symbol",
         "transform.util.cast_and_call",
@@ -41,6 +46,16 @@ _ACTION_OPS = frozenset(
         "transform.yield",
     }
 )
+_NAVIGATION = frozenset(
+    {
+        "transform.get_defining_op",
+        "transform.get_operand",
+        "transform.get_producer_of_operand",
+        "transform.get_result",
+        "transform.merge_handles",
+    }
+)
+_CONTRACTION = "transform.iree.match.contraction"
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 
 
@@ -85,11 +100,20 @@ class _Importer:
 
     # ---- one pair -------------------------------------------------------------------------------------------------
 
-    def _rule(self, matcher: ir.Operation, action: ir.Operation) -> None:
-        template, conditions = _Matcher(matcher).read()
-        call = read_call(self._called(action), self.symbols)
-        dims = {i.position: i.dims for i in template.inputs if i.dims is not None}
-        text, names = _kernel(call, template, dims)
+    def _rule(self, sequence: ir.Operation, action: ir.Operation) -> None:
+        matcher = _Matcher(sequence)
+        template, conditions = matcher.read()
+        function, passed = _Action(action, matcher.yielded()).read()
+        if function not in self.symbols:
+            raise UnreadableError(action, f"there is no function @{function}")
+        call = read_call(self.symbols[function], self.symbols)
+        inputs = {
+            number: each
+            for number, value in enumerate(passed)
+            for each in template.inputs
+            if isinstance(value.owner, ir.Block) and ir.BlockArgument(value).arg_number == each.position
+        }
+        text, names = _kernel(call, template, inputs)
         name = self._declared(self.kernels, text, "kernel")
         pattern = self._declared(self.patterns, _pattern(template, conditions), "pattern")
         self.rules[f"replace {pattern} with {name}({', '.join(names)})"] = None
@@ -103,20 +127,69 @@ class _Importer:
         known[text.replace("NAME", name, 1)] = name
         return name
 
-    def _called(self, action: ir.Operation) -> ir.Operation:
-        imported: dict[ir.Value, str] = {}
-        called: list[ir.Operation] = []
-        for op in _walk(action):
+
+# What a handle stands for: an op of the template, or a tuple of values of it.
+_Handle = Any
+
+
+class _Action:
+    """An action: the function that it calls, with what, in the place of the root."""
+
+    def __init__(self, sequence: ir.Operation, given: Sequence[_Handle | None]) -> None:
+        """given: what the matcher's results stand for."""
+        self.sequence = sequence
+        block = sequence.regions[0].blocks[0]
+        self.handles = {a: g for a, g in zip(block.arguments, given, strict=True) if g is not None}
+        self.imported: dict[ir.Value, str] = {}
+
+    def read(self) -> tuple[str, tuple[ir.Value, ...]]:
+        called: list[tuple[str, tuple[ir.Value, ...]]] = []
+        for op in _walk(self.sequence):
             if op.name not in _ACTION_OPS:
                 raise UnreadableError(op, "an action of a kind that rules have no words for")
             if op.name == "transform.util.import_symbol":
-                imported[op.results[0]] = ir.FlatSymbolRefAttr(op.attributes["symbol"]).value
-            if op.name == "transform.util.cast_and_call":
-                called.append(op)
-        functions = [imported[v] for op in called for v in op.operands if v in imported]
-        if len(functions) != 1:
-            raise UnreadableError(action, "an action that calls other than one imported function")
-        return self.symbols[functions[0]]
+                self.imported[op.results[0]] = ir.FlatSymbolRefAttr(op.attributes["symbol"]).value
+            elif op.name == "transform.util.cast_and_call":
+                called.append(self._call(op))
+            else:
+                _follow(op, self.handles)
+        if len(called) != 1:
+            raise UnreadableError(self.sequence, "an action that calls other than one function")
+        return called[0]
+
+    def _call(self, op: ir.Operation) -> tuple[str, tuple[ir.Value, ...]]:
+        given = [self.handles.get(v) for v in op.operands if v in self.handles]
+        functions = [self.imported[v] for v in op.operands if v in self.imported]
+        values = [g for g in given if isinstance(g, tuple)]
+        if len(functions) != 1 or len(values) != 2:
+            raise UnreadableError(op, "a call of no imported function, or with handles that stand for nothing known")
+        passed, replaced = values
+        if len(replaced) != 1 or isinstance(replaced[0].owner, ir.Block):
+            raise UnreadableError(op, "a call that replaces other than the root's result")
+        return functions[0], passed
+
+
+def _follow(op: ir.Operation, handles: dict[ir.Value, _Handle]) -> bool:
+    """Note what the results of a navigating op stand for. Whether it is such an op."""
+    source = handles.get(op.operands[0]) if len(op.operands) else None
+    if op.name == "transform.merge_handles":
+        merged = [handles.get(v) for v in op.operands]
+        handles[op.results[0]] = tuple(v for m in merged if isinstance(m, tuple) for v in m)
+    elif op.name == "transform.get_defining_op" and isinstance(source, tuple) and len(source) == 1:
+        if not isinstance(source[0].owner, ir.Block):
+            handles[op.results[0]] = source[0].owner.operation
+    elif op.name == "transform.get_producer_of_operand" and isinstance(source, ir.Operation):
+        value = source.operands[ir.IntegerAttr(op.attributes["operand_number"]).value]
+        if not isinstance(value.owner, ir.Block):
+            handles[op.results[0]] = value.owner.operation
+    elif op.name in ("transform.get_operand", "transform.get_result") and isinstance(source, ir.Operation):
+        values = source.operands if op.name == "transform.get_operand" else source.results
+        positions = list(ir.DenseI64ArrayAttr(op.attributes["raw_position_list"]))
+        wanted = range(len(values)) if "is_all" in op.attributes else positions
+        handles[op.results[0]] = tuple(values[i] for i in wanted)
+    else:
+        return op.name in _NAVIGATION
+    return True
 
 
 class _Matcher:
@@ -125,60 +198,79 @@ class _Matcher:
     def __init__(self, sequence: ir.Operation) -> None:
         self.sequence = sequence
         self.block = sequence.regions[0].blocks[0]
-        # What handles stand for: ops and values of the template.
-        self.handles: dict[ir.Value, ir.Operation | ir.Value] = {}
+        self.handles: dict[ir.Value, _Handle] = {}
+        # The sizes of a contraction that a parameter stands for.
+        self.sizes: dict[ir.Value, tuple[tuple[int, int], ...]] = {}
         self.conditions: list[str] = []
+        self.contraction: Contraction | None = None  # holds the module of its template
 
     def read(self) -> tuple[Template, list[str]]:
         ops = [op.operation for op in self.block.operations]
-        dags = [op for op in ops if op.name == _DAG]
-        if len(dags) != 1:
-            raise UnreadableError(self.sequence, f"a matcher without one {_DAG}")
-        body = dags[0].regions[0].blocks[0]
+        roots = [op for op in ops if op.name in (_DAG, _CONTRACTION)]
+        if len(roots) != 1:
+            raise UnreadableError(self.sequence, f"a matcher without one {_DAG} or {_CONTRACTION}")
+        body = self._template(roots[0])
         template = read_template(body)
-        inner = [op.operation for op in body.operations]
-        self.handles[dags[0].operands[0]] = inner[-2]
-        self.handles[dags[0].results[1]] = inner[-2].results[0]
         for op in ops:
-            if op is not dags[0] and op.name != _DAG:
+            if op.name not in (_DAG, _CONTRACTION):
                 self._read(op, template)
         return template, self.conditions
 
+    def yielded(self) -> list[_Handle | None]:
+        """What the results of the matcher stand for."""
+        return [self.handles.get(v) for v in self.block.operations[len(self.block.operations) - 1].operands]
+
+    def _template(self, op: ir.Operation) -> ir.Block:
+        if op.name == _DAG:
+            body = op.regions[0].blocks[0]
+            self.handles[op.results[0]] = tuple(body.arguments)
+        else:
+            self.contraction = contraction(op)
+            body = self.contraction.block
+            self.sizes.update(zip(op.results, self.contraction.dims, strict=True))
+        root = [each.operation for each in body.operations][-2]
+        self.handles[op.operands[0]] = root
+        if op.name == _DAG:
+            self.handles[op.results[1]] = (root.results[0],)
+        return body
+
     def _read(self, op: ir.Operation, template: Template) -> None:
-        if op.name == "transform.get_producer_of_operand":
-            value = self._operation(op).operands[self._position(op, "operand_number")]
-            self.handles[op.results[0]] = value.owner.operation
-        elif op.name == "transform.get_operand":
-            self.handles[op.results[0]] = self._operation(op).operands[self._position(op, "raw_position_list")]
-        elif op.name == "transform.iree.match.dim_bounds":
+        if _follow(op, self.handles):
+            return
+        if op.name == "transform.iree.match.dim_bounds":
             dim = self._dim(op, template)
             for name, comparison in (("lower_bound", ">="), ("upper_bound", "<=")):
                 if name in op.attributes:
                     self.conditions.append(f"{dim} {comparison} {ir.IntegerAttr(op.attributes[name]).value}")
         elif op.name == "transform.iree.match.dim_is_multiple_of":
             self.conditions.append(f"{self._dim(op, template)} % {ir.IntegerAttr(op.attributes['size']).value} == 0")
+        elif op.name == "transform.iree.match.dims_equal":
+            self._equal(op, template)
         elif op.name == "transform.match.operation_name":
-            names = [ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["op_names"])]
-            if self._operation(op).name not in names:
-                raise UnreadableError(op, "a name that is not that of the template's op")
+            self._named(op)
         elif op.name != "transform.yield":
             raise UnreadableError(op, "a check that patterns have no words for")
 
-    def _operation(self, op: ir.Operation) -> ir.Operation:
-        found = self.handles.get(op.operands[0])
-        if not isinstance(found, ir.Operation):
-            raise UnreadableError(op, "a handle that stands for no op of the template")
-        return found
+    def _named(self, op: ir.Operation) -> None:
+        root = self.handles.get(op.operands[0])
+        names = [ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["op_names"])]
+        # A contraction is one under any name: patterns say what is computed.
+        if self.contraction is None and not (isinstance(root, ir.Operation) and root.name in names):
+            raise UnreadableError(op, "a name that is not that of the template's op")
 
-    def _position(self, op: ir.Operation, name: str) -> int:
-        attribute = op.attributes[name]
-        if isinstance(attribute, ir.IntegerAttr):
-            return attribute.value
-        return next(iter(ir.DenseI64ArrayAttr(attribute)))
+    def _equal(self, op: ir.Operation, template: Template) -> None:
+        axes = self.sizes.get(op.operands[0])
+        expected = list(ir.DenseI64ArrayAttr(op.attributes["expected_values"]))
+        if axes is None or len(axes) != len(expected):
+            raise UnreadableError(op, "sizes of other dims than the indexing maps have")
+        for (argument, axis), size in zip(axes, expected, strict=True):
+            if size != -1:
+                dims = template.inputs[argument].dims or ()
+                self.conditions.append(f"{template.dim(dims[axis])} == {size}")
 
     def _dim(self, op: ir.Operation, template: Template) -> str:
-        value = self.handles.get(op.operands[0])
-        found = None if value is None or isinstance(value, ir.Operation) else template.values.get(value)
+        values = self.handles.get(op.operands[0])
+        found = template.values.get(values[0]) if isinstance(values, tuple) and len(values) == 1 else None
         if found is None:
             raise UnreadableError(op, "a check of what is neither the result nor an operand in the template")
         return template.dim(found.axes[ir.IntegerAttr(op.attributes["dim"]).value])
@@ -207,9 +299,9 @@ def _pattern(template: Template, conditions: list[str]) -> str:
     return f"pattern NAME({', '.join(parameters)}){joined} {{\n{body}\n}}"
 
 
-def _kernel(call: Call, template: Template, dims: Mapping[int, tuple[int, ...]]) -> tuple[str, list[str]]:
-    """A kernel's declaration, and the arguments of the rule."""
-    inputs = {i.position: i for i in template.inputs}
+def _kernel(call: Call, template: Template, inputs: Mapping[int, Input]) -> tuple[str, list[str]]:
+    """A kernel's declaration, and the arguments of the rule. inputs: what the function's arguments are."""
+    dims = {number: each.dims for number, each in inputs.items() if each.dims is not None}
     shapes: list[tuple[int, ...] | None] = []
     parameters, names = [], []
     for number, (argument, scalar) in enumerate(zip(call.arguments, call.scalars, strict=True)):

@@ -162,3 +162,58 @@ def test_partial_imports_the_rest(samples: Path, tmp_path: Path, capsys: pytest.
     assert found["rules"] == 1
     assert len(found["left_out"]) == 1
     assert "math.absf: an op that is compared by its name alone" in found["left_out"][0]
+
+
+CONTRACTION = """
+  transform.named_sequence @match_contraction(%root: !transform.any_op {transform.readonly})
+      -> (!transform.any_value, !transform.any_value) {
+    transform.match.operation_name %root ["linalg.matmul"] : !transform.any_op
+    %batch, %m, %n, %k = transform.iree.match.contraction %root,
+        lhs_type = f32, rhs_type = f32, output_type = f32,
+        indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>,
+                         affine_map<(d0, d1, d2) -> (d0, d1)>] : !transform.any_op -> !transform.param<i64>
+    transform.iree.match.dims_equal %batch, [] : !transform.param<i64>
+    transform.iree.match.dims_equal %n, [32] : !transform.param<i64>
+    transform.iree.match.dims_equal %k, [-1] : !transform.param<i64>
+    %lhs = transform.get_operand %root[0] : (!transform.any_op) -> !transform.any_value
+    %rhs = transform.get_operand %root[1] : (!transform.any_op) -> !transform.any_value
+    transform.iree.match.dim_is_multiple_of %lhs[1], 16 : !transform.any_value
+    %ins = transform.get_operand %root[0, 1] : (!transform.any_op) -> !transform.any_value
+    %out = transform.get_result %root[0] : (!transform.any_op) -> !transform.any_value
+    transform.yield %ins, %out : !transform.any_value, !transform.any_value
+  }
+"""
+
+
+def test_contraction_matchers_with_their_dims(imported: Callable[[str], Any]) -> None:
+    spec = """
+    kernel product(x: f32[m, k], w: f32[k, n]) -> f32[m, n] { grid (m) cpu x86_64 "k.c" }
+    pattern product_of(x: tensor<m x k x f32>, w: tensor<k x n x f32>) { contract[mk, kn -> mn](x, w) }
+    replace product_of with product(x, w)
+    """
+    text = exported(spec).text
+    entry = text.index("  transform.named_sequence @__transform_main")
+    text = text[:entry] + CONTRACTION + text[entry:]
+    text = re.sub(r"@match_0\w+ ->", "@match_contraction ->", text, count=1)
+    text = re.sub(r",\s*@match_0\w+ -> @\w+", "", text)
+    back = imported(text)
+    assert not back.unread
+    pattern = next(iter(load_text(back.text).patterns.values()))
+    written = pattern.span.source.text[pattern.span.start : pattern.span.end]
+    assert "contract[d0 d1, d1 d2 -> d0 d2](x0, x1)" in " ".join(written.split())
+    assert "where d2 == 32 and d1 % 16 == 0" in " ".join(written.split())
+
+
+def test_a_contraction_of_any_shape_cannot_be_read(imported: Callable[[str], Any]) -> None:
+    start = CONTRACTION.index(",\n        indexing_maps")
+    maps = CONTRACTION[start : CONTRACTION.index("] : !transform.any_op", start) + 1]
+    body = CONTRACTION.replace(maps, "").replace("%n, [32]", "%n, [-1]")
+    text = UNREAD.replace("  transform.named_sequence @mark", f"{body}\n  transform.named_sequence @mark", 1)
+    text = text.replace("@match -> @mark", "@match_contraction -> @pair").replace(
+        "  transform.named_sequence @mark",
+        "  transform.named_sequence @pair(%a: !transform.any_value {transform.readonly}, "
+        "%b: !transform.any_value {transform.readonly}) {\n    transform.yield\n  }\n"
+        "  transform.named_sequence @mark",
+        1,
+    )
+    assert "without indexing maps" in imported(text).unread[0]
