@@ -6,9 +6,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opsplice.api import check_folder, export, write_file
+from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
+
+if TYPE_CHECKING:
+    from opsplice.exporting import Exported
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,14 +25,7 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError("--objects=copy and -o - do not go together", hint="write the spec to a file")
     if not to_stdout:
         check_folder(output)
-    exported = export(
-        options.spec,
-        options.flags,
-        archs=options.target,
-        objects=options.objects,
-        folder=f"{output.stem}.objects",
-        partial=options.partial,
-    )
+    exported = isolated.call(_export, options, f"{output.stem}.objects")
     if to_stdout:
         sys.stdout.write(exported.text)
     else:
@@ -56,6 +54,18 @@ def run(options: argparse.Namespace) -> int:
     if exported.files:
         print(f"compile with --iree-hal-executable-object-search-path={output.parent}", file=sys.stderr)
     return 0
+
+
+def _export(options: argparse.Namespace, folder: str) -> Exported:
+    """Runs in the child: only there is the compiler imported."""
+    return export(
+        options.spec,
+        options.flags,
+        archs=options.target,
+        objects=options.objects,
+        folder=folder,
+        partial=options.partial,
+    )
 
 
 def _write_beside(output: Path, name: str, content: bytes) -> None:

@@ -6,9 +6,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opsplice.api import check_folder, write_file
+from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
+
+if TYPE_CHECKING:
+    from opsplice.rewrites.importing.importer import Imported
 
 
 def run(options: argparse.Namespace) -> int:
@@ -18,9 +23,7 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError("--json and -o - both want stdout", hint="write the spec to a file")
     if not to_stdout:
         check_folder(output)
-    from opsplice.importing import import_file
-
-    found = import_file(Path(options.spec), partial=options.partial)
+    found = isolated.call(_import, Path(options.spec), options.partial)
     if to_stdout:
         sys.stdout.write(found.text)
     else:
@@ -33,3 +36,10 @@ def run(options: argparse.Namespace) -> int:
     if not to_stdout:
         print(f"wrote {output}: {found.rules} rule{'s' * (found.rules != 1)}", file=sys.stderr)
     return 0
+
+
+def _import(path: Path, partial: bool) -> Imported:
+    """Runs in the child: only there is the compiler imported."""
+    from opsplice.importing import import_file
+
+    return import_file(path, partial=partial)

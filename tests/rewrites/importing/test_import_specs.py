@@ -217,3 +217,14 @@ def test_a_contraction_of_any_shape_cannot_be_read(imported: Callable[[str], Any
         1,
     )
     assert "without indexing maps" in imported(text).unread[0]
+
+
+def test_a_spec_on_which_the_compiler_crashes(
+    samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """IREE 3.13 warns of a matcher that is used twice, and crashes on printing that."""
+    text = (samples / "mul_abs_negate" / "replace.mlir").read_text()
+    pair = "@match_on_tensors -> @cast_and_call,"
+    (tmp_path / "spec.mlir").write_text(text.replace(pair, f"{pair}\n{pair}"))
+    assert main(["import", str(tmp_path / "spec.mlir"), "-o", str(tmp_path / "x.splice")]) == 1
+    assert "IREE's compiler crashed" in capsys.readouterr().err
