@@ -28,8 +28,9 @@ from opsplice.rewrites.export.bounds import Alternative, Axis, Extent
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.placing import Carrier, place
 from opsplice.rewrites.export.sequences import Case, Group, spec_text
-from opsplice.rewrites.export.speller import NAME_ONLY, Instance, Template, spell
+from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings
+from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.rewrites.plan import Resolver, plan
 from opsplice.spec_lang import ops, tree
 from opsplice.spec_lang.loader import LoadedSpec

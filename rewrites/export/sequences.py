@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opsplice.rewrites.export.bounds import Alternative, Axis
-from opsplice.rewrites.export.speller import NAME_ONLY, Template
+from opsplice.rewrites.export.speller import Template
+from opsplice.rewrites.export.writer import NAME_ONLY
 
 _OP, _VALUE = "!transform.any_op", "!transform.any_value"
 

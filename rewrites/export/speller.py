@@ -7,22 +7,18 @@ variable a type.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
-
-from iree.compiler import ir
 
 from opsplice.matchers import conditions
 from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Axis, Extent
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.spellings import Spelling
+from opsplice.rewrites.export.values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
+from opsplice.rewrites.export.writer import Writer
 from opsplice.spec_lang import ops, tree
-
-# In the text of a template, where a matcher is to compare an op by its name alone.
-NAME_ONLY = "{NAME_ONLY}"
 
 _NAMED = {
     ("mk", "kn", "mn"): "linalg.matmul",
@@ -33,9 +29,6 @@ _NAMED = {
     ("k", "k", ""): "linalg.dot",
 }
 _PRODUCTS = {True: ("mulf", "addf", "extf"), False: ("muli", "addi", "extsi")}
-# What Torch writes for maxima and minima of floats: the predicates ugt and ult.
-_CHOICES = {"arith.maximumf": "9 : i64", "arith.minimumf": "11 : i64"}
-_Size = int | Axis
 
 
 @dataclass(frozen=True)
@@ -76,66 +69,10 @@ def spell(
     template = first.spell(pattern)
     if not template.inside:
         return template
-    return _Speller(patterns, instance, spelling, frozenset(first.fills)).spell(pattern)
+    return _Speller(patterns, instance, spelling, frozenset(first.writer.fills)).spell(pattern)
 
 
-# ---- values ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Tensor:
-    """A value of the template. A scalar's dims are None."""
-
-    name: str
-    element: str
-    dims: tuple[_Size, ...] | None
-
-    @property
-    def type(self) -> str:
-        if self.dims is None:
-            return self.element
-        sizes = [str(d) if isinstance(d, int) else "?" for d in self.dims]
-        return f"tensor<{'x'.join([*sizes, self.element])}>"
-
-
-@dataclass(frozen=True, eq=False)
-class _Leaf:
-    """A tensor under a view: its axis number i is the result's axis `axes[i]`."""
-
-    tensor: _Tensor
-    axes: tuple[int, ...]
-    dims: tuple[_Size, ...]
-
-    @property
-    def element(self) -> str:
-        return self.tensor.element
-
-    @property
-    def plain(self) -> bool:
-        return self.axes == tuple(range(len(self.dims)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Apply:
-    """An elementwise op that has not been given a place yet."""
-
-    op: str
-    args: tuple[_Lazy, ...]
-    attributes: str
-    element: str
-    dims: tuple[_Size, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Number:
-    """A constant scalar; element: "" until it meets what it is combined with."""
-
-    value: int | float
-    element: str = ""
-    dims: tuple[_Size, ...] = ()
-
-
-_Lazy = _Leaf | _Apply | _Number
+# ---- scopes ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -143,19 +80,10 @@ class _Scope:
     """What names mean inside one pattern. shared: the names that a fused generic must not take in."""
 
     pattern: tree.Pattern
-    values: dict[str, _Lazy]
+    values: dict[str, Lazy]
     elements: Mapping[str, str]
     dims: dict[str, Extent]
     shared: frozenset[str]
-
-
-@dataclass(eq=False)
-class _Body:
-    """The inside of a generic while it is written."""
-
-    leaves: list[_Leaf] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    done: dict[tuple[_Apply, tuple[int, ...]], str] = field(default_factory=dict)
 
 
 # ---- the speller -------------------------------------------------------------------------------------------------
@@ -165,18 +93,11 @@ class _Speller:
     def __init__(
         self, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling, outside: frozenset[str]
     ) -> None:
-        """outside: the constants that fill tensors of the template, so that bodies may take them from outside."""
+        """outside: as for `Writer`."""
         self.patterns = patterns
-        self.outside = {number: f"%constant.{i}" for i, number in enumerate(sorted(outside))}
-        self.fills: dict[str, None] = {}
-        self.inside: dict[str, None] = {}
         self.instance = instance
         self.spelling = spelling
-        self.lines: list[str] = []
-        self.names = (f"%{i}" for i in itertools.count())
-        self.extra: list[tuple[str, str]] = []
-        self.arguments: list[_Tensor] = []
-        self.sizes: dict[Axis, str] = {}
+        self.writer = Writer(spelling, outside)
         self.scopes: list[tuple[tree.Condition, Mapping[str, Extent]]] = []
         self.gaps: dict[Gap, None] = {}
 
@@ -188,21 +109,20 @@ class _Speller:
         for number, parameter in enumerate(pattern.parameters):
             scope.values[parameter.name] = self._parameter(number, parameter, scope)
         self._enter(scope)
-        root = self._materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
+        root = self.writer.materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
         if self.gaps:
             raise GapError(*self.gaps, *self._conditions_gaps())
-        if not self.lines:
+        if not self.writer.lines:
             raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
-        named = [(t.name, t.type) for t in self.arguments]
-        constants = [f"{name} = arith.constant {number}" for number, name in self.outside.items()]
+        named = [(t.name, t.type) for t in self.writer.arguments]
         return Template(
-            arguments=(*named, *self.extra),
-            lines=(*constants, *self.lines),
+            arguments=(*named, *self.writer.extra),
+            lines=self.writer.all_lines(),
             root=root.name,
             kind=root.type,
             scopes=tuple(self.scopes),
             dims=scope.dims,
-            inside=tuple(self.inside),
+            inside=tuple(self.writer.inside),
         )
 
     def _conditions_gaps(self) -> list[Gap]:
@@ -217,21 +137,21 @@ class _Speller:
 
     # ---- scopes and parameters ------------------------------------------------------------------------------------
 
-    def _parameter(self, number: int, parameter: tree.Parameter, scope: _Scope) -> _Lazy:
+    def _parameter(self, number: int, parameter: tree.Parameter, scope: _Scope) -> Lazy:
         kind = parameter.type
         if isinstance(kind, tree.ScalarType):
             # A scalar is an operand of rank 0 in a generic, and fills a tensor where ops are on tensors.
             of_tensors = self.spelling.elementwise == "tensor"
-            scalar = _Tensor(f"%{parameter.name}", self._element(kind, scope), None if of_tensors else ())
-            self.arguments.append(scalar)
-            return _Leaf(scalar, (), ())
-        sizes: list[_Size] = []
+            scalar = Tensor(f"%{parameter.name}", self._element(kind, scope), None if of_tensors else ())
+            self.writer.arguments.append(scalar)
+            return Leaf(scalar, (), ())
+        sizes: list[Size] = []
         for dim in kind.dims:
             extent = self._extent(dim, number, len(sizes), scope)
             sizes.extend(extent if isinstance(extent, tuple) else (extent,))
-        tensor = _Tensor(f"%{parameter.name}", self._element(kind.element, scope), tuple(sizes))
-        self.arguments.append(tensor)
-        return _Leaf(tensor, tuple(range(len(sizes))), tuple(sizes))
+        tensor = Tensor(f"%{parameter.name}", self._element(kind.element, scope), tuple(sizes))
+        self.writer.arguments.append(tensor)
+        return Leaf(tensor, tuple(range(len(sizes))), tuple(sizes))
 
     def _extent(self, dim: tree.Dim, argument: int, axis: int, scope: _Scope) -> Extent:
         extent: Extent
@@ -253,11 +173,11 @@ class _Speller:
             if len(let.names) != 1:
                 raise GapError.at(let.span, "a part with several results", "a matcher follows one result of each op")
             value = self._value(let.expr, scope)
-            if self.spelling.elementwise == "fused" and let.names[0] in scope.shared and isinstance(value, _Apply):
-                value = self._leaf(self._materialise(value, let.span))
+            if self.spelling.elementwise == "fused" and let.names[0] in scope.shared and isinstance(value, Apply):
+                value = self.writer.settled(value, let.span)
             scope.values[let.names[0]] = value
 
-    def _inlined(self, expr: tree.Call, scope: _Scope) -> _Lazy:
+    def _inlined(self, expr: tree.Call, scope: _Scope) -> Lazy:
         pattern = self.patterns[expr.callee]
         if len(pattern.results) != 1:
             raise GapError.at(expr.span, f"pattern '{pattern.name}' has several results", "use a pattern that has one")
@@ -276,7 +196,7 @@ class _Speller:
         self._enter(inner)
         return self._value(pattern.results[0], inner)
 
-    def _bind_dims(self, kind: tree.TensorType, sizes: tuple[_Size, ...], scope: _Scope) -> None:
+    def _bind_dims(self, kind: tree.TensorType, sizes: tuple[Size, ...], scope: _Scope) -> None:
         at = next((i for i, d in enumerate(kind.dims) if d.pack is not None), None)
         spare = len(sizes) - len(kind.dims) + 1
         position = 0
@@ -292,7 +212,7 @@ class _Speller:
 
     # ---- expressions ----------------------------------------------------------------------------------------------
 
-    def _value(self, expr: tree.Expr, scope: _Scope) -> _Lazy:
+    def _value(self, expr: tree.Expr, scope: _Scope) -> Lazy:
         if isinstance(expr, tree.Name):
             return scope.values[expr.name]
         if isinstance(expr, tree.Constant):
@@ -311,28 +231,30 @@ class _Speller:
         what = f"`{_written(expr)}`"
         raise GapError.at(expr.span, what, "a template of ops has no such part")
 
-    def _number(self, expr: tree.Constant, scope: _Scope) -> _Number:
+    def _number(self, expr: tree.Constant, scope: _Scope) -> Number:
         if expr.high is not None:
             why = "a matcher compares constants exactly; write one number"
             self.gaps[Gap(expr.span, f"the range `{_written(expr)}`", why)] = None
-            return _Number(0)
+            return Number(0)
         sizes = {n: _known(e) for n, e in scope.dims.items()}
         value = conditions.evaluate(expr.value, sizes)
         if value is None:
             names = ", ".join(sorted(n for n in conditions.names_in(expr.value) if sizes.get(n) is None))
             why = f"a matcher compares constants exactly, and {names} may be any; give it a size, as in `{names} == 64`"
             self.gaps[Gap(expr.span, f"the constant `{conditions.text(expr.value)}`", why)] = None
-            return _Number(0)
-        return _Number(value)
+            return Number(0)
+        return Number(value)
 
-    def _elementwise(self, op: ops.Op, expr: tree.Call, scope: _Scope) -> _Lazy:
+    def _elementwise(self, op: ops.Op, expr: tree.Call, scope: _Scope) -> Lazy:
         args = [self._value(a, scope) for a in expr.args]
         letters: dict[str, str] = {}
         for letter, arg in zip(op.operands, args, strict=True):
             if arg.element:
                 letters.setdefault(letter, arg.element)
+        if op.name == "fpowi":
+            letters.setdefault("I", "i32")  # what frontends write
         args = [
-            replace(a, element=letters.get(letter, "")) if isinstance(a, _Number) and not a.element else a
+            replace(a, element=letters.get(letter, "")) if isinstance(a, Number) and not a.element else a
             for letter, a in zip(op.operands, args, strict=True)
         ]
         if not all(a.element for a in args):
@@ -344,26 +266,28 @@ class _Speller:
                 raise GapError.at(expr.span, f"`{op.name}`", "its type is not written")
             element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
         dims = max((a.dims for a in args), key=len)
-        made = _Apply(op.full_name, tuple(args), _scalar_attributes(op, expr), element, dims)
-        return made if self.spelling.elementwise == "fused" else self._leaf(self._materialise(made, expr.span))
+        made = Apply(op.full_name, tuple(args), _scalar_attributes(op, expr), element, dims)
+        return made if self.spelling.elementwise == "fused" else self.writer.settled(made, expr.span)
 
-    def _quoted(self, expr: tree.Call, scope: _Scope) -> _Lazy:
-        args = [self._materialise(self._value(a, scope), a.span) for a in expr.args]
+    def _quoted(self, expr: tree.Call, scope: _Scope) -> Lazy:
+        args = [self.writer.materialise(self._value(a, scope), a.span) for a in expr.args]
         kind = expr.type
         what = f'"{expr.callee}"'
         if kind is None:
             raise GapError.at(expr.span, what, "the type of its result is not written, and a template needs it")
         element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
         dims = None if isinstance(kind, tree.ScalarType) else self._written_dims(kind, scope)
-        result = _Tensor(next(self.names), element, dims)
+        result = Tensor(self.writer.name(), element, dims)
         attributes = ", ".join(f"{a.name} = {_attribute(a)}" for a in expr.attributes)
         operands = ", ".join(a.name for a in args)
         types = ", ".join(a.type for a in args)
-        self.lines.append(f'{result.name} = "{expr.callee}"({operands}) {{{attributes}}} : ({types}) -> {result.type}')
-        return self._leaf(result)
+        self.writer.lines.append(
+            f'{result.name} = "{expr.callee}"({operands}) {{{attributes}}} : ({types}) -> {result.type}'
+        )
+        return self.writer.leaf(result)
 
-    def _written_dims(self, kind: tree.TensorType, scope: _Scope) -> tuple[_Size, ...]:
-        sizes: list[_Size] = []
+    def _written_dims(self, kind: tree.TensorType, scope: _Scope) -> tuple[Size, ...]:
+        sizes: list[Size] = []
         for dim in kind.dims:
             extent: Extent | None = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
             if extent is None:
@@ -371,22 +295,22 @@ class _Speller:
             sizes.extend(extent if isinstance(extent, tuple) else (extent,))
         return tuple(sizes)
 
-    def _rearranged(self, expr: tree.Rearrange, scope: _Scope) -> _Lazy:
+    def _rearranged(self, expr: tree.Rearrange, scope: _Scope) -> Lazy:
         value = self._value(expr.arg, scope)
         sizes = self._label_sizes(expr.subscripts, [value], scope)
         labels = _expanded(expr.subscripts.operands[0], sizes)
         result = _expanded(expr.subscripts.result, sizes)
         dims = tuple(sizes[label][0] if len(sizes[label]) == 1 else sizes[label][i] for label, i in result)
-        viewed = _moved(value, tuple(result.index(label) for label in labels), dims)
+        viewed = moved(value, tuple(result.index(label) for label in labels), dims)
         if self.spelling.views == "maps":
             return viewed
-        return self._leaf(self._materialise(viewed, expr.span))
+        return self.writer.settled(viewed, expr.span)
 
     def _label_sizes(
-        self, subscripts: tree.Subscripts, values: Sequence[_Lazy], scope: _Scope
-    ) -> dict[str, tuple[_Size, ...]]:
+        self, subscripts: tree.Subscripts, values: Sequence[Lazy], scope: _Scope
+    ) -> dict[str, tuple[Size, ...]]:
         """The sizes of each label; a pack's are several. Labels that only the result has are dims of the pattern."""
-        sizes: dict[str, tuple[_Size, ...]] = {}
+        sizes: dict[str, tuple[Size, ...]] = {}
         for labels, value in zip(subscripts.operands, values, strict=True):
             spare = len(value.dims) - len(labels) + 1
             position = 0
@@ -404,28 +328,28 @@ class _Speller:
 
     # ---- reductions -----------------------------------------------------------------------------------------------
 
-    def _reduce(self, expr: tree.Reduce, scope: _Scope) -> _Lazy:
+    def _reduce(self, expr: tree.Reduce, scope: _Scope) -> Lazy:
         value = self._value(expr.arg, scope)
-        if not isinstance(value, _Leaf):
-            value = self._leaf(self._materialise(value, expr.arg.span))
+        if not isinstance(value, Leaf):
+            value = self.writer.settled(value, expr.arg.span)
         sizes = self._label_sizes(expr.subscripts, [value], scope)
         labels = _expanded(expr.subscripts.operands[0], sizes)
         result = _expanded(expr.subscripts.result, sizes)
         if len(labels) == len(result):
-            return _moved(value, tuple(result.index(la) for la in labels), tuple(_size(sizes, la) for la in result))
+            return moved(value, tuple(result.index(la) for la in labels), tuple(_size(sizes, la) for la in result))
         combiner = ops.find(expr.combiner)
         assert combiner is not None, "the checker lets only known combiners pass"
         neutral = ops.identity(expr.combiner, value.element)
         assert neutral is not None, "the checker lets only combiners of these elements pass"
-        start = self._filled(neutral, value.element, tuple(_size(sizes, la) for la in result))
+        start = self.writer.filled(neutral, value.element, tuple(_size(sizes, la) for la in result))
         running, new = ("%out.0", "%in.0") if self.spelling.accumulator else ("%in.0", "%out.0")
         kind = value.element
         body = [f'%made.0 = "{combiner.full_name}"({running}, {new}) : ({kind}, {kind}) -> {kind}']
         maps = [[labels.index(labels[a]) for a in value.axes], [labels.index(la) for la in result]]
         iterators = ["parallel" if la in result else "reduction" for la in labels]
-        return self._leaf(self._generic([value.tensor], start, maps, iterators, ["%in.0"], body, "%made.0"))
+        return self.writer.leaf(self.writer.generic([value.tensor], start, maps, iterators, ["%in.0"], body, "%made.0"))
 
-    def _contract(self, expr: tree.Contract, scope: _Scope) -> _Lazy:
+    def _contract(self, expr: tree.Contract, scope: _Scope) -> Lazy:
         values = [self._value(a, scope) for a in expr.args]
         sizes = self._label_sizes(expr.subscripts, values, scope)
         operands = [_expanded(o, sizes) for o in expr.subscripts.operands]
@@ -440,10 +364,12 @@ class _Speller:
         letters = _letters(operands, result) if self.spelling.named else None
         named = None if letters is None else _NAMED.get(letters)
         dims = tuple(_size(sizes, la) for la in result)
-        zero = self._filled(0.0 if ops.is_float(element) else 0, element, dims)
+        zero = self.writer.filled(0.0 if ops.is_float(element) else 0, element, dims)
         if named is not None:
-            return self._leaf(self._named(named, [self._materialise(v, expr.span) for v in values], zero))
-        leaves = [v if isinstance(v, _Leaf) else self._leaf(self._materialise(v, expr.span)) for v in values]
+            return self.writer.leaf(
+                self.writer.named(named, [self.writer.materialise(v, expr.span) for v in values], zero)
+            )
+        leaves = [v if isinstance(v, Leaf) else self.writer.settled(v, expr.span) for v in values]
         loops = [*result, *summed]
         maps = [
             [loops.index(labels[axis]) for axis in leaf.axes] for leaf, labels in zip(leaves, operands, strict=True)
@@ -452,16 +378,9 @@ class _Speller:
         iterators = ["parallel"] * len(result) + ["reduction"] * len(summed)
         names = [f"%in.{i}" for i in range(len(leaves))]
         body, product = self._product(names, [leaf.element for leaf in leaves], element)
-        return self._leaf(self._generic([leaf.tensor for leaf in leaves], zero, maps, iterators, names, body, product))
-
-    def _named(self, op: str, args: Sequence[_Tensor], start: _Tensor) -> _Tensor:
-        result = replace(start, name=next(self.names))
-        operands = ", ".join(a.name for a in args)
-        types = ", ".join(a.type for a in args)
-        self.lines.append(
-            f"{result.name} = {op} ins({operands} : {types}) outs({start.name} : {start.type}) -> {result.type}"
+        return self.writer.leaf(
+            self.writer.generic([leaf.tensor for leaf in leaves], zero, maps, iterators, names, body, product)
         )
-        return result
 
     def _product(self, names: Sequence[str], elements: Sequence[str], element: str) -> tuple[list[str], str]:
         """The lines of a contraction's body, and the value that it yields."""
@@ -479,204 +398,8 @@ class _Speller:
         lines.append(f'%sum.0 = "arith.{plus}"({first}, {second}) : ({element}, {element}) -> {element}')
         return lines, "%sum.0"
 
-    # ---- ops ------------------------------------------------------------------------------------------------------
-
-    def _leaf(self, tensor: _Tensor) -> _Leaf:
-        dims = tensor.dims or ()
-        return _Leaf(tensor, tuple(range(len(dims))), dims)
-
-    def _materialise(self, value: _Lazy, span: tree.Span) -> _Tensor:
-        """A value as a tensor of its own."""
-        if isinstance(value, _Leaf):
-            return value.tensor if value.plain else self._viewed(value)
-        if isinstance(value, _Number):
-            raise GapError.at(span, "a constant where a tensor is wanted", "a template has no op that makes it")
-        if self.spelling.elementwise == "tensor":
-            return self._on_tensors(value, span)
-        body = _Body()
-        yielded = self._into(value, tuple(range(len(value.dims))), body)
-        maps = [[*leaf.axes] for leaf in body.leaves]
-        maps.append(list(range(len(value.dims))))
-        out = self._empty(value.element, value.dims)
-        names = [f"%in.{i}" for i in range(len(body.leaves))]
-        tensors = [leaf.tensor for leaf in body.leaves]
-        return self._generic(tensors, out, maps, ["parallel"] * len(value.dims), names, body.lines, yielded)
-
-    def _into(self, value: _Lazy, axes: tuple[int, ...], body: _Body) -> str:
-        """Write a value into a generic's body; axes: where each of its axes is among the generic's loops."""
-        if isinstance(value, _Leaf):
-            leaf = _Leaf(value.tensor, tuple(axes[a] for a in value.axes), value.dims)
-            for number, other in enumerate(body.leaves):
-                if other.tensor == leaf.tensor and other.axes == leaf.axes:
-                    return f"%in.{number}"
-            body.leaves.append(leaf)
-            return f"%in.{len(body.leaves) - 1}"
-        if isinstance(value, _Number):
-            text = number_text(value.value, value.element)
-            if text in self.outside:
-                return self.outside[text]
-            self.inside[text] = None
-            name = f"%body.{len(body.lines)}"
-            body.lines.append(f"{name} = arith.constant {text}")
-            return name
-        key = (value, axes)
-        if key not in body.done:
-            args = [self._into(a, axes if a.dims else (), body) for a in value.args]
-            name = f"%body.{len(body.lines)}"
-            if self.spelling.extrema == "select" and value.op in _CHOICES:
-                less = f'%less.{len(body.lines)} = "arith.cmpf"({", ".join(args)}) {{predicate = {_CHOICES[value.op]}}}'
-                body.lines.append(f"{less} : ({value.element}, {value.element}) -> i1")
-                chosen = f'{name} = "arith.select"(%less.{len(body.lines) - 1}, {", ".join(args)})'
-                body.lines.append(f"{chosen} : (i1, {value.element}, {value.element}) -> {value.element}")
-                body.done[key] = name
-                return name
-            types = ", ".join(a.element for a in value.args)
-            body.lines.append(
-                f'{name} = "{value.op}"({", ".join(args)}) {value.attributes} : ({types}) -> {value.element}'
-            )
-            body.done[key] = name
-        return body.done[key]
-
-    def _on_tensors(self, value: _Apply, span: tree.Span) -> _Tensor:
-        args = []
-        for arg in value.args:
-            if isinstance(arg, _Number) and not value.dims:
-                args.append(self._scalar(arg))
-            elif isinstance(arg, _Number) or (isinstance(arg, _Leaf) and not arg.dims and value.dims):
-                args.append(self._spread(arg, value.dims, span))
-            else:
-                args.append(self._materialise(arg, span))
-        scalar = all(a.dims is None for a in args)
-        result = _Tensor(next(self.names), value.element, None if scalar else value.dims)
-        operands = ", ".join(a.name for a in args)
-        types = ", ".join(a.type for a in args)
-        self.lines.append(f'{result.name} = "{value.op}"({operands}) {value.attributes} : ({types}) -> {result.type}')
-        return result
-
-    def _spread(self, value: _Number | _Leaf, dims: tuple[_Size, ...], span: tree.Span) -> _Tensor:
-        """A scalar as a tensor."""
-        if self.spelling.constants == "dense" and isinstance(value, _Number):
-            if not all(isinstance(d, int) for d in dims):
-                raise GapError.at(span, "a dense constant of dynamic shape", "there is none")
-            result = _Tensor(next(self.names), value.element, dims)
-            number = number_text(value.value, value.element).partition(" : ")[0]
-            self.lines.append(f"{result.name} = arith.constant dense<{number}> : {result.type}")
-            return result
-        scalar = self._scalar(value) if isinstance(value, _Number) else value.tensor
-        if scalar.dims is not None:
-            raise GapError.at(span, "a tensor of rank 0 that is spread by itself", "write a broadcast")
-        if self.spelling.constants != "splat":
-            return self._fill(scalar, dims)
-        result = _Tensor(next(self.names), value.element, dims)
-        sizes = ", ".join(self._size_argument(d) for d in dims if isinstance(d, Axis))
-        self.lines.append(f"{result.name} = tensor.splat {scalar.name}{f'[{sizes}]' if sizes else ''} : {result.type}")
-        return result
-
-    def _size_argument(self, axis: Axis) -> str:
-        """A size that an op needs, as an argument of the template: programs have many ways to make it."""
-        name = f"%size.{len(self.extra)}"
-        self.extra.append((name, "index"))
-        return name
-
-    def _viewed(self, leaf: _Leaf) -> _Tensor:
-        """A broadcast or transpose as an op."""
-        if self.spelling.transposes == "linalg.transpose" and len(leaf.axes) == len(leaf.dims):
-            order = [leaf.axes.index(i) for i in range(len(leaf.dims))]
-            out = self._empty(leaf.element, leaf.dims)
-            result = replace(out, name=next(self.names))
-            self.lines.append(
-                f"{result.name} = linalg.transpose ins({leaf.tensor.name} : {leaf.tensor.type}) "
-                f"outs({out.name} : {out.type}) permutation = {order}"
-            )
-            return result
-        out = self._empty(leaf.element, leaf.dims)
-        maps = [[*leaf.axes], list(range(len(leaf.dims)))]
-        return self._generic([leaf.tensor], out, maps, ["parallel"] * len(leaf.dims), ["%in.0"], [], "%in.0")
-
-    def _generic(
-        self,
-        inputs: Sequence[_Tensor],
-        out: _Tensor,
-        maps: Sequence[Sequence[int]],
-        iterators: Sequence[str],
-        names: Sequence[str],
-        body: Sequence[str],
-        yielded: str,
-    ) -> _Tensor:
-        """A linalg.generic. maps: the loop of each axis, for each input and then for the result."""
-        loops = ", ".join(f"d{i}" for i in range(len(iterators)))
-        written = ", ".join(f"affine_map<({loops}) -> ({', '.join(f'd{i}' for i in m)})>" for m in maps)
-        kinds = ", ".join(f'"{i}"' for i in iterators)
-        given = f"ins({', '.join(t.name for t in inputs)} : {', '.join(t.type for t in inputs)})" if inputs else ""
-        arguments = [f"{n}: {t.element}" for n, t in zip(names, inputs, strict=True)]
-        result = replace(out, name=next(self.names))
-        self.lines.append(
-            f"{result.name} = linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}} "
-            f"{given} outs({out.name} : {out.type}) {{"
-        )
-        self.lines.append(f"^bb0({', '.join([*arguments, f'%out.0: {out.element}'])}):")
-        self.lines.extend(f"  {line}" for line in body)
-        self.lines.append(f"  linalg.yield {yielded} : {out.element}")
-        self.lines.append(f"}} -> {result.type}")
-        return result
-
-    def _filled(self, value: int | float, element: str, dims: tuple[_Size, ...]) -> _Tensor:
-        return self._fill(self._scalar(_Number(value, element)), dims)
-
-    def _scalar(self, number: _Number) -> _Tensor:
-        text = number_text(number.value, number.element)
-        self.fills[text] = None
-        if text in self.outside:
-            return _Tensor(self.outside[text], number.element, None)
-        result = _Tensor(next(self.names), number.element, None)
-        self.lines.append(f"{result.name} = arith.constant {text}")
-        return result
-
-    def _fill(self, scalar: _Tensor, dims: tuple[_Size, ...]) -> _Tensor:
-        out = self._empty(scalar.element, dims)
-        result = replace(out, name=next(self.names))
-        self.lines.append(
-            f"{result.name} = linalg.fill ins({scalar.name} : {scalar.element}) outs({out.name} : {out.type}) "
-            f"-> {result.type}"
-        )
-        return result
-
-    def _empty(self, element: str, dims: tuple[_Size, ...]) -> _Tensor:
-        out = _Tensor(next(self.names), element, dims)
-        sizes = ", ".join(self._size(d) for d in dims if isinstance(d, Axis))
-        self.lines.append(f"{out.name} = tensor.empty({sizes}) {NAME_ONLY} : {out.type}")
-        return out
-
-    def _size(self, axis: Axis) -> str:
-        """The size of an argument's dim. A matcher never looks at it."""
-        if axis not in self.sizes:
-            at, name = next(self.names), next(self.names)
-            tensor = self.arguments[axis.argument]
-            self.lines.append(f"{at} = arith.constant {axis.axis} : index")
-            self.lines.append(f"{name} = tensor.dim {tensor.name}, {at} : {tensor.type}")
-            self.sizes[axis] = name
-        return self.sizes[axis]
-
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
-
-
-def number_text(value: int | float, element: str) -> str:
-    """A constant with its type, as MLIR writes it. Needs a current context."""
-    kind = ir.Type.parse(element)
-    if isinstance(kind, (ir.IntegerType, ir.IndexType)):
-        return str(ir.IntegerAttr.get(kind, int(value)))
-    return str(ir.FloatAttr.get(kind, float(value), loc=ir.Location.unknown()))
-
-
-def _moved(value: _Lazy, axes: tuple[int, ...], dims: tuple[_Size, ...]) -> _Lazy:
-    """A value under a view: its axis i becomes axis `axes[i]` of the result, whose sizes are `dims`."""
-    if isinstance(value, _Leaf):
-        return _Leaf(value.tensor, tuple(axes[a] for a in value.axes), dims)
-    if isinstance(value, _Number):
-        return value
-    args = tuple(_moved(a, axes, dims) if a.dims else a for a in value.args)
-    return replace(value, args=args, dims=dims)
 
 
 def _expanded(labels: Sequence[str], sizes: Mapping[str, Sequence[Any]]) -> list[tuple[str, int]]:
@@ -684,7 +407,7 @@ def _expanded(labels: Sequence[str], sizes: Mapping[str, Sequence[Any]]) -> list
     return [(label, i) for label in labels for i in range(len(sizes[label]))]
 
 
-def _size(sizes: Mapping[str, tuple[_Size, ...]], label: tuple[str, int]) -> _Size:
+def _size(sizes: Mapping[str, tuple[Size, ...]], label: tuple[str, int]) -> Size:
     return sizes[label[0]][label[1]]
 
 

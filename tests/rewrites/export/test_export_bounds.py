@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.matchers import conditions
@@ -48,6 +48,7 @@ CONDITIONS = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(CONDITIONS, st.integers(0, 24), st.integers(0, 24))
 def test_alternatives_hold_for_the_sizes_for_which_the_condition_does(text: str, n: int, m: int) -> None:
     where, sizes = condition(text), {"n": n, "m": m}

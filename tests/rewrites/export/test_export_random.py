@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from iree.compiler import ir
 
-from opsplice.rewrites.export.speller import NAME_ONLY, Instance, Template, spell
+from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings
+from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.spec_lang.loader import load_text
 
 from .conftest import Sider, exported
@@ -124,7 +125,7 @@ def templates(spec: str, sizes: dict[str, int], context: ir.Context) -> list[tup
         ]
 
 
-SETTINGS = settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS
