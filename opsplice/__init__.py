@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from opsplice.api import Program as Program
     from opsplice.api import compile as compile  # noqa: A004
     from opsplice.api import explain as explain
+    from opsplice.api import export as export
     from opsplice.api import match as match
     from opsplice.api import transform as transform
     from opsplice.errors import OpspliceError as OpspliceError
@@ -33,6 +34,7 @@ _HOMES = {
     "SpecError": "opsplice.spec_lang.diagnostics",
     "compile": "opsplice.api",
     "explain": "opsplice.api",
+    "export": "opsplice.api",
     "match": "opsplice.api",
     "transform": "opsplice.api",
 }
@@ -46,6 +48,7 @@ __all__ = [
     "__version__",
     "compile",
     "explain",
+    "export",
     "match",
     "transform",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from opsplice import frontends
 from opsplice.errors import OpspliceError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from opsplice.explanation import Explanation
+    from opsplice.exporting import Exported
     from opsplice.runtime import LoadedProgram
 
 SpecPath = str | os.PathLike[str]
@@ -136,6 +137,27 @@ def transform(
     from opsplice.compilation import transformed
 
     return transformed(Job(frontends.load(module), _paths(specs), tuple(flags), tuple(archs)))
+
+
+def export(
+    spec: SpecPath,
+    flags: Sequence[str] = (),
+    *,
+    archs: Sequence[str] = (),
+    objects: Literal["path", "copy", "bytes"] = "path",
+    folder: str | os.PathLike[str] = "",
+    partial: bool = False,
+) -> Exported:
+    """A `.splice` spec as a transform-dialect spec, for IREE's flag `--iree-preprocessing-transform-spec-filename`.
+
+    flags, archs: as for `compile`. objects: kernels by their `path` in the store, as a `copy` that is to be written to
+    `folder` beside the spec, or as `bytes` in it. partial: leave out what has no counterpart instead of raising.
+
+    Raises OpspliceError, with all constructs that have no counterpart at once, and what `compile` raises for specs.
+    """
+    from opsplice.exporting import export_spec
+
+    return export_spec(Path(spec), tuple(flags), tuple(archs), objects, Path(folder), partial=partial)
 
 
 def check_matched(report: Report) -> None:

@@ -23,6 +23,9 @@ Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile 
 Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted.
 """
 
+# Commands whose names are words of Python.
+_MODULES = {"import": "import_spec"}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
@@ -32,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if flags and not options.takes_flags:
         _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")
     try:
-        return import_module(f"opsplice.commands.{options.command}").run(options)
+        return import_module(f"opsplice.commands.{_MODULES.get(options.command, options.command)}").run(options)
     except OpspliceError as error:
         return _fail(error, options)
     except KeyboardInterrupt:
@@ -83,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_match(commands)
     _add_explain(commands)
+    _add_export(commands)
+    _add_import(commands)
     _add_fmt(commands)
     _add_lint(commands)
     _add_doctor(commands)
@@ -166,6 +171,35 @@ def _add_explain(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--at", metavar="PLACE", help="only at a line, model.mlir:12, or an op, linalg.generic#3")
     parser.add_argument("--no-isolate", action="store_true", help="look in this process: a crash of IREE ends it")
     _add_common(parser)
+
+
+def _add_export(commands: argparse._SubParsersAction) -> None:
+    about = "write a spec as a transform-dialect spec for IREE's own iree-compile"
+    parser = _command(commands, "export", about, flags=True)
+    parser.add_argument("spec", help="a .splice file")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .mlir to write; - for stdout")
+    parser.add_argument(
+        "--partial", action="store_true", help="leave out what has no counterpart, and say so, instead of failing"
+    )
+    parser.add_argument(
+        "--objects",
+        choices=("path", "copy", "bytes"),
+        default="path",
+        help="how kernels go along: by path, as copies beside the file, or as bytes in it (bitcode only)",
+    )
+    parser.add_argument(
+        "--target", type=_list, default=(), metavar="ARCH,...", help="CPU architectures, as for compile"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _add_import(commands: argparse._SubParsersAction) -> None:
+    about = "write a transform-dialect spec as a .splice file"
+    parser = _command(commands, "import", about, flags=False)
+    parser.add_argument("spec", help="a transform-dialect .mlir file")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .splice to write; - for stdout")
+    parser.add_argument("--partial", action="store_true", help="leave out what cannot be read, and say so")
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
 
 def _add_fmt(commands: argparse._SubParsersAction) -> None:

@@ -120,7 +120,7 @@ class _Steps:
         self.devices = [target_step(job.archs, job.flags)] if job.archs else []
         # Before `preprocessing` a module does not say what it is compiled for.
         early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())
-        self.targets = _targets_for(job.flags, self.devices) if early else None
+        self.targets = targets_for(job.flags, self.devices) if early else None
         self.store = Store()
 
     def phases(self) -> list[str]:
@@ -159,7 +159,7 @@ class _Steps:
         return Step(phase, f"spec {self.names[number]}", apply)
 
 
-def _targets_for(flags: tuple[str, ...], devices: list[Step]) -> tuple[ProgramTarget, ...]:
+def targets_for(flags: tuple[str, ...], devices: list[Step]) -> tuple[ProgramTarget, ...]:
     """The targets that flags and a choice of devices stand for, read off an empty program compiled with them."""
     with Compilation(flags) as compilation:
         compilation.load(ModuleSource(content="module {}"))

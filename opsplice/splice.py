@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import fallback, transform_spec
+from opsplice.rewrites import fallback, insertion, template, transform_spec
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, Insertion, KernelCall
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
@@ -32,8 +33,6 @@ from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.store import Store
 
 _NEAREST = 3
-# How often rules may apply to what rules have written.
-_MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -57,16 +56,19 @@ class Splicer:
         before = fallback.executables(module)
         split = False
         reports = []
-        for number in range(_MAX_ROUNDS):
+        for number in itertools.count():
             found = _find(module, spec)
-            chosen = self._plan(module, spec, found, self._resolve)
+            chosen = self._plan(module, spec, found, self.resolve)
             reports.append(_report(spec, found, chosen, number))
             actions = chosen.actions
             if any(chosen.kept):
                 split, actions = True, fallback.split(module, actions, chosen.kept)
             apply(module, actions, chosen.annotations if number == 0 else (), spec.codes)
+            # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
-                break  # only what a rule wrote can match again
+                break
+        if len(reports) > 1:
+            insertion.forget_writers(module)
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
         later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
         return _joined(spec, reports), later
@@ -103,9 +105,12 @@ class Splicer:
 
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver) -> Plan:
         targets = targets_of(module) if self.targets is None else self.targets
-        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, fallback.obstacle(module, targets))
+        write = functools.partial(template.write, patterns=spec.patterns)
+        obstacle = fallback.obstacle(module, targets)
+        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write)
 
-    def _resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+    def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
         request = ArtifactRequest(
             path=_path_of(clause),
             symbols=(symbol,),
@@ -220,10 +225,7 @@ def _joined(spec: LoadedSpec, reports: Sequence[Report]) -> Report:
     *_, final = reports
     used = {r.rule_location for r in replacements}
     unmatched = tuple(u for u in reports[0].unmatched if u.rule_location not in used)
-    warnings: tuple[str, ...] = ()
-    if len(reports) == _MAX_ROUNDS:
-        warnings = (f"rules matched what rules had written {_MAX_ROUNDS} times over, and were stopped there",)
-    return Report(replacements, final.kept, unmatched, warnings)
+    return Report(replacements, final.kept, unmatched)
 
 
 def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Report:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opsplice.matchers.match import Match, Size
+from opsplice.matchers.match import Binding, Match, Size
 from opsplice.spec_lang import tree
 
 
@@ -65,13 +65,34 @@ class KernelCall:
     objects: Mapping[str, Path]
 
 
+@dataclass(frozen=True)
+class Argument:
+    """What a name of written-out ops is: a value of the program (of these sizes) as one of type `kind`, or a number."""
+
+    name: str
+    kind: str
+    binding: Binding
+    sizes: tuple[Size, ...] = ()
+
+
+@dataclass(frozen=True)
+class Written:
+    """Ops as text, over arguments; `root`, of type `kind`, is what they make. span: where the spec asks for them."""
+
+    span: tree.Span
+    arguments: tuple[Argument, ...]
+    lines: tuple[str, ...]
+    root: str
+    kind: str
+
+
 @dataclass(frozen=True, eq=False)
 class Insertion:
-    """MLIR in the place of a match. code: what is inserted, in the names of the pattern."""
+    """MLIR in the place of a match: a rule's own, in the names of the pattern, or a pattern written out."""
 
     match: Match
     rule: tree.Rule
-    code: tree.Code
+    code: tree.Code | Written
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,5 +69,9 @@ def text(string: str) -> ir.StringAttr:
     return ir.StringAttr.get(string)
 
 
+def strings(texts: Sequence[str]) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.StringAttr.get(each) for each in texts])
+
+
 def symbol(*names: str) -> ir.Attribute:
     return ir.SymbolRefAttr.get(list(names))

@@ -22,11 +22,14 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.match import Match, Size
 from opsplice.rewrites import emit
-from opsplice.rewrites.calls import Insertion
+from opsplice.rewrites.calls import Argument, Insertion, Written
+from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import PLACEHOLDER
 
+# On an op that a rule wrote, while rules are applied: the rules that must not be applied to it again.
+WRITERS = "opsplice.written_by"
 _YIELD = re.compile(r"^[ \t]*yield\b(.*)\Z", re.MULTILINE | re.DOTALL)
 _PLACE = re.compile(r":(\d+):(\d+)")
 _ERROR_LINE = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
@@ -37,21 +40,67 @@ def results(placer: Placer, insertion: Insertion, codes: Sequence[tree.Code]) ->
 
     codes: the spec's raw MLIR, which the insertion may refer to by symbol.
     """
+    writers = emit.strings([*written_by(insertion.match), str(insertion.rule.span)])
+    if isinstance(insertion.code, Written):
+        return [_written(placer, insertion.code, writers)]
     code = insertion.code
     known = names(insertion.match)
-    body, _, yielded = _cut(code)
-    used = {name for name in known.values if re.search(rf"%{re.escape(name)}\b", code.text)}
-    given = {name: _value(placer, known.values[name]) for name in known.values if name in used}
+    body, yielded = _cut(code)
+    used = [name for name in known.values if re.search(rf"%{re.escape(name)}\b", code.text)]
+    given = {name: _value(placer, known.values[name]) for name in used}
     arguments = ", ".join(f"%{name}: {value.type}" for name, value in given.items())
-    kinds = [str(builtin_type(root)) for root in insertion.match.roots]
-    made = f"({', '.join(kinds)})"
+    kinds = ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
     prelude = "\n".join(c.text for c in codes)
-    head = f"{prelude}\nutil.func private @opsplice_insertion({arguments}) -> {made} {{"
-    lines = head.count("\n") + 1
-    text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {', '.join(kinds)}\n}}"
-    parsed = _parse(text, lines, code)
-    function = list(parsed.body.operations)[-1].operation
-    return _copied(function.regions[0].blocks[0], list(given.values()))
+    head = f"{prelude}\nutil.func private @opsplice_insertion({arguments}) -> ({kinds}) {{"
+    text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {kinds}\n}}"
+    return _copied(_parse(text, head.count("\n") + 1, code), list(given.values()), writers)
+
+
+def written_by(match: Match) -> list[str]:
+    """The rules, by their places in specs, that wrote the op at the root of a match, or what that was written for."""
+    op = match.roots[0].owner.operation
+    if WRITERS not in op.attributes:
+        return []
+    return [ir.StringAttr(a).value for a in ir.ArrayAttr(op.attributes[WRITERS])]
+
+
+def forget_writers(module: ir.Module) -> None:
+    """Take off the marks that insertions leave on their ops."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if WRITERS in op.attributes:
+            del op.attributes[WRITERS]
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def _written(placer: Placer, code: Written, writers: ir.Attribute) -> ir.Value:
+    """A pattern's ops, whose text is ours: what is wrong with it is a bug of ours."""
+    values = [_fitted(placer, argument) for argument in code.arguments]
+    arguments = ", ".join(f"%{argument.name}: {argument.kind}" for argument in code.arguments)
+    body = "\n".join(line.replace(NAME_ONLY, "") for line in code.lines)
+    head = f"util.func private @opsplice_insertion({arguments}) -> {code.kind} {{\n"
+    parsed = ir.Module.parse(f"{head}{body}\nutil.return {code.root} : {code.kind}\n}}")
+    return _copied(parsed, values, writers)[0]
+
+
+def _fitted(placer: Placer, argument: Argument) -> ir.Value:
+    """An argument as a value of the type that is wanted."""
+    kind = ir.Type.parse(argument.kind)
+    binding = argument.binding
+    if binding.value is not None:
+        return placer.fitted(placer.current(binding.value), kind, argument.sizes)
+    if isinstance(kind, ir.RankedTensorType):
+        attribute = _number(binding.constant, kind.element_type)
+        return emit.value("arith.constant", [], kind, value=ir.DenseElementsAttr.get_splat(kind, attribute))
+    return emit.constant(binding.constant or 0, kind)
+
+
+def _number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
+    if isinstance(kind, (ir.IntegerType, ir.IndexType)):
+        return ir.IntegerAttr.get(kind, int(value or 0))
+    return ir.FloatAttr.get(kind, float(value or 0))
 
 
 def import_symbols(module: ir.Module, codes: Sequence[tree.Code]) -> None:
@@ -108,11 +157,11 @@ def _value(placer: Placer, named: Any) -> ir.Value:
     return placer.current(named.value)
 
 
-def _cut(code: tree.Code) -> tuple[str, str, str]:
+def _cut(code: tree.Code) -> tuple[str, str]:
     """A block's ops, and what it yields."""
     found = _YIELD.search(code.text)
     assert found is not None, "the checker wants a yield"
-    return code.text[: found.start()], "yield", found[1].strip()
+    return code.text[: found.start()], found[1].strip()
 
 
 def _filled(text: str, types: Mapping[str, str]) -> str:
@@ -145,8 +194,9 @@ def _parse(text: str, lines_before: int, code: tree.Code) -> ir.Module:
         raise OpspliceError("the MLIR of a rule is wrong", details=where) from None
 
 
-def _copied(block: ir.Block, values: Sequence[ir.Value]) -> list[ir.Value]:
-    """A copy of a block's ops at the current point, its arguments exchanged for values. Returns what it returns."""
+def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute) -> list[ir.Value]:
+    """A copy of the ops of a module's last function at the current point, on these values. Returns what it returns."""
+    block = list(module.body.operations)[-1].operation.regions[0].blocks[0]
     copies: dict[Any, ir.Value] = dict(zip(block.arguments, values, strict=True))
     *inner, end = block.operations
     location = ir.Location.current
@@ -161,6 +211,7 @@ def _copied(block: ir.Block, values: Sequence[ir.Value]) -> list[ir.Value]:
 
         copy.walk(visit)
         copy.location = location
+        copy.attributes[WRITERS] = writers
         copies.update(zip(op.operation.results, copy.results, strict=True))
     return [copies[value] for value in end.operands]
 

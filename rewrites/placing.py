@@ -26,7 +26,8 @@ class Placer:
         """Replace a match by the values that `make` builds, one for each root, just before the last of its roots."""
         anchor = last(match.roots)
         with ir.InsertionPoint(anchor), anchor.location:
-            made = [_cast(new, root.type) for new, root in zip(make(), match.roots, strict=True)]
+            results = zip(make(), match.roots, match.root_sizes, strict=True)
+            made = [self._as_typed(new, root, sizes) for new, root, sizes in results]
         for root, new in zip(match.roots, made, strict=True):
             # Ops of the match keep the old value: one that lives on for its other uses comes before the replacement.
             root.replace_all_uses_except(new, list(match.ops))
@@ -64,6 +65,31 @@ class Placer:
     def axis(self, size: DimSize) -> ir.Value:
         value: Any = size.value
         return emit.value("tensor.dim", [self.current(value), emit.index(size.axis)], ir.IndexType.get())
+
+    def fitted(self, value: ir.Value, kind: ir.Type, sizes: tuple[Size, ...]) -> ir.Value:
+        """A tensor as one of another type: sizes more or less known, or dims of size one more or less.
+
+        sizes: those of the wanted type, axis by axis.
+        """
+        if value.type == kind:
+            return value
+        if not isinstance(value.type, ir.RankedTensorType):
+            return emit.value("tensor.from_elements", [value], kind)
+        if value.type.rank == kind.rank:
+            return emit.value("tensor.cast", [value], kind)
+        old = [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in _dynamic(value.type)]
+        new = [self._index(sizes[i]) for i in _dynamic(kind)]
+        segments = ir.DenseI32ArrayAttr.get([1, len(old), len(new)])
+        attributes = {"operandSegmentSizes": segments}
+        return emit.op("flow.tensor.reshape", [value, *old, *new], [kind], attributes).results[0]
+
+    def _index(self, size: Size) -> ir.Value:
+        return self.axis(size) if isinstance(size, DimSize) else emit.index(size)
+
+    def _as_typed(self, value: ir.Value, root: ir.Value, sizes: tuple[Size, ...]) -> ir.Value:
+        """A new value with the type of what it replaces."""
+        fitted = self.fitted(value, builtin_type(root), sizes)
+        return fitted if is_builtin(root) else emit.value("torch_c.from_builtin_tensor", [fitted], root.type)
 
     def unused_symbol(self, wanted: str) -> str:
         """A symbol that the module does not have yet; numbered from where the last one of that name stopped."""
@@ -116,13 +142,8 @@ def builtin_type(value: ir.Value) -> ir.Type:
     return ir.RankedTensorType.get(sizes, ir.Type.parse(element_type(value)))
 
 
-def _cast(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """A new value as what it replaces is typed: static dims where these are known, a frontend's own tensor type."""
-    if value.type == kind:
-        return value
-    if isinstance(kind, ir.RankedTensorType):
-        return emit.value("tensor.cast", [value], kind)
-    return emit.value("torch_c.from_builtin_tensor", [value], kind)
+def _dynamic(kind: ir.RankedTensorType) -> list[int]:
+    return [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
 
 
 def _symbols(module: ir.Module) -> dict[str, int]:

@@ -21,8 +21,9 @@ from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
 from opsplice.rewrites import static_function
-from opsplice.rewrites.calls import Action, Annotation, Buffer, Insertion, KernelCall, Output, Scalar
+from opsplice.rewrites.calls import Action, Annotation, Buffer, Insertion, KernelCall, Output, Scalar, Written
 from opsplice.rewrites.devices import ProgramTarget, object_key
+from opsplice.rewrites.insertion import written_by
 from opsplice.spec_lang import ops, tree
 from opsplice.targets import arch as archs
 from opsplice.targets.artifacts import Artifact
@@ -30,11 +31,11 @@ from opsplice.targets.artifacts import Artifact
 # Finds or builds the artifact of a kernel's clause for a target of the program.
 Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
 # The MLIR for a rule that puts another pattern in the place of its own.
-CodeWriter = Callable[[Match, tree.Rule], tree.Code]
+CodeWriter = Callable[[Match, tree.Rule], Written]
 _OWN: conditions.Sizes = {}
 
 
-def _no_code(_match: Match, rule: tree.Rule) -> tree.Code:
+def _no_code(_match: Match, rule: tree.Rule) -> Written:
     raise OpspliceError(f"there is no kernel {rule.kernel}")
 
 
@@ -155,6 +156,8 @@ class _Planner:
         return tuple(t for t in self.targets if t not in chosen)
 
     def _action(self, match: Match, rule: tree.Rule) -> Action:
+        if str(rule.span) in written_by(match):
+            raise _LostError("it is what the rule wrote itself")
         self._check_overlap(match)
         _check_order(match)
         _check_condition(rule.where, match, "the rule's")

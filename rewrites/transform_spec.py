@@ -95,6 +95,13 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver) -> Outcome:
 # ---- the spec ----------------------------------------------------------------------------------------------------
 
 
+def parse(context: ir.Context, path: Path) -> ir.Module:
+    """The module of a spec. Raises OpspliceError when it cannot be read, does not parse, or is no transform spec."""
+    spec = _parsed(context, path)
+    _entry(spec, path)
+    return spec
+
+
 def _parsed(context: ir.Context, path: Path) -> ir.Module:
     if not path.is_file():
         raise OpspliceError(f"no such file: {path}", hint="--spec takes a .splice or .mlir file")

@@ -137,11 +137,95 @@ def test_a_rule_matches_what_another_wrote(spliced):
     assert not program.report.unmatched
 
 
-def test_rules_that_go_on_for_ever_are_stopped(spliced):
-    spec = "pattern q(x: tensor<m x n x f32>) { absf(x) }\nreplace q with mlir { %r = math.absf %x : $x\n yield %r }"
+def test_no_rule_is_applied_to_what_it_wrote(spliced):
+    spec = """
+    pattern q(x: tensor<m x n x f32>) { absf(x) }
+    pattern e(x: tensor<m x n x f32>) { exp(x) }
+    replace q with mlir { %a = math.absf %x : $x
+      %r = math.exp %a : $x
+      yield %r }
+    replace e with mlir { %a = math.exp %x : $x
+      %r = math.absf %a : $x
+      yield %r }"""
     program = spliced(ABS, spec, {})
-    assert len(program.report.replacements) == 8
-    assert program.report.warnings == ("rules matched what rules had written 8 times over, and were stopped there",)
+    assert [(r.pattern, r.round) for r in program.report.replacements] == [("q", 0), ("e", 1)]
+    np.testing.assert_allclose(program.run("main", X), -np.exp(X), rtol=1e-5)
+
+
+# ---- patterns written out --------------------------------------------------------------------------------------------
+
+
+def test_a_pattern_in_the_place_of_another(spliced):
+    spec = f"""{PATTERN}
+    pattern relu6<S>(y: tensor<...a x S>) {{ minimumf(maximumf(y, 0.0), 6.0) }}
+    replace p with relu6(x)"""
+    program = spliced(ABS, spec, {})
+    np.testing.assert_array_equal(program.run("main", X - 4), np.clip(X - 4, 0, 6))
+    assert [(r.kernel, r.action) for r in program.report.replacements] == [("relu6", "inline")]
+
+
+def test_a_pattern_for_dims_of_size_one_more(spliced):
+    model = """
+    func.func @main(%x: tensor<1x?x8xf32>, %w: tensor<1x8x4xf32>) -> tensor<1x?x4xf32> {
+      %c1 = arith.constant 1 : index
+      %d = tensor.dim %x, %c1 : tensor<1x?x8xf32>
+      %e = tensor.empty(%d) : tensor<1x?x4xf32>
+      %z = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x?x4xf32>) -> tensor<1x?x4xf32>
+      %r = linalg.batch_matmul ins(%x, %w : tensor<1x?x8xf32>, tensor<1x8x4xf32>) outs(%f : tensor<1x?x4xf32>)
+        -> tensor<1x?x4xf32>
+      return %r : tensor<1x?x4xf32>
+    }"""
+    spec = """
+    pattern linear(x: tensor<m x k x f32>, w: tensor<k x n x f32>) { contract[mk, kn -> mn](x, w) }
+    pattern twice(x: tensor<m x k x f32>, w: tensor<k x n x f32>, s: f32) { mulf(linear(x, w), s) }
+    replace linear with twice(x, w, 2.0)"""
+    program = spliced(model, spec, {})
+    w = np.arange(32, dtype=np.float32).reshape(1, 8, 4)
+    np.testing.assert_allclose(program.run("main", X[None], w), 2 * X[None] @ w)
+    assert [r.round for r in program.report.replacements] == [0]
+
+
+def test_a_pattern_with_reductions(spliced):
+    spec = f"""{PATTERN}
+    pattern softmax<S>(x: tensor<...a x b x S>) {{
+      e = exp(subf(x, broadcast[...a -> ...a b](reduce maximumf[...a b -> ...a](x))))
+      divf(e, broadcast[...a -> ...a b](reduce addf[...a b -> ...a](e)))
+    }}
+    replace p with softmax(x)"""
+    e = np.exp(X - X.max(-1, keepdims=True))
+    np.testing.assert_allclose(spliced(ABS, spec, {}).run("main", X), e / e.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_a_pattern_that_cannot_be_written(spliced):
+    spec = f"""{PATTERN}
+    pattern either<S>(x: tensor<m x n x S>) {{ exp(x) | tanh(x) }}
+    replace p with either(x)"""
+    with pytest.raises(OpspliceError, match="pattern 'either' cannot be written as ops"):
+        spliced(ABS, spec, {})
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("replace p with q(x, x)", "q takes 1 argument, found 2"),
+        ("replace p with q(y)", "the pattern has no y"),
+        ("replace p with q(2)", "2 is a number, and y is a tensor"),
+        ("replace p with wide(x)", "x: tensor<m x n x T> does not fit y: tensor<a x b x f64>"),
+        ("replace p with rows(x)", "rows makes tensor<m x T> here, and p is tensor<m x n x T>"),
+        ("replace p with two(x)", "two makes 2 results, and p has 1"),
+    ],
+)
+def test_patterns_that_do_not_fit(spliced, rule, message):
+    spec = f"""{PATTERN}
+    pattern q<S>(y: tensor<...a x S>) {{ negf(y) }}
+    pattern wide(y: tensor<a x b x f64>) {{ negf(y) }}
+    pattern rows<S>(y: tensor<a x b x S>) {{ reduce addf[a b -> a](y) }}
+    pattern two<S>(y: tensor<a x b x S>) {{ negf(y), absf(y) }}
+    {rule}"""
+    with pytest.raises(SpecError) as error:
+        spliced(ABS, spec, {})
+    assert message in error.value.details
 
 
 @pytest.mark.parametrize(("priority", "expected"), [("", X + X), ("priority 1", X)])

@@ -1,0 +1,45 @@
+"""`opsplice import`: a transform-dialect spec as a .splice file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opsplice.api import check_folder, write_file
+from opsplice.commands import isolated
+from opsplice.errors import OpspliceError
+
+if TYPE_CHECKING:
+    from opsplice.rewrites.importing.importer import Imported
+
+
+def run(options: argparse.Namespace) -> int:
+    to_stdout = options.output == "-"
+    output = Path(options.output)
+    if to_stdout and options.json:
+        raise OpspliceError("--json and -o - both want stdout", hint="write the spec to a file")
+    if not to_stdout:
+        check_folder(output)
+    found = isolated.call(_import, Path(options.spec), options.partial)
+    if to_stdout:
+        sys.stdout.write(found.text)
+    else:
+        write_file(output, found.text.encode())
+    if options.json:
+        print(json.dumps({"output": str(output), "rules": found.rules, "left_out": list(found.unread)}, indent=2))
+        return 0
+    for line in found.unread:
+        print(f"left out: {line}", file=sys.stderr)
+    if not to_stdout:
+        print(f"wrote {output}: {found.rules} rule{'s' * (found.rules != 1)}", file=sys.stderr)
+    return 0
+
+
+def _import(path: Path, partial: bool) -> Imported:
+    """Runs in the child: only there is the compiler imported."""
+    from opsplice.importing import import_file
+
+    return import_file(path, partial=partial)

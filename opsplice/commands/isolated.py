@@ -1,0 +1,29 @@
+"""Work of a command that needs the compiler but no model: done in a child process, whose crash is an error message."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Literal
+
+from opsplice.errors import OpspliceError
+
+
+def call(function: Callable[..., Any], *args: Any) -> Any:
+    """function(*args), in a child process; a module-level function, and values that pickle.
+
+    Raises what the function raises, and OpspliceError when the compiler crashes.
+    """
+    from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+
+    # A process that has loaded the compiler must not fork.
+    method: Literal["fork", "spawn"] = "spawn" if "iree.compiler" in sys.modules else "fork"
+    try:
+        return call_isolated(_work, (function, args), method=method)
+    except ChildCrashError as crash:
+        first = "\n".join(line[:200] for line in crash.output.splitlines()[:12])
+        raise OpspliceError("IREE's compiler crashed", details=first, hint="try a part of the spec alone") from None
+
+
+def _work(_report: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    return function(*args)

@@ -1,0 +1,117 @@
+"""A `.splice` spec as a transform spec: its artifacts built, its text made, its files written.
+
+It imports the compiler; import it only when there is something to export.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opsplice.compilation import targets_for
+from opsplice.errors import OpspliceError
+from opsplice.pipeline.devices import target_step
+from opsplice.rewrites.devices import ProgramTarget
+from opsplice.rewrites.export.exporter import Export, export, rule_text
+from opsplice.rewrites.export.placing import Carrier
+from opsplice.rewrites.plan import Resolver
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.loader import load
+from opsplice.splice import Splicer
+from opsplice.targets.artifacts import Artifact
+from opsplice.targets.store import Store
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A transform spec.
+
+    text: the spec. rules: for each rule in it where it stands and what its matchers cover, by name. left_out: for each
+    rule that is not whole in it, where it stands and what has no counterpart. files: what belongs beside it.
+    """
+
+    text: str
+    rules: tuple[dict[str, Any], ...]
+    left_out: tuple[dict[str, Any], ...]
+    files: dict[str, bytes] = dataclasses.field(repr=False)
+
+
+def export_spec(
+    spec: Path,
+    flags: Sequence[str] = (),
+    archs: Sequence[str] = (),
+    objects: Carrier = "path",
+    folder: Path = Path(),
+    *,
+    partial: bool = False,
+) -> Exported:
+    """Make a transform spec of a `.splice` file.
+
+    flags, archs: what the programs will be compiled for. objects, folder: how kernels go along, and for copies the
+    folder, relative to the spec's, that they go to. partial: leave out what has no counterpart.
+
+    Raises OpspliceError for constructs without a counterpart, all at once, and whatever reading the spec and building
+    its artifacts raise.
+    """
+    if spec.suffix != ".splice":
+        raise OpspliceError(f"{spec} is no .splice file", hint="export takes a spec in our own language")
+    loaded = load(spec)
+    flags = tuple(flags)
+    targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])
+    note = f"{spec.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."
+    found = export(loaded, targets, _resolver(targets, objects), objects, folder, note)
+    if found.gaps and not partial:
+        raise _no_counterpart(found)
+    if not found.rules:
+        raise OpspliceError(f"nothing of {spec} can be exported", details=_lines(found))
+    return Exported(
+        text=found.text,
+        rules=tuple(
+            {
+                "rule": rule_text(r.rule),
+                "location": str(r.rule.span),
+                "matchers": [dataclasses.asdict(m) for m in r.matchers],
+                "notes": list(r.notes),
+            }
+            for r in found.rules
+        ),
+        left_out=tuple(
+            {
+                "rule": rule_text(rule),
+                "location": str(rule.span),
+                "constructs": [{"location": str(g.span), "what": g.what, "why": g.why} for g in gaps],
+            }
+            for rule, gaps in found.gaps
+        ),
+        files=dict(found.copies),
+    )
+
+
+def _resolver(targets: tuple[ProgramTarget, ...], objects: Carrier) -> Resolver:
+    """Artifacts as the splicer builds them; for bytes, sources become bitcode, for only that links from bytes."""
+    splicer = Splicer(Store(), targets)
+
+    def resolve(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        source = Path(clause.path).suffix not in (".o", ".bc")
+        if objects == "bytes" and source and clause.form is None:
+            clause = dataclasses.replace(clause, form="bitcode")
+        return splicer.resolve(clause, symbol, target)
+
+    return resolve
+
+
+def _no_counterpart(found: Export) -> OpspliceError:
+    count = len(dict.fromkeys(gap for _, gaps in found.gaps for gap in gaps))
+    things = "one construct has" if count == 1 else f"{count} constructs have"
+    return OpspliceError(
+        f"{things} no counterpart in the transform dialect",
+        details=_lines(found),
+        hint="--partial exports the rest",
+    )
+
+
+def _lines(found: Export) -> str:
+    return "\n".join(dict.fromkeys(str(gap) for _, gaps in found.gaps for gap in gaps))

@@ -1,0 +1,37 @@
+"""A transform spec read as a `.splice` file.
+
+It imports the compiler; import it only when there is something to import.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.rewrites import transform_spec
+from opsplice.rewrites.importing.importer import Imported, import_spec
+
+
+def import_file(path: Path, *, partial: bool = False) -> Imported:
+    """Read a transform spec. partial: leave out what cannot be read instead of raising.
+
+    Raises OpspliceError for a file that is no transform spec, and for what cannot be read, all at once.
+    """
+    from iree.compiler.api import Session
+
+    session = Session()  # its context knows all of IREE's dialects
+    context: ir.Context = session.context
+    with context:
+        found = import_spec(transform_spec.parse(context, path))
+    if found.unread and not partial:
+        count = len(found.unread)
+        raise OpspliceError(
+            f"{count} thing{'s' * (count != 1)} in {path} cannot be said in a .splice file",
+            details="\n".join(found.unread),
+            hint="--partial imports the rest",
+        )
+    if not found.rules:
+        raise OpspliceError(f"nothing of {path} can be imported", details="\n".join(found.unread))
+    return found

@@ -1,0 +1,1 @@
+"""Our patterns and rules as transform-dialect specs that stock IREE runs."""

@@ -1,0 +1,151 @@
+"""The text of a transform spec: matchers, actions and the entry, around templates and what is put in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from opsplice.rewrites.export.bounds import Alternative, Axis
+from opsplice.rewrites.export.speller import Template
+from opsplice.rewrites.export.writer import NAME_ONLY
+
+_OP, _VALUE = "!transform.any_op", "!transform.any_value"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A matcher and its action.
+
+    name:     what is left of their names after `match_` and `rewrite_`; call: the function put in.
+    comment:  what it covers. checks: what must hold of dims.
+    paths:    for each axis of a check, the operand positions that lead from the root to the argument.
+    imports:  the symbols that the function needs.
+    """
+
+    name: str
+    comment: str
+    template: Template
+    checks: Alternative
+    paths: dict[Axis, tuple[int, ...]]
+    call: str
+    imports: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cases of one rule, in the order in which they are tried."""
+
+    comment: str
+    cases: tuple[Case, ...]
+
+
+def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str) -> str:
+    """The whole spec. symbols: the text of the executables and functions that actions put in."""
+    parts = [f"// {line}".rstrip() for line in note.splitlines()]
+    parts.append("module attributes {transform.with_named_sequence} {")
+    for text in symbols:
+        parts += ["", *_indented(text.splitlines())]
+    actions: dict[str, Case] = {}
+    for group in groups:
+        parts += ["", f"  // {group.comment}"]
+        for case in group.cases:
+            parts += ["", *_indented(_matcher(case))]
+            if case.call not in actions:
+                actions[case.call] = case
+                parts += ["", *_indented(_action(case))]
+    parts += ["", *_indented(_entry(groups)), "}", ""]
+    return "\n".join(parts)
+
+
+def _indented(lines: Sequence[str], by: int = 2) -> list[str]:
+    return [(" " * by + line).rstrip() for line in lines]
+
+
+def _matcher(case: Case) -> list[str]:
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in case.template.arguments)
+    template = [line.replace(NAME_ONLY, '{"match.operation_name_only"}') for line in case.template.lines]
+    return [
+        f"// {case.comment}",
+        f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> ({_VALUE}, {_VALUE}) {{",
+        "  %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {",
+        f"  ^bb0({arguments}):",
+        *_indented(template, 4),
+        f"  }} : ({_OP}) -> ({_VALUE}, {_VALUE})",
+        *_indented(_checks(case)),
+        f"  transform.yield %ins, %out : {_VALUE}, {_VALUE}",
+        "}",
+    ]
+
+
+def _checks(case: Case) -> list[str]:
+    lines: list[str] = []
+    values: dict[tuple[int, ...], str] = {}
+    for check in case.checks:
+        path = case.paths[check.axis]
+        if path not in values:
+            values[path] = f"%arg{len(values)}"
+            lines += _walk(path, values[path])
+        dim = f"{values[path]}[{check.axis.axis}]"
+        if check.factor != 1:
+            lines.append(f"transform.iree.match.dim_is_multiple_of {dim}, {check.factor} : {_VALUE}")
+        if check.low is not None or check.high is not None:
+            low = "none" if check.low is None else f"umin = {check.low}"
+            high = "none" if check.high is None else f"umax = {check.high}"
+            lines.append(f"transform.iree.match.dim_bounds {dim}, {low}, {high} : {_VALUE}")
+    return lines
+
+
+def _walk(path: tuple[int, ...], name: str) -> list[str]:
+    """From the root to an argument, operand by operand."""
+    at, lines = "%root", []
+    for step, position in enumerate(path[:-1]):
+        producer = f"{name}_op{step}"
+        lines.append(f"{producer} = transform.get_producer_of_operand {at}[{position}] : ({_OP}) -> {_OP}")
+        at = producer
+    lines.append(f"{name} = transform.get_operand {at}[{path[-1]}] : ({_OP}) -> {_VALUE}")
+    return lines
+
+
+def _action(case: Case) -> list[str]:
+    imports = [
+        f"%symbol{i} = transform.util.import_symbol @{name} into %module if undefined : ({_OP}) -> {_OP}"
+        for i, name in enumerate(case.imports)
+    ]
+    readonly = "{transform.readonly}"
+    return [
+        f"transform.named_sequence @{rewriter(case)}(%ins: {_VALUE} {readonly}, %out: {_VALUE} {readonly}) {{",
+        f"  %root = transform.get_defining_op %out : ({_VALUE}) -> {_OP}",
+        f"  %module = transform.util.get_nearest_symbol_table %root : ({_OP}) -> {_OP}",
+        *_indented(imports),
+        f"  %function = transform.util.import_symbol @{case.call} into %module if undefined : ({_OP}) -> {_OP}",
+        "  transform.util.cast_and_call inline_call %function(%ins) -> %out after %root {",
+        "    transform.type_conversion.tensor.cast_shape_dynamic_dims",
+        f"  }} : ({_OP}, {_VALUE}, {_VALUE}, {_OP}) -> ()",
+        "  transform.yield",
+        "}",
+    ]
+
+
+def rewriter(case: Case) -> str:
+    """The name of a case's action; cases that put in the same function share it."""
+    return f"rewrite_{case.call.removeprefix('opsplice_call_')}"
+
+
+def _entry(groups: Sequence[Group]) -> list[str]:
+    """One pass over each function for each rule, so that an earlier rule has its matches before a later one looks."""
+    lines = [
+        f"transform.named_sequence @__transform_main(%module: {_OP}) {{",
+        f'  %functions = transform.structured.match ops{{["util.func", "util.initializer", "func.func"]}} in %module '
+        f": ({_OP}) -> {_OP}",
+        f"  transform.foreach %functions : {_OP} {{",
+        f"  ^bb0(%function0: {_OP}):",
+    ]
+    for number, group in enumerate(groups):
+        pairs = ",\n".join(f"          @match_{case.name} -> @{rewriter(case)}" for case in group.cases)
+        lines += [
+            f"    %function{number + 1} = transform.foreach_match in %function{number}",
+            *pairs.splitlines(),
+            f"          : ({_OP}) -> {_OP}",
+            f"    transform.apply_dce to %function{number + 1} : {_OP}",
+        ]
+    return [*lines, "  }", "  transform.yield", "}"]

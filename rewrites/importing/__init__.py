@@ -1,0 +1,1 @@
+"""Transform-dialect specs as specs of our language."""

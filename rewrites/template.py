@@ -1,0 +1,74 @@
+"""A pattern in the place of another: `replace gelu with gelu_tanh(x)`, the second one written out as ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.match import Binding, Match, Size
+from opsplice.rewrites.calls import Argument, Written
+from opsplice.rewrites.export.gaps import GapError
+from opsplice.rewrites.export.speller import Instance, spell
+from opsplice.rewrites.export.spellings import Spelling
+from opsplice.spec_lang import tree
+
+# As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them.
+_SPELLING = Spelling("generics", "generic", "maps", accumulator=True)
+
+
+def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -> Written:
+    """The ops of the pattern that a rule puts in the place of a match. Raises OpspliceError for one that has none."""
+    pattern = patterns[rule.kernel]
+    given = [_given(match, arg, p) for arg, p in zip(rule.args, pattern.parameters, strict=True)]
+    try:
+        with match.roots[0].context, ir.Location.unknown():
+            template = spell(pattern, patterns, _instance(pattern, given), _SPELLING)
+    except GapError as error:
+        details = "\n".join(map(str, error.gaps))
+        raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops", details=details) from None
+    arguments = tuple(
+        Argument(name.removeprefix("%"), kind, binding, sizes)
+        for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)
+    )
+    return Written(rule.kernel_span, arguments, template.lines, template.root, template.kind)
+
+
+def _given(match: Match, arg: tree.Name | tree.Literal, parameter: tree.Parameter) -> tuple[Binding, tuple[Size, ...]]:
+    """What a parameter is at a match, and its sizes axis by axis."""
+    if isinstance(arg, tree.Literal):
+        kind = parameter.type
+        element = kind.name if isinstance(kind, tree.ScalarType) else kind.element.name
+        return Binding(constant=arg.value, element=match.types.get(element, element)), ()
+    sizes: list[Size] = []
+    for size in match.shapes.get(arg.name, ()):
+        sizes.extend(size if isinstance(size, tuple) else (size,))
+    return match.inputs[arg.name], tuple(sizes)
+
+
+def _instance(pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]]]) -> Instance:
+    """The ranks, types and known sizes that the arguments give a pattern."""
+    packs: dict[str, int] = {}
+    types: dict[str, str] = {}
+    known: dict[str, int] = {}
+    own = {v.name for v in pattern.type_variables}
+    for parameter, (binding, sizes) in zip(pattern.parameters, given, strict=True):
+        kind = parameter.type
+        element = kind.element.name if isinstance(kind, tree.TensorType) else kind.name
+        if element in own:
+            types.setdefault(element, binding.element)
+        if not isinstance(kind, tree.TensorType):
+            continue
+        spare = len(sizes) - len(kind.dims) + 1
+        position = 0
+        for dim in kind.dims:
+            if dim.pack is not None:
+                packs.setdefault(dim.pack, spare)
+                position += spare
+                continue
+            size = sizes[position]
+            if dim.symbol is not None and isinstance(size, int):
+                known.setdefault(dim.symbol, size)
+            position += 1
+    return Instance(packs, types, known)

@@ -1,0 +1,146 @@
+"""Shared by the tests of exported specs: our engine and IREE's interpreter on copies of one program, side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
+
+from opsplice.matchers import engine
+from opsplice.rewrites import transform_spec
+from opsplice.rewrites.apply import apply
+from opsplice.rewrites.devices import ProgramTarget, parse_target
+from opsplice.rewrites.export.exporter import Export, export
+from opsplice.rewrites.plan import plan
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.loader import LoadedSpec, load_text
+from opsplice.splice import graphs_of
+from opsplice.targets.artifacts import Artifact
+
+TARGET = parse_target(
+    '#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu_features = "", '
+    'target_triple = "x86_64-unknown-unknown-eabi-elf"}>'
+)
+_SYMBOL = re.compile(r"@(opsplice_\w+)")
+
+
+def resolve(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+    """No artifact is built: a program that is not compiled needs none."""
+    return Artifact(Path("/kernels") / clause.path, "object", "digest", None, None, False)
+
+
+def exported(spec: str | LoadedSpec, targets: Sequence[ProgramTarget] = (TARGET,)) -> Export:
+    return export(load_text(spec) if isinstance(spec, str) else spec, targets, resolve)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One program after our engine, and after IREE's interpreter with the exported spec."""
+
+    ours: ir.Module
+    theirs: ir.Module
+
+    @property
+    def graphs(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What each function returns, on each side, as text: kernels by name, sizes and casts left out."""
+        return _graphs(self.ours), _graphs(self.theirs)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many calls of kernels what the functions return needs, on each side."""
+        ours, theirs = (sum(text.count("kernel ") for text in side.values()) for side in self.graphs)
+        return ours, theirs
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The canonical modules, with symbols in the order in which they come."""
+        return _canonical(self.ours), _canonical(self.theirs)
+
+
+@pytest.fixture(scope="session")
+def context() -> Any:
+    from iree.compiler.api import Session
+
+    session = Session()
+    session.context.enable_multithreading(False)
+    return session.context
+
+
+Sider = Callable[..., Sides]
+
+
+@pytest.fixture(scope="session")
+def sides(context: ir.Context, tmp_path_factory: pytest.TempPathFactory) -> Sider:
+    """`sides(program, spec)`: the program, text in MLIR, rewritten by both. export: the spec if it is made already."""
+    folder = tmp_path_factory.mktemp("specs")
+
+    def run(program: str, spec: str, export: Export | None = None) -> Sides:
+        loaded = load_text(spec)
+        ours, theirs = (ir.Module.parse(program, context=context) for _ in range(2))
+        found = engine.find(ours, graphs_of(loaded))
+        chosen = plan(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
+        apply(ours, chosen.actions)
+        path = folder / "spec.mlir"
+        path.write_text((export or exported(loaded)).text)
+        transform_spec.apply(theirs, path, lambda name, target: None)
+        context.enable_multithreading(False)
+        for module in (ours, theirs):
+            module.operation.verify()
+        return Sides(ours, theirs)
+
+    return run
+
+
+# ---- modules as text ---------------------------------------------------------------------------------------------
+
+
+def _functions(module: ir.Module) -> list[ir.Operation]:
+    tops = [top.operation for top in module.body.operations]
+    named = [op for op in tops if op.name.endswith(".func")]
+    return [op for op in named if not ir.StringAttr(op.attributes["sym_name"]).value.startswith("opsplice_")]
+
+
+def _graphs(module: ir.Module) -> dict[str, str]:
+    found = {}
+    for function in _functions(module):
+        body = function.regions[0].blocks[0].operations
+        last = body[len(body) - 1].operation
+        found[ir.StringAttr(function.attributes["sym_name"]).value] = ", ".join(map(_graph, last.operands))
+    return found
+
+
+def _graph(value: ir.Value) -> str:
+    if isinstance(value.owner, ir.Block):
+        return f"argument {ir.BlockArgument(value).arg_number}"
+    op = value.owner.operation
+    if op.name == "tensor.cast":
+        return _graph(op.operands[0])
+    if op.name == "flow.dispatch":
+        symbol = str(op.attributes["entry_points"][0]).rpartition("@")[2]
+        tensors = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+        return f"kernel {re.sub('_[0-9]+$', '', symbol)}({', '.join(map(_graph, tensors))})"
+    operands = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+    return f"{op.name}({', '.join(map(_graph, operands))})"
+
+
+def _canonical(module: ir.Module) -> str:
+    pipeline = "builtin.module(canonicalize,cse,symbol-dce,canonicalize,cse)"
+    PassManager.parse(pipeline, context=module.context).run(module.operation)
+    for function in _functions(module):
+        block = function.regions[0].blocks[0]
+        constants = [op.operation for op in block.operations if op.operation.name == "arith.constant"]
+        for op in sorted(constants, key=lambda op: str(op.attributes["value"])):
+            op.move_before(block.operations[0].operation)
+    tops = [top.operation.get_asm(use_local_scope=True) for top in module.body.operations]
+    functions = [text for text in tops if text.startswith(("util.func", "func.func"))]
+    names: dict[str, str] = {}
+    for match in _SYMBOL.finditer("\n".join(functions)):
+        names.setdefault(match[0], f"@symbol{len(names)}")
+    renamed = [_SYMBOL.sub(lambda m: names.get(m[0], m[0]), text) for text in tops]
+    return "\n".join(sorted(renamed))

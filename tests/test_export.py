@@ -1,0 +1,211 @@
+"""`opsplice export` and `opsplice.export`, and what they write in IREE's own iree-compile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import iree.compiler
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.cli import main
+from opsplice.runtime import load_program
+
+TARGET = [
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+]
+COMPILER = shutil.which("iree-compile") or Path(iree.compiler.__file__).parent / "_mlir_libs" / "iree-compile"
+
+
+@pytest.fixture
+def sample(samples: Path) -> Path:
+    return samples / "mul_abs_negate"
+
+
+def stock(model: Path, spec: Path, folder: Path, *flags: str) -> list[np.ndarray]:
+    """A model compiled by iree-compile with an exported spec, and run."""
+    vmfb = folder / "stock.vmfb"
+    command = [COMPILER, model, *TARGET, f"--iree-preprocessing-transform-spec-filename={spec}", *flags, "-o", vmfb]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return load_program(vmfb)
+
+
+@pytest.mark.parametrize("objects", ["path", "copy", "bytes"])
+def test_the_kernel_runs_in_stock_iree(sample: Path, tmp_path: Path, objects: str) -> None:
+    spec = tmp_path / "spec.mlir"
+    assert main(["export", str(sample / "replace.splice"), "-o", str(spec), f"--objects={objects}"]) == 0
+    flags = [f"--iree-hal-executable-object-search-path={tmp_path}"] if objects == "copy" else []
+    program = stock(sample / "model.mlir", spec, tmp_path, *flags)
+    random = np.random.default_rng(0)
+    values = [random.standard_normal(size, np.float32) for size in (77, 77, 10, 10)]
+    results = program.call("mixed_invocation", *values)
+    ours = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"]).run("mixed_invocation", *values)
+    for result, own, (left, right) in zip(results, ours, (values[:2], values[2:]), strict=True):
+        np.testing.assert_array_equal(result, -np.abs(left * right) + np.float32(1))
+        np.testing.assert_array_equal(result, own)
+
+
+def test_opsplice_applies_what_it_exports(sample: Path, tmp_path: Path) -> None:
+    exported = opsplice.export(sample / "replace.splice")
+    (tmp_path / "spec.mlir").write_text(exported.text)
+    ours = opsplice.match(sample / "model.mlir", [sample / "replace.splice"])
+    theirs = opsplice.match(sample / "model.mlir", [tmp_path / "spec.mlir"])
+    assert len(ours.replacements) == len(theirs.replacements) == 2
+    assert [r.function for r in ours.replacements] == [r.function for r in theirs.replacements]
+
+
+LAYER = """
+kernel scaled(x: f32[m, k], w: f32[k, n], b: f32[n]) -> f32[m, n] where n % 8 == 0 {
+  grid (m)
+  cpu "scaled.c"
+}
+pattern linear_relu(x: tensor<m x k x f32>, w: tensor<k x n x f32>, b: tensor<n x f32>) {
+  maximumf(addf(contract[mk, kn -> mn](x, w), broadcast[n -> m n](b)), 0.0)
+}
+replace linear_relu where k <= 64 with scaled(x, w, b)
+"""
+# The + 1 is not in the pattern: it shows that this code ran.
+SCALED = """
+#include <stddef.h>
+void scaled(const float *x, const float *w, const float *b, float *out, size_t m, size_t k, size_t n, size_t row) {
+  for (size_t j = 0; j < n; ++j) {
+    float sum = b[j];
+    for (size_t i = 0; i < k; ++i) sum += x[row * k + i] * w[i * n + j];
+    out[row * n + j] = (sum > 0.0f ? sum : 0.0f) + 1.0f;
+  }
+}
+"""
+MODEL = """
+func.func @main(%x: tensor<?x64xf32>, %w: tensor<64x32xf32>, %b: tensor<32xf32>) -> tensor<?x32xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %m = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %e = tensor.empty(%m) : tensor<?x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<?x64xf32>, tensor<64x32xf32>) outs(%f : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %1 = linalg.generic {
+      indexing_maps = [
+          affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%0, %b : tensor<?x32xf32>, tensor<32xf32>) outs(%e : tensor<?x32xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %s = arith.addf %p, %q : f32
+    linalg.yield %s : f32
+  } -> tensor<?x32xf32>
+  %2 = linalg.generic {
+      indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%1 : tensor<?x32xf32>) outs(%e : tensor<?x32xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %c = arith.cmpf ugt, %p, %zero : f32
+    %s = arith.select %c, %p, %zero : f32
+    linalg.yield %s : f32
+  } -> tensor<?x32xf32>
+  return %2 : tensor<?x32xf32>
+}
+"""
+
+
+def test_a_layer_as_torch_spells_it_in_stock_iree(tmp_path: Path) -> None:
+    (tmp_path / "scaled.c").write_text(SCALED)
+    (tmp_path / "layer.splice").write_text(LAYER)
+    (tmp_path / "model.mlir").write_text(MODEL)
+    spec = tmp_path / "layer.mlir"
+    assert main(["export", str(tmp_path / "layer.splice"), "-o", str(spec), *TARGET[2:]]) == 0
+    program = stock(tmp_path / "model.mlir", spec, tmp_path)
+    random = np.random.default_rng(1)
+    x, w, b = (random.standard_normal(shape, np.float32) for shape in ((5, 64), (64, 32), (32,)))
+    (result,) = program.call("main", x, w, b)
+    np.testing.assert_allclose(result, np.maximum(x @ w + b, 0) + 1, rtol=1e-4, atol=1e-5)
+    ours = opsplice.compile(tmp_path / "model.mlir", [tmp_path / "layer.splice"], TARGET[2:]).run("main", x, w, b)
+    np.testing.assert_allclose(result, ours, rtol=1e-6)
+
+
+# ---- the command -------------------------------------------------------------------------------------------------
+
+PARTS = """
+kernel k(x: f32[n]) -> f32[n] { cpu "k.c" }
+pattern good(x: tensor<n x f32>) { negf(absf(x)) }
+pattern bad(x: tensor<n x f32>) where n % 4 == 1 { mulf(exp(x), const(0.5..0.6)) }
+replace good with k(x)
+replace bad with k(x)
+"""
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    (tmp_path / "k.c").write_text("#include <stddef.h>\nvoid k(const float *x, float *out, size_t n) { *out = *x; }\n")
+    path = tmp_path / "parts.splice"
+    path.write_text(PARTS)
+    return path
+
+
+def test_all_that_has_no_counterpart_is_an_error_at_once(parts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = parts.with_suffix(".mlir")
+    assert main(["export", str(parts), "-o", str(output)]) == 1
+    said = capsys.readouterr().err
+    assert "error: 2 constructs have no counterpart" in said
+    assert "parts.splice:4:65: the range `const(0.5..0.6)`" in said
+    assert "parts.splice:4:39: the condition `n % 4 == 1`" in said
+    assert "--partial" in said
+    assert not output.exists()
+
+
+def test_partial_exports_the_rest_and_says_what_it_left_out(parts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = parts.with_suffix(".mlir")
+    assert main(["export", str(parts), "-o", str(output), "--partial", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [rule["rule"] for rule in found["rules"]] == ["replace good with k"]
+    assert [rule["rule"] for rule in found["left_out"]] == ["replace bad with k"]
+    assert found["left_out"][0]["constructs"][0]["location"].endswith("parts.splice:4:65")
+    text = output.read_text()
+    assert all(f"@{m['name']} ->" in text for m in found["rules"][0]["matchers"])
+    assert main(["export", str(parts), "-o", str(output), "--partial"]) == 0
+    assert "left out of `replace bad with k`" in capsys.readouterr().err
+
+
+def test_the_spec_goes_to_stdout(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(sample / "replace.splice"), "-o", "-"]) == 0
+    assert "transform.named_sequence @__transform_main" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["model.mlir", "-o", "x.mlir"], "no .splice file"),
+        (["missing.splice", "-o", "x.mlir"], "missing.splice"),
+        (["parts.splice", "-o", "-", "--json"], "both want stdout"),
+        (["parts.splice", "-o", "-", "--objects=copy"], "do not go together"),
+        (["parts.splice", "-o", "nowhere/x.mlir", "--partial"], "there is no folder"),
+        (["empty.splice", "-o", "x.mlir"], "nothing of empty.splice can be exported"),
+    ],
+)
+def test_mistakes(
+    parts: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(parts.parent)
+    Path("empty.splice").write_text("")
+    assert main(["export", *arguments]) == 1
+    output = capsys.readouterr()
+    assert said in output.err + output.out
+
+
+def test_an_object_file_does_not_go_as_bytes(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(sample / "functions.c", tmp_path)
+    text = (sample / "replace.splice").read_text().replace('"functions.c"', '"functions.c" as object')
+    (tmp_path / "spec.splice").write_text(text)
+    assert main(["export", str(tmp_path / "spec.splice"), "-o", str(tmp_path / "x.mlir"), "--objects=bytes"]) == 1
+    assert "IREE links only bitcode from bytes" in capsys.readouterr().err
+
+
+def test_several_architectures_go_into_one_spec(sample: Path) -> None:
+    text = opsplice.export(sample / "replace.splice", archs=["x86_64", "aarch64"]).text
+    assert "embedded-elf-x86_64" in text
+    assert "embedded-elf-arm_64" in text
