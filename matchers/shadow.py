@@ -21,7 +21,8 @@ from opsplice.spec_lang.loader import LoadedSpec
 # What is judged of a tree.Rule. A new field may change which rule wins, so it has to be taught here.
 UNDERSTOOD = frozenset({"span", "pattern", "pattern_span", "kernel", "kernel_span", "args", "keep", "where"})
 _PLAIN = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal)
-_MAX_PAIRS = 20_000  # so many pairs of rules are looked at for ops that both may want
+_MAX_COMPARED = 5_000  # so many pairs of rules of one key are compared
+_MAX_PAIRS = 20_000  # and so many are looked at for ops that both may want
 _MAX_EARLIER = 12  # more than this many earlier rules together are not asked whether they leave anything
 
 
@@ -45,11 +46,14 @@ def judge(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
 
 def _impossible(spec: LoadedSpec) -> Iterator[Diagnostic]:
     """Patterns whose conditions only contradict each other together with those of the patterns that they use."""
+    sized = any(p.where is not None for p in spec.patterns.values())
     for pattern in spec.patterns.values():
-        if decide.impossible(decide.conjuncts(pattern.where)):
-            continue  # said already
+        if not sized or decide.impossible(decide.conjuncts(pattern.where)):
+            continue  # nothing to contradict, or said already
         graphs = _graphs(pattern, spec)
-        if graphs and all(decide.impossible(subsume.facts(graph)) for graph in graphs):
+        if any(graph.conditions for graph in graphs) and all(
+            decide.impossible(subsume.facts(graph)) for graph in graphs
+        ):
             why = "its sizes contradict those of the patterns that it uses"
             yield lint.never_matches(pattern, why, pattern.name_span)
 
@@ -82,17 +86,20 @@ def _judge(spec: LoadedSpec, *, patterns: bool, contention: bool) -> Iterator[Di
     rules = list(_prepared(spec, patterns))
     by_key: dict[str, list[_Rule]] = {}
     by_pattern: dict[str, list[_Rule]] = {}
-    pairs = _MAX_PAIRS
+    compared, pairs = _MAX_COMPARED, _MAX_PAIRS
     for rule in rules:
         earlier = by_pattern.get(rule.pattern.name, [])
         if patterns:
             keys = dict.fromkeys(subsume.key(node) for graph in rule.graphs for node in subsume.nodes_of(graph))
             others = [o for k in keys for o in by_key.get(k, ()) if o.pattern is not rule.pattern]
             earlier = [*earlier, *dict.fromkeys(others)]
+        earlier = earlier[:compared]
+        compared -= len(earlier)
         taken = _takers(rule, earlier, spec)
         if taken:
             yield _unreachable(rule, taken)
-        elif contention:
+            continue  # what takes its matches takes those that it would take
+        if contention:
             rivals = [other for other in earlier if other.pattern is not rule.pattern][:pairs]
             pairs -= len(rivals)
             yield from _overlapping(rule, rivals)
