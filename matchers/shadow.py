@@ -23,7 +23,7 @@ UNDERSTOOD = frozenset({"span", "pattern", "pattern_span", "kernel", "kernel_spa
 _PLAIN = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal)
 # How much is done for a spec, so that one with a hundred thousand rules is judged in seconds, though not wholly: pairs
 # of rules that are looked at, those whose conditions are compared, and those that are looked at for contention.
-_MAX_SEEN, _MAX_COMPARED, _MAX_PAIRS = 500_000, 5_000, 20_000
+_MAX_SEEN, _MAX_COMPARED, _MAX_PAIRS = 500_000, 2_000, 20_000
 _MAX_EARLIER = 12  # more than this many earlier rules together are not asked whether they leave anything
 
 
