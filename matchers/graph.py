@@ -26,6 +26,10 @@ _PRODUCTS = {
 }
 
 
+# A pattern that uses one twice, which uses one twice, and so on, would be larger than any program.
+MAX_USES = 1000
+
+
 @dataclass(frozen=True)
 class Label:
     """An index of a pattern. A pack stands for any number of indices.
@@ -189,7 +193,7 @@ def compile_pattern(
 ) -> tuple[Graph, ...]:
     """The graphs of a checked pattern. `patterns` are those that it may use by name, `types` the checker's.
 
-    Raises OpspliceError for a pattern that nests too deep, which only hundreds of ops in a row do.
+    Raises OpspliceError for a pattern that nests too deep, which only hundreds of ops in a row do, or uses too many.
     """
     graphs = []
     for family in ("float", "int"):
@@ -465,6 +469,9 @@ class _Builder:
 
     def _inlined(self, expr: tree.Call, position: int, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         key = (id(expr), id(scope))
+        if len(self.used) >= MAX_USES and key not in self.used:
+            hint = "look for a part of it, or for several parts by patterns of their own"
+            raise OpspliceError(f"a pattern uses others more than {MAX_USES} times ({expr.span})", hint=hint)
         if key not in self.used:  # once for all results of a call, so that they share their parts
             self.used[key] = self._use(expr, scope)
         inner = self.used[key]

@@ -24,7 +24,9 @@ UNDERSTOOD = frozenset(
     | {"priority", "code", "attributes"}
 )
 _PLAIN = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal)
-_MAX_PAIRS = 20_000  # so many pairs of rules are looked at for ops that both may want
+# How much is done for a spec, so that one with a hundred thousand rules is judged in seconds, though not wholly: pairs
+# of rules that are looked at, those whose conditions are compared, and those that are looked at for contention.
+_MAX_SEEN, _MAX_COMPARED, _MAX_PAIRS = 500_000, 2_000, 20_000
 _MAX_EARLIER = 12  # more than this many earlier rules together are not asked whether they leave anything
 
 
@@ -48,11 +50,14 @@ def judge(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
 
 def _impossible(spec: LoadedSpec) -> Iterator[Diagnostic]:
     """Patterns whose conditions only contradict each other together with those of the patterns that they use."""
+    sized = any(p.where is not None for p in spec.patterns.values())
     for pattern in spec.patterns.values():
-        if decide.impossible(decide.conjuncts(pattern.where)):
-            continue  # said already
+        if not sized or decide.impossible(decide.conjuncts(pattern.where)):
+            continue  # nothing to contradict, or said already
         graphs = _graphs(pattern, spec)
-        if graphs and all(decide.impossible(subsume.facts(graph)) for graph in graphs):
+        if any(graph.conditions for graph in graphs) and all(
+            decide.impossible(subsume.facts(graph)) for graph in graphs
+        ):
             why = "its sizes contradict those of the patterns that it uses"
             yield lint.never_matches(pattern, why, pattern.name_span)
 
@@ -82,24 +87,35 @@ class _Rule:
         return f"`{self.rule.title}`"
 
 
+@dataclass
+class _Budget:
+    """How many pairs of rules may still be looked at, compared, and asked whether they contend."""
+
+    seen: int = _MAX_SEEN
+    compared: int = _MAX_COMPARED
+    contending: int = _MAX_PAIRS
+
+
 def _judge(spec: LoadedSpec, *, patterns: bool, contention: bool) -> Iterator[Diagnostic]:
-    rules = list(_prepared(spec, patterns))
     by_key: dict[str, list[_Rule]] = {}
     by_pattern: dict[str, list[_Rule]] = {}
-    pairs = _MAX_PAIRS
-    for rule in rules:
-        earlier = [other for other in by_pattern.get(rule.pattern.name, []) if other.rule.phase == rule.rule.phase]
-        if patterns:
-            keys = dict.fromkeys(subsume.key(node) for graph in rule.graphs for node in subsume.nodes_of(graph))
-            others = [o for k in keys for o in by_key.get(k, ()) if o.pattern is not rule.pattern]
-            others = [o for o in others if o.rule.phase == rule.rule.phase]
-            earlier = [*earlier, *dict.fromkeys(others)]
-        taken = _takers(rule, earlier, spec)
+    budget = _Budget()
+    for rule in _prepared(spec, patterns):
+        phase = rule.rule.phase
+        same = [other for other in by_pattern.get(rule.pattern.name, []) if other.rule.phase == phase]
+        keys = dict.fromkeys(subsume.key(node) for graph in rule.graphs for node in subsume.nodes_of(graph))
+        found = (o for k in keys for o in by_key.get(k, ()) if o.pattern is not rule.pattern and o.rule.phase == phase)
+        others = dict.fromkeys(found)
+        budget.seen -= len(same) + len(others)
+        if budget.seen < 0 or budget.compared < 0:
+            return
+        taken = _takers(rule, [*same, *others], spec, budget)
         if taken:
             yield _unreachable(rule, taken)
-        elif contention:
-            rivals = [other for other in earlier if other.pattern is not rule.pattern][:pairs]
-            pairs -= len(rivals)
+            continue  # what takes its matches takes those that it would take
+        if contention:
+            rivals = list(others)[: budget.contending]
+            budget.contending -= len(rivals)
             yield from _overlapping(rule, rivals)
         by_pattern.setdefault(rule.pattern.name, []).append(rule)
         for name in dict.fromkeys(subsume.key(graph.results[0].node) for graph in rule.graphs):
@@ -117,20 +133,20 @@ def _prepared(spec: LoadedSpec, patterns: bool) -> Iterator[_Rule]:
         yield _Rule(rule, pattern, graphs.get(pattern.name, ()), tuple(lint.demands(rule, spec)))
 
 
-def _takers(rule: _Rule, earlier: Sequence[_Rule], spec: LoadedSpec) -> list[_Rule]:
+def _takers(rule: _Rule, earlier: Sequence[_Rule], spec: LoadedSpec, budget: _Budget) -> list[_Rule]:
     """The earlier rules that together take every match of a rule, or none."""
     takes = [other for other in earlier if _targets_covered(other, rule, spec)]
     if rule.graphs:
-        found = [_taken_graph(rule, graph, takes) for graph in rule.graphs]
+        found = [_taken_graph(rule, graph, takes, budget) for graph in rule.graphs]
     else:
         own = [*decide.conjuncts(rule.pattern.where), *rule.demands]
-        found = [_taken(own, [(other, other.demands) for other in takes])]
+        found = [_taken(own, [(other, other.demands) for other in takes], budget)]
     if not all(found):
         return []
     return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
-def _taken_graph(rule: _Rule, graph: Graph, earlier: Sequence[_Rule]) -> list[_Rule]:
+def _taken_graph(rule: _Rule, graph: Graph, earlier: Sequence[_Rule], budget: _Budget) -> list[_Rule]:
     own = [*subsume.facts(graph), *rule.demands]
     wanted: list[tuple[_Rule, Sequence[tree.Condition]]] = []
     for other in earlier:
@@ -144,15 +160,18 @@ def _taken_graph(rule: _Rule, graph: Graph, earlier: Sequence[_Rule]) -> list[_R
             asked = (*general.conditions, *other.demands)
             if all(map(_is_plain, asked)):
                 wanted.append((other, [*cover.needs, *decide.substituted(asked, cover.sizes)]))
-    return _taken(own, wanted)
+    return _taken(own, wanted, budget)
 
 
-def _taken(own: Sequence[tree.Condition], wanted: Sequence[tuple[_Rule, Sequence[tree.Condition]]]) -> list[_Rule]:
+def _taken(
+    own: Sequence[tree.Condition], wanted: Sequence[tuple[_Rule, Sequence[tree.Condition]]], budget: _Budget
+) -> list[_Rule]:
     """The rules of which always one gets a match whose sizes fulfil `own`, or none."""
     pinned = frozenset().union(*map(decide.pinned, own))
     # A condition that needs a size which may only be known at run time can fail whatever the size is then.
     sure = [(rule, asked) for rule, asked in wanted if decide.names_in(tuple(asked)) <= pinned]
     sure = [(rule, asked) for rule, asked in sure if not any(map(decide.divides_by_dim, asked))]
+    budget.compared -= len(sure)
     if not sure or decide.impossible(own):
         return []  # a rule that can never apply has a warning of its own
     for rule, asked in sure:

@@ -63,13 +63,9 @@ def covers(graph: Graph, other: Graph, *, inner: bool = False) -> Cover | None:
         return None
     if not _parts(graph) <= _parts(other):
         return None
-    starts = range(len(other.results)) if len(graph.results) == 1 else (0,)
-    for start in starts:
-        pairs = list(zip(graph.results, other.results[start:], strict=False))
-        found = _Comparison(graph, other, left_inner=inner).run(pairs)
-        if found is not None:
-            return found
-    return None
+    # Of the further results nothing is known of whether they are rearranged.
+    pairs = list(zip(graph.results, other.results, strict=False))
+    return _Comparison(graph, other, left_inner=inner).run(pairs)
 
 
 def is_understood(graph: Graph) -> bool:

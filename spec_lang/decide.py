@@ -20,6 +20,8 @@ from opsplice.spec_lang import tree
 from opsplice.spec_lang.tree import Span
 
 _MAX_CASES = 128
+_MAX_PARTS = 256  # comparisons in one question
+_MAX_CHOICES = 40  # one below the other
 _MAX_TERMS = 48
 _MAX_CONSTRAINTS = 160
 _FLIPPED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -146,21 +148,32 @@ class _Refutation:
         self.known: dict[Any, _Polynomial] = {}  # quotients, remainders, opaque parts, by what they are of
 
     def run(self, work: list[_Work]) -> bool:
-        return self._refuted(work, [], {})
+        return self._refuted(work, [], {}, 0)
 
-    def _refuted(self, work: list[_Work], constraints: list[_Constraint], facts: Mapping[Any, bool]) -> bool:
-        """Whether all cases are contradictions. facts: which opaque conditions hold."""
+    def _refuted(
+        self, work: list[_Work], constraints: list[_Constraint], facts: Mapping[Any, bool], depth: int
+    ) -> bool:
+        """Whether all cases are contradictions. facts: which opaque conditions hold; depth: choices so far."""
+        if depth > _MAX_CHOICES:
+            raise _TooLargeError
         while work:
+            if len(work) > _MAX_PARTS or len(constraints) > 2 * _MAX_PARTS:
+                raise _TooLargeError
             item, *work = work
             if isinstance(item, list):
-                return all(self._refuted(list(work), [*constraints, *choice], facts) for choice in item)
+                if len(item) == 1:
+                    constraints = [*constraints, *item[0]]
+                    continue
+                return all(self._refuted(work, [*constraints, *choice], facts, depth + 1) for choice in item)
             condition, holds = item
             if isinstance(condition, tree.Logical) and condition.op == "not":
                 work = [(condition.operands[0], not holds), *work]
             elif isinstance(condition, tree.Logical):
+                if len(condition.operands) > _MAX_PARTS:
+                    raise _TooLargeError
                 parts: list[_Work] = [(part, holds) for part in condition.operands]
                 if (condition.op == "or") == holds:
-                    return all(self._refuted([part, *work], constraints, facts) for part in parts)
+                    return all(self._refuted([part, *work], constraints, facts, depth + 1) for part in parts)
                 work = [*parts, *work]
             elif isinstance(condition, tree.Comparison):
                 work = [*self._comparison(condition, holds), *work]

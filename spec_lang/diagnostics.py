@@ -101,13 +101,18 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     for span, message in diagnostic.notes:
         lines += _place(span, "note", message, color)
     if diagnostic.help:
-        lines.append(f"{_paint('help:', _CYAN, color)} {diagnostic.help}")
+        lines.append(f"{_paint('help:', _CYAN, color)} {_cut(diagnostic.help)}")
     return "\n".join(lines)
 
 
+def _cut(message: str) -> str:
+    """A message of a length that somebody reads, without what no terminal can show."""
+    message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
+    return "".join(c if unicodedata.category(c) != "Cs" else "\N{REPLACEMENT CHARACTER}" for c in message)
+
+
 def _place(span: Span, severity: str, message: str, color: bool, code: str | None = None) -> list[str]:
-    if len(message) > _MAX_MESSAGE:
-        message = f"{message[:_MAX_MESSAGE]}..."
+    message = _cut(message)
     heading = " ".join(
         [
             _paint(f"{span}:", _BOLD, color),

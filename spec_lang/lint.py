@@ -7,6 +7,7 @@ proof. What rules do to each other is judged by `matchers.shadow`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -35,6 +36,7 @@ CODES: Mapping[str, str] = {
     "unused-value": "a named part of a pattern that no result needs",
 }
 
+_MAX_PARTS = 32  # so many parts of a condition are compared with each other
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -67,7 +69,7 @@ def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
     """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims."""
     kernel = spec.kernels.get(rule.kernel)
     own = decide.conjuncts(rule.where)
-    return own if kernel is None else [*own, *_kernel_conditions(rule, kernel, spec)]
+    return own if kernel is None or kernel.where is None else [*own, *_kernel_conditions(rule, kernel, spec)]
 
 
 def _kernel_conditions(rule: tree.Rule, kernel: tree.Kernel, spec: LoadedSpec) -> list[tree.Condition]:
@@ -147,14 +149,13 @@ def _has_floats(node: object) -> bool:
 
 
 def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    hopeless = {p.name for p in spec.patterns.values() if p.where is not None and decide.impossible([p.where])}
     for rule in spec.rules:
         pattern, kernel = spec.patterns.get(rule.pattern), spec.kernels.get(rule.kernel)
         conditioned = rule.where is not None or (kernel is not None and kernel.where is not None)
-        if pattern is None or not conditioned:
+        if pattern is None or not conditioned or pattern.name in hopeless:
             continue
         known = decide.conjuncts(pattern.where)
-        if decide.impossible(known):
-            continue  # said of the pattern
         if rule.where is not None and decide.impossible([*known, rule.where]):
             message = f"this rule never applies: no match of {pattern.name} fulfils its condition"
             notes = [(pattern.where.span, "the pattern's condition is here")] if pattern.where is not None else []
@@ -188,7 +189,7 @@ def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Itera
     known = list(known)
     if decide.impossible([*known, *decide.conjuncts(where)]):
         return  # from the impossible all follows
-    for part in decide.conjuncts(where):
+    for part in decide.conjuncts(where)[:_MAX_PARTS]:
         if decide.implied(part, known):
             pinned = frozenset().union(*map(decide.pinned, known))
             loose = sorted(decide.pinned(part) - pinned)
@@ -209,37 +210,40 @@ def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Itera
 
 def _unused_declarations(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
     """Kernels and patterns that are named nowhere. A file without rules is there for others to import."""
-    everything = [item for file in spec.files for item in file.items]
-    words = {
-        id(item): set(_words(item.span)) for item in everything if not isinstance(item, (tree.Import, tree.Kernel))
-    }
+    in_patterns: Counter[str] = Counter()
+    elsewhere: set[str] = set()  # in rules and the like; kernels name no kernel and no pattern
+    for item in (item for file in spec.files for item in file.items):
+        if isinstance(item, tree.Pattern):
+            in_patterns.update(set(_words(item.span)))
+        elif not isinstance(item, (tree.Import, tree.Kernel)):
+            elsewhere.update(_words(item.span))
     for file in files:
-        if not file.rules:
-            continue
-        for item in file.items:
+        for item in file.items if file.rules else ():
             if not isinstance(item, (tree.Kernel, tree.Pattern)) or item.name.startswith("_"):
                 continue
-            others = [o for o in everything if o is not item and id(o) in words]
-            if isinstance(item, tree.Kernel):
-                others = [o for o in others if not isinstance(o, tree.Pattern)]
-            if not any(item.name in words[id(other)] for other in others):
-                kind = "kernel" if isinstance(item, tree.Kernel) else "pattern"
+            kind = "kernel" if isinstance(item, tree.Kernel) else "pattern"
+            if item.name not in elsewhere and (kind == "kernel" or in_patterns[item.name] == 1):
                 message = f"nothing uses {kind} {item.name}"
                 yield warning(item.name_span, message, "remove it, or begin its name with _", code=f"unused-{kind}")
 
 
 def _unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    if not any(file.imports for file in files):
+        return
     by_path = {file.source.path.resolve(): file for file in spec.files if file.source.path is not None}
+    used: dict[int, set[str]] = {}
+    for file in spec.files:
+        spans = [item.span for item in file.items if not isinstance(item, tree.Import)]
+        used[id(file)] = {word for span in spans for word in _words(span)}
     for file in files:
         for import_ in file.imports:
             reached = _reached(_target(import_), by_path)
             inside = [item for r in reached for item in r.items]
             if not reached or any(not isinstance(i, (tree.Import, tree.Kernel, tree.Pattern)) for i in inside):
                 continue  # its rules apply
-            own = {id(r.source) for r in reached}
+            own = {id(r) for r in reached}
             names = {i.name for i in inside if isinstance(i, (tree.Kernel, tree.Pattern))}
-            outside = [i for f in spec.files if id(f.source) not in own for i in f.items]
-            if not any(names.intersection(_words(i.span)) for i in outside if not isinstance(i, tree.Import)):
+            if not any(names & words for other, words in used.items() if other not in own):
                 message = f"nothing uses what {import_.path} declares"
                 yield warning(import_.path_span, message, "remove the import", code="unused-import")
 

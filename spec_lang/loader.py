@@ -18,6 +18,7 @@ MAX_BYTES = 16 << 20
 # `import "opsplice:nn"` is a file of this folder, which comes with the package.
 LIBRARY = Path(__file__).parent / "library"
 _LIBRARY_PREFIX = "opsplice:"
+MAX_IMPORT_DEPTH = 64
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class LoadedSpec:
 def load(path: str | os.PathLike[str]) -> LoadedSpec:
     """Read a `.splice` file. Raises SpecError for what is wrong in it, OpspliceError when it cannot be read."""
     path = Path(path)
-    return _load(_read(path), path)
+    return _load(read(path), path)
 
 
 def load_text(text: str, path: Path | None = None) -> LoadedSpec:
@@ -107,7 +108,15 @@ class _Files:
         self.errors.append(error(import_.path_span, f"opsplice brings no library '{name}'", hint))
 
     def _import(self, import_: tree.Import, path: Path) -> None:
-        resolved = path.resolve()
+        try:
+            resolved = path.resolve()
+        except (OSError, RuntimeError, ValueError) as failure:  # links in a circle, NUL, what no encoding has
+            self.errors.append(error(import_.path_span, f"this cannot be the name of a file: {failure}"))
+            return
+        if len(self._open) >= MAX_IMPORT_DEPTH:
+            message = f"imports nest more than {MAX_IMPORT_DEPTH} deep"
+            self.errors.append(error(import_.path_span, message, "import the file where its names are used"))
+            return
         if resolved in self._open:
             chain = [p.name for p in (*self._open[self._open.index(resolved) :], resolved)]
             self.errors.append(error(import_.path_span, f"these files import each other: {' -> '.join(chain)}"))
@@ -115,7 +124,7 @@ class _Files:
         if resolved in self._done:
             return
         try:
-            self.add(_read(path), path)
+            self.add(read(path), path)
         except SpecError as failure:
             self._done.add(resolved)
             self.errors += failure.diagnostics
@@ -123,27 +132,36 @@ class _Files:
             self.errors.append(error(import_.path_span, failure.message, failure.hint))
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """The text of a spec. Raises OpspliceError for what is no text, no file, or too large."""
     try:
         if path.is_dir():
             raise OpspliceError(f"{path} is a folder, not a spec", hint="name a .splice file in it")
-        if path.stat().st_size > MAX_BYTES:
-            raise OpspliceError(f"{path} is larger than {MAX_BYTES >> 20} MiB, which no spec needs to be")
-        data = path.read_bytes()
+        if path.exists() and not path.is_file():
+            raise OpspliceError(f"{path} is a device or a pipe, not a file", hint="write its text to a file first")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise OpspliceError(f"there is no file {path}", hint=_nearby(path)) from None
-    except OSError as failure:
-        raise OpspliceError(f"cannot read {path}: {failure.strerror or failure}") from None
+    except (OSError, ValueError) as failure:  # ValueError: a name with NUL in it
+        raise OpspliceError(f"cannot read {path}: {getattr(failure, 'strerror', None) or failure}") from None
+    return decoded(data, str(path))
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The bytes of a spec as text, without a byte order mark. Raises OpspliceError for what is no text or too large."""
+    if len(data) > MAX_BYTES:
+        raise OpspliceError(f"{name} is larger than {MAX_BYTES >> 20} MiB, which no spec needs to be")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
         line = data.count(b"\n", 0, failure.start) + 1
-        raise OpspliceError(f"{path} is not UTF-8 text (line {line})", hint="save it as UTF-8") from None
+        raise OpspliceError(f"{name} is not UTF-8 text (line {line})", hint="save it as UTF-8") from None
 
 
 def _nearby(path: Path) -> str | None:
     try:
         names = [p.name for p in path.parent.iterdir()]
-    except OSError:
+    except (OSError, ValueError):
         return None
     return did_you_mean(path.name, names)

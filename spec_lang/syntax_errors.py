@@ -50,6 +50,7 @@ _GROUPS = (
     ({"INT", "FLOAT", "INF"}, "a number"),
 )  # fmt: skip
 _MAX_EXPECTED = 5
+_NEAR = 200  # a search back from the end of a text takes the square of its length
 _OPS_FOR = {"+": "addf(x, y)", "-": "subf(x, y)", "*": "mulf(x, y)", "/": "divf(x, y)", "%": "remf(x, y)"}
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 _SKIPPED_OR_BRACKET = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|[()\[\]{}]')
@@ -126,7 +127,7 @@ def _expected(accepted: set[str]) -> str | None:
 def _advice(found: str, accepted: set[str], before: str) -> str | None:
     """What to do about it, for the slips that people make."""
     words = [word for word in _KEYWORDS if word.upper() in accepted and word != "x"]
-    previous = re.search(r"([A-Za-z_][A-Za-z0-9_]*)\s*$", before)
+    previous = re.search(r"([A-Za-z_][A-Za-z0-9_]*)\s*$", before[-_NEAR:])
     if found == ";":
         return "line ends and commas are all the separators there are: leave the semicolon out"
     if found == "#" or before.endswith("/") or (found == "/" and "SLASH" not in accepted and "EQUAL" not in accepted):

@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 from opsplice.api import write_file
-from opsplice.errors import OpspliceError
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang import formatter, loader
 
 
 def run(options: argparse.Namespace) -> int:
     if options.files == ["-"]:
-        text = sys.stdin.read()
+        text = _lines(loader.decoded(sys.stdin.buffer.read(loader.MAX_BYTES + 1), "stdin"))
         formatted = formatter.format(text)
         if not options.check:
             sys.stdout.write(formatted)
@@ -36,10 +35,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _formatted(name: str) -> tuple[Path, str, str]:
     path = Path(name)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise OpspliceError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise OpspliceError(f"{path} is not UTF-8 text") from None
+    text = _lines(loader.read(path))
     return path, text, formatter.format(text, path)
+
+
+def _lines(text: str) -> str:
+    """Text with the line ends that the formatter writes, as they are no reason to change a file."""
+    return text.replace("\r\n", "\n")

@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opsplice.spec_lang import formatter, tree
-from opsplice.spec_lang.diagnostics import SpecError
+from opsplice.spec_lang.checker import check
+from opsplice.spec_lang.diagnostics import SpecError, render
 from opsplice.spec_lang.formatter import WIDTH
 from opsplice.spec_lang.parser import parse
 
@@ -286,3 +287,12 @@ def test_the_layout_depends_on_the_tree_alone_where_there_are_no_comments(text):
     """Line ends between tokens make no difference, except for those blank lines that are kept between statements."""
     one_a_line = "\n".join(re.findall(r'"(?:[^"\\]|\\.)*"|\S+', text))
     assert formatter.format(one_a_line) == formatter.format(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(noisy_specs())
+def test_the_checker_judges_any_spec(text):
+    spec = parse(text)
+    for found in check([spec]).diagnostics:
+        assert found.severity == "error" or found.code is not None
+        assert render(found)
