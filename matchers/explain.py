@@ -7,15 +7,16 @@ It searches on its own, beside `matchers.engine`, and changes no result: a searc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.alignment import Alignment
 from opsplice.matchers.attempt import Attempt, Part, Place, Reason, State
 from opsplice.matchers.graph import Graph, Input
 from opsplice.matchers.match import Kind, Match, NearMiss
-from opsplice.matchers.places import function_of, place_of
+from opsplice.matchers.places import function_of, outermost, place_of
 from opsplice.matchers.reasons import children_of, nodes_below, reason_of, short
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce
@@ -28,6 +29,10 @@ _MAX_TEXT = 200
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 # What was given up once is not tried to its end again.
 _FEW_STEPS = 1000
+# How many places where a pattern's last op stands are compared with the whole of it.
+_MOST_COMPARED = 60
+# More than this part of a pattern must be alike for a place to count as near.
+_ALIKE = 0.5
 
 
 class Explainer:
@@ -35,34 +40,62 @@ class Explainer:
 
     def __init__(self, patterns: Mapping[str, tree.Pattern]) -> None:
         self.views = TracedViews()
+        self.alignment = Alignment(self.views)
         self._names = {let.expr.span: ", ".join(let.names) for p in patterns.values() for let in p.body}
 
     def near_misses(self, misses: Iterable[NearMiss]) -> list[Attempt]:
         """Near misses that a search found, told in full; those that stopped for one reason at one place are one."""
         attempts = [a for miss in misses if (a := self._retraced(miss)) is not None]
-        told: dict[Any, Attempt] = {}
-        for attempt in attempts:
-            why = attempt.reason
-            key = (attempt.pattern, why.kind, why.wanted, why.found, why.span, why.at)
-            # Of places that stop for one reason the last is the likeliest: a pattern's result is made last.
-            if key not in told or attempt.progress >= told[key].progress:
-                told[key] = attempt
-        return sorted(told.values(), key=lambda a: -a.progress)
+        return sorted(_told_once(attempts), key=lambda a: -a.progress)
 
-    def nearest(self, module: ir.Module, graphs: Sequence[Graph]) -> Attempt | None:
-        """The place of a module where graphs that match nowhere got furthest; None if no op is what they end with."""
-        best: tuple[tuple[int, int], Graph, ir.Value] | None = None
+    def nearest(
+        self, module: ir.Module, graphs: Sequence[Graph], matches: Sequence[Match], count: int
+    ) -> list[Attempt]:
+        """The places of a module where the graphs of one pattern come nearest, those that are most alike first.
+
+        matches: of the pattern; what lies inside them is no place where it should have been. Where there are none, one
+        place is given however far it is, if any op is what the pattern ends with.
+        """
+        inside = {op for match in matches for op in match.ops}
+        candidates: list[tuple[bool, tuple[int, int], Graph, ir.Value]] = []
         for op in _ops_with_results(module):
+            if op in inside:
+                continue
             for value in op.results:
                 for graph in graphs:
+                    if not self._may_end(graph, value):
+                        continue
                     search = Search(self.views, graph, "")
                     matched = search.run(value) is not None
                     failure = search.furthest
                     if matched or failure is None or (failure.kind is Kind.OP and failure.node is _ending(graph)):
                         continue
-                    if best is None or failure.held > best[0]:
-                        best = (failure.held, graph, value)
-        return None if best is None else self._tried(best[1], best[2])
+                    candidates.append((search.progress > 0, failure.held, graph, value))
+        candidates.sort(key=lambda each: each[:2], reverse=True)
+        ranked = [(self._similarity(g, v, inside), far, g, v) for far, _, g, v in candidates[:_MOST_COMPARED]]
+        ranked.sort(key=lambda each: each[:2], reverse=True)
+        # Many an op is like the last one of a pattern, and that alone says little.
+        best = ranked[0][0] / 2 if ranked else 0.0
+        near = [(g, v) for similarity, far, g, v in ranked if similarity >= best and (far or similarity > _ALIKE)]
+        if not near and not matches:
+            near = [(g, v) for _, _, g, v in ranked[:1]]
+        attempts = [a for graph, value in near[: 2 * count] if (a := self._tried(graph, value)) is not None]
+        return sorted(_told_once(attempts), key=lambda a: (-a.similarity, -a.progress))[:count]
+
+    def _may_end(self, graph: Graph, value: ir.Value) -> bool:
+        """False where another op than the pattern's last one makes a value."""
+        node, found = _ending(graph), self.views.resolve(self.views.whole(value))
+        if isinstance(node, Apply):
+            return isinstance(found, Apply) and found.op == node.op
+        return not isinstance(node, Reduce) or (isinstance(found, Reduce) and found.combiner == node.combiner)
+
+    def _similarity(self, graph: Graph, value: ir.Value, inside: Set[ir.Operation] = frozenset()) -> float:
+        """Which part of a pattern is alike. What is `inside` matches belongs there, and does not count."""
+        score = self.alignment.score(graph.results[0], value)
+        if inside:
+            alike = self.alignment.alike(graph.results[0], value).values()
+            score = min(score, sum(op is None or outermost(op) not in inside for op in alike))
+        return score / max(1, graph.size)
 
     def at(self, graphs: Sequence[Graph], ops: Sequence[ir.Operation]) -> list[Attempt]:
         """Why the graphs of one pattern do not hold at ops, nor around them: for each op the attempt that got furthest.
@@ -106,15 +139,31 @@ class Explainer:
         assert stop is not None, "a search that failed has stopped somewhere"
         reason = reason_of(graph, stop, self.views)
         root = place_of(value)
+        alike = self.alignment.alike(graph.results[0], value)
         return Attempt(
             pattern=graph.pattern.name,
             function=tracer.function,
             location=root.location,
             op=root,
             progress=_progress(tracer),
+            similarity=self._similarity(graph, value),
             reason=reason,
-            parts=tuple(_Drawing(graph, stop, reason, self._names).parts()),
+            parts=tuple(_Drawing(graph, stop, reason, alike, self._names).parts()),
         )
+
+
+def _told_once(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Attempts without those that stopped for one reason at one place.
+
+    Of these the last is kept: a pattern's result is made last.
+    """
+    told: dict[Any, Attempt] = {}
+    for attempt in attempts:
+        why = attempt.reason
+        key = (attempt.pattern, why.kind, why.wanted, why.found, why.span, why.at)
+        if key not in told or attempt.progress >= told[key].progress:
+            told[key] = attempt
+    return list(told.values())
 
 
 def ending_of(graph: Graph) -> str:
@@ -172,10 +221,18 @@ _ADVANCE = ir.WalkResult.ADVANCE
 class _Drawing:
     """The parts of a pattern as a tree of rows, with what became of each."""
 
-    def __init__(self, graph: Graph, stop: Stop, reason: Reason, names: Mapping[tree.Span, str]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        stop: Stop,
+        reason: Reason,
+        alike: Mapping[int, ir.Operation | None],
+        names: Mapping[tree.Span, str],
+    ) -> None:
         self.graph = graph
         self.stop = stop
         self.reason = reason
+        self.alike = alike
         self.names = names
         self.rows: list[Part] = []
         self.drawn: set[tuple[tree.Span, State]] = set()
@@ -222,7 +279,9 @@ class _Drawing:
             return State.FAILED
         if isinstance(node, Input):
             return State.HELD if id(node) in self.stop.seen and node.name in self.stop.inputs else State.OPEN
-        return State.HELD if id(node) in self.stop.held else State.OPEN
+        if id(node) in self.stop.held:
+            return State.HELD
+        return State.ALIKE if id(node) in self.alike else State.OPEN
 
     def _place(self, node: Any, state: State) -> Place | None:
         if state is State.FAILED:
@@ -233,7 +292,7 @@ class _Drawing:
             value = self.stop.inputs[node.name].value
             constant = self.stop.inputs[node.name].constant
             return Place(f"the constant {constant:g}", "", "") if value is None else place_of(value, text=False)
-        thing = self.stop.held.get(id(node))
+        thing = (self.alike if state is State.ALIKE else self.stop.held).get(id(node))
         return None if thing is None else place_of(thing, text=False)
 
     def _fails_below(self, node: Any) -> bool:
