@@ -7,6 +7,7 @@ it proves nothing: sizes, types and dims are not looked at.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from iree.compiler import ir
 
 from opsplice.matchers import conditions
 from opsplice.matchers.graph import Input, Number, Result, Whole
-from opsplice.matchers.reasons import children_of
+from opsplice.matchers.nodes import children_of
 from opsplice.matchers.terms import Access, Apply, Constant, Reduce, Term
 from opsplice.matchers.tracing import TracedViews
 from opsplice.matchers.views import defining_op
@@ -37,6 +38,14 @@ class _Pairing:
 _NONE = _Pairing(0.0)
 
 
+@dataclass(frozen=True, eq=False)
+class Likeness:
+    """What is alike: how many parts, less what had to be skipped, and the payload op of each such node, by its id."""
+
+    score: float
+    ops: Mapping[int, ir.Operation | None]
+
+
 class Alignment:
     """Alignments of patterns with the payload that `views` read."""
 
@@ -46,25 +55,22 @@ class Alignment:
         self._alive: list[Any] = []  # nodes are told apart by identity
         self._steps = 0
 
-    def score(self, result: Result, value: ir.Value) -> float:
-        """How many of a pattern's parts are alike, if its result is a value."""
+    def compare(self, result: Result, value: ir.Value) -> Likeness:
+        """What is alike if a pattern's result is a value."""
         self._known.clear()
         self._alive.clear()
         self._steps = 0
-        return self._best(result.node, self.views.whole(value), 1).score
-
-    def alike(self, result: Result, value: ir.Value) -> dict[int, ir.Operation | None]:
-        """The payload op that each node is alike, by the node's id."""
-        self.score(result, value)
+        access = self.views.whole(value)
+        score = self._best(result.node, access, 1).score
         found: dict[int, ir.Operation | None] = {}
-        pending: list[tuple[Any, Any, int]] = [(result.node, self.views.whole(value), 1)]
+        pending: list[tuple[Any, Any, int]] = [(result.node, access, 1)]
         while pending:
             node, term, skips = pending.pop()
             best = self._best(node, term, skips)
             if best.same:
                 found.setdefault(id(node), self._op_of(term))
             pending.extend(best.pairs)
-        return found
+        return Likeness(score, found)
 
     def _best(self, node: Any, term: Any, skips: int) -> _Pairing:
         if isinstance(node, Input):
