@@ -11,7 +11,7 @@ from iree.compiler import ir
 from opsplice.matchers.attempt import Part, Place, Reason, State
 from opsplice.matchers.graph import Graph, Input
 from opsplice.matchers.match import Kind
-from opsplice.matchers.nodes import children_of, nodes_below
+from opsplice.matchers.nodes import children_of, is_judged, nodes_below
 from opsplice.matchers.places import place_of
 from opsplice.matchers.tracing import Stop
 from opsplice.spec_lang import tree
@@ -95,7 +95,7 @@ class _Drawing:
             return State.FAILED
         if isinstance(node, Input):
             return State.HELD if id(node) in self.stop.seen and node.name in self.stop.inputs else State.OPEN
-        if id(node) in self.stop.held:
+        if id(node) in self.stop.held or (not is_judged(node) and id(node) in self.stop.seen):
             return State.HELD
         return State.ALIKE if id(node) in self.alike else State.OPEN
 

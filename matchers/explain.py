@@ -16,6 +16,7 @@ from opsplice.matchers.attempt import Attempt
 from opsplice.matchers.drawing import draw
 from opsplice.matchers.graph import Graph
 from opsplice.matchers.match import Kind, Match, NearMiss
+from opsplice.matchers.nodes import heads
 from opsplice.matchers.places import function_of, outermost, place_of
 from opsplice.matchers.reasons import reason_of, short
 from opsplice.matchers.search import MAX_STEPS, Search
@@ -66,7 +67,11 @@ class Explainer:
                     search = Search(self.views, graph, "")
                     matched = search.run(value) is not None
                     failure = search.furthest
-                    if matched or failure is None or (failure.kind is Kind.OP and failure.node is _ending(graph)):
+                    if (
+                        matched
+                        or failure is None
+                        or (failure.kind is Kind.OP and any(failure.node is h for h in endings(graph)))
+                    ):
                         continue
                     candidates.append((search.progress > 0, failure.held, graph, value))
         candidates.sort(key=lambda each: each[:2], reverse=True)
@@ -82,10 +87,15 @@ class Explainer:
 
     def _may_end(self, graph: Graph, value: ir.Value) -> bool:
         """False where another op than the pattern's last one makes a value."""
-        node, found = _ending(graph), self.views.resolve(self.views.whole(value))
-        if isinstance(node, Apply):
-            return isinstance(found, Apply) and found.op == node.op
-        return not isinstance(node, Reduce) or (isinstance(found, Reduce) and found.combiner == node.combiner)
+        found = self.views.resolve(self.views.whole(value))
+        for node in endings(graph):
+            if not isinstance(node, (Apply, Reduce)):
+                return True
+            if isinstance(node, Apply) and isinstance(found, Apply) and found.op == node.op:
+                return True
+            if isinstance(node, Reduce) and isinstance(found, Reduce) and found.combiner == node.combiner:
+                return True
+        return not endings(graph)
 
     def _similarity(self, graph: Graph, value: ir.Value, inside: Set[ir.Operation]) -> float:
         """Which part of a pattern is alike. What is `inside` matches belongs there, and does not count."""
@@ -162,16 +172,20 @@ def _told_once(attempts: Iterable[Attempt]) -> list[Attempt]:
     return list(told.values())
 
 
-def ending_of(graph: Graph) -> str:
+def endings(graph: Graph) -> list[Any]:
+    """The nodes that a pattern may end with: those that make its first result."""
+    return heads(graph.results[0].node)
+
+
+def ending_text(graph: Graph) -> str:
     """What a pattern ends with, in words: `mulf`, `a reduction by addf`."""
-    node = _ending(graph)
+    return " or ".join(dict.fromkeys(map(_ending_text, endings(graph)))) or "anything"
+
+
+def _ending_text(node: Any) -> str:
     if isinstance(node, Apply):
         return short(node.op)
     return f"a reduction by {short(node.combiner)}" if isinstance(node, Reduce) else getattr(node, "op", "an input")
-
-
-def _ending(graph: Graph) -> Any:
-    return graph.results[0].node
 
 
 def covers(match: Match, op: ir.Operation) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
-from opsplice.matchers.graph import Input, Label, Number, Result
-from opsplice.matchers.terms import Apply, Loop
+from opsplice.matchers.graph import Input, Node, Number, Result, Whole
+from opsplice.matchers.terms import Apply, Reduce
 
-_NODE_MODULES = (Input.__module__, Apply.__module__)
+_NODES = get_args(Node)
+# The nodes that are judged themselves; any other stands for what it is made of.
+_JUDGED = (Apply, Reduce, Whole, Number, Input)
 
 
 def nodes_below(nodes: list[Any]) -> list[Any]:
@@ -34,6 +36,16 @@ def children_of(node: Any) -> list[Any]:
             pending[:0] = thing
         elif isinstance(thing, Result):
             pending.insert(0, thing.node)
-        elif type(thing).__module__ in _NODE_MODULES and not isinstance(thing, (Label, Loop)):
+        elif isinstance(thing, _NODES):
             found.append(thing)
     return found
+
+
+def is_judged(node: Any) -> bool:
+    """Whether a node holds or fails by itself, and does not only stand for what it is made of."""
+    return isinstance(node, _JUDGED)
+
+
+def heads(node: Any) -> list[Any]:
+    """The judged nodes that a payload may begin with where it begins with this one."""
+    return [node] if is_judged(node) else [head for child in children_of(node) for head in heads(child)]

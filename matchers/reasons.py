@@ -11,7 +11,7 @@ from opsplice.matchers import conditions
 from opsplice.matchers.attempt import Reason
 from opsplice.matchers.graph import Graph, Input, Number, Whole
 from opsplice.matchers.match import Binding, Kind
-from opsplice.matchers.nodes import nodes_below
+from opsplice.matchers.nodes import heads, nodes_below
 from opsplice.matchers.places import place_of
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
 from opsplice.matchers.tracing import Stop
@@ -130,7 +130,7 @@ class _Reasoner:
             return wanted, found, self._not_constant(found)
         if self._is_contraction(stop.node):
             wanted = "a contraction"
-        if stop.node is self.graph.results[0].node:
+        if any(stop.node is head for head in heads(self.graph.results[0].node)):
             wanted = f"{wanted}, which the pattern ends with"
         ways = (self._other_spelling, self._between, self._lacking, self._opaque, self._either)
         return wanted, found, next(filter(None, (way() for way in ways)), "")

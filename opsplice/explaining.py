@@ -12,7 +12,7 @@ from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.job import Question
 from opsplice.matchers import engine
 from opsplice.matchers.attempt import Attempt, Place
-from opsplice.matchers.explain import Explainer, covers, ending_of
+from opsplice.matchers.explain import Explainer, covers, ending_text
 from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.match import Match
 from opsplice.matchers.places import ops_at, parse_at, place_of
@@ -99,7 +99,7 @@ class _Explaining:
         misses = self.explainer.nearest(self.module, self.graphs[name], matches, MOST_MISSES)
         if misses or matches:
             return misses, ""
-        endings = " or ".join(dict.fromkeys(map(ending_of, self.graphs[name])))
+        endings = " or ".join(dict.fromkeys(map(ending_text, self.graphs[name])))
         return [], f"no op of the program is what it ends with: {endings}"
 
 
