@@ -56,6 +56,7 @@ class Explainer:
         place is given however far it is, if any op is what the pattern ends with.
         """
         inside = {op for match in matches for op in match.ops}
+        ends = {graph: endings(graph) for graph in graphs}
         candidates: list[tuple[bool, tuple[int, int], Graph, ir.Value]] = []
         for op in _ops_with_results(module):
             if op in inside:
@@ -67,11 +68,7 @@ class Explainer:
                     search = Search(self.views, graph, "")
                     matched = search.run(value) is not None
                     failure = search.furthest
-                    if (
-                        matched
-                        or failure is None
-                        or (failure.kind is Kind.OP and any(failure.node is h for h in endings(graph)))
-                    ):
+                    if matched or failure is None or (failure.kind is Kind.OP and failure.node in ends[graph]):
                         continue
                     candidates.append((search.progress > 0, failure.held, graph, value))
         candidates.sort(key=lambda each: each[:2], reverse=True)
