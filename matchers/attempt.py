@@ -46,7 +46,8 @@ class State(StrEnum):
 
     HELD = "held"
     FAILED = "failed"
-    OPEN = "open"  # not looked at, or not judged yet
+    ALIKE = "alike"  # not judged, but the same op stands there
+    OPEN = "open"  # not judged
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Attempt:
     """One place where a pattern was tried and did not hold.
 
     location: of the op where the pattern's result was looked for, `op` in words. progress: which part of the pattern's
-    ops held, up to 1.
+    ops held, up to 1; similarity: which part of them is the same op as in the model, also behind where it stopped.
     """
 
     pattern: str
@@ -79,6 +80,7 @@ class Attempt:
     location: str
     op: Place
     progress: float
+    similarity: float
     reason: Reason
     parts: tuple[Part, ...]
 
@@ -86,3 +88,8 @@ class Attempt:
     def held(self) -> int:
         """How many parts held."""
         return sum(p.state is State.HELD for p in self.parts)
+
+    @property
+    def alike(self) -> int:
+        """How many more are alike."""
+        return sum(p.state is State.ALIKE for p in self.parts)

@@ -6,28 +6,32 @@ It searches on its own, beside `matchers.engine`, and changes no result: a searc
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.attempt import Attempt, Part, Place, Reason, State
-from opsplice.matchers.graph import Graph, Input
+from opsplice.matchers.alignment import Alignment
+from opsplice.matchers.attempt import Attempt
+from opsplice.matchers.drawing import draw
+from opsplice.matchers.graph import Graph
 from opsplice.matchers.match import Kind, Match, NearMiss
-from opsplice.matchers.places import function_of, place_of
-from opsplice.matchers.reasons import children_of, nodes_below, reason_of, short
+from opsplice.matchers.nodes import heads
+from opsplice.matchers.places import function_of, outermost, place_of
+from opsplice.matchers.reasons import reason_of, short
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce
-from opsplice.matchers.tracing import Stop, TracedViews, Tracer
+from opsplice.matchers.tracing import TracedViews, Tracer
 from opsplice.spec_lang import tree
 
 # An op that is pointed at may lie inside a match that ends further down: how many values below it are tried.
 _MOST_BELOW = 256
-_MAX_TEXT = 200
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 # What was given up once is not tried to its end again.
 _FEW_STEPS = 1000
+# How many places where a pattern's last op stands are compared with the whole of it.
+_MOST_COMPARED = 60
+# More than this part of a pattern must be alike for a place to count as near.
+_ALIKE = 0.5
 
 
 class Explainer:
@@ -35,34 +39,66 @@ class Explainer:
 
     def __init__(self, patterns: Mapping[str, tree.Pattern]) -> None:
         self.views = TracedViews()
+        self.alignment = Alignment(self.views)
         self._names = {let.expr.span: ", ".join(let.names) for p in patterns.values() for let in p.body}
 
     def near_misses(self, misses: Iterable[NearMiss]) -> list[Attempt]:
         """Near misses that a search found, told in full; those that stopped for one reason at one place are one."""
         attempts = [a for miss in misses if (a := self._retraced(miss)) is not None]
-        told: dict[Any, Attempt] = {}
-        for attempt in attempts:
-            why = attempt.reason
-            key = (attempt.pattern, why.kind, why.wanted, why.found, why.span, why.at)
-            # Of places that stop for one reason the last is the likeliest: a pattern's result is made last.
-            if key not in told or attempt.progress >= told[key].progress:
-                told[key] = attempt
-        return sorted(told.values(), key=lambda a: -a.progress)
+        return sorted(_told_once(attempts), key=lambda a: -a.progress)
 
-    def nearest(self, module: ir.Module, graphs: Sequence[Graph]) -> Attempt | None:
-        """The place of a module where graphs that match nowhere got furthest; None if no op is what they end with."""
-        best: tuple[tuple[int, int], Graph, ir.Value] | None = None
+    def nearest(
+        self, module: ir.Module, graphs: Sequence[Graph], matches: Sequence[Match], count: int
+    ) -> list[Attempt]:
+        """The places of a module where the graphs of one pattern come nearest, those that are most alike first.
+
+        matches: of the pattern; what lies inside them is no place where it should have been. Where there are none, one
+        place is given however far it is, if any op is what the pattern ends with.
+        """
+        inside = {op for match in matches for op in match.ops}
+        ends = {graph: endings(graph) for graph in graphs}
+        candidates: list[tuple[bool, tuple[int, int], Graph, ir.Value]] = []
         for op in _ops_with_results(module):
+            if op in inside:
+                continue
             for value in op.results:
                 for graph in graphs:
+                    if not self._may_end(graph, value):
+                        continue
                     search = Search(self.views, graph, "")
                     matched = search.run(value) is not None
                     failure = search.furthest
-                    if matched or failure is None or (failure.kind is Kind.OP and failure.node is _ending(graph)):
+                    if matched or failure is None or (failure.kind is Kind.OP and failure.node in ends[graph]):
                         continue
-                    if best is None or failure.held > best[0]:
-                        best = (failure.held, graph, value)
-        return None if best is None else self._tried(best[1], best[2])
+                    candidates.append((search.progress > 0, failure.held, graph, value))
+        candidates.sort(key=lambda each: each[:2], reverse=True)
+        ranked = [(self._similarity(g, v, inside), far, g, v) for far, _, g, v in candidates[:_MOST_COMPARED]]
+        ranked.sort(key=lambda each: each[:2], reverse=True)
+        # Many an op is like the last one of a pattern, and that alone says little.
+        best = ranked[0][0] / 2 if ranked else 0.0
+        near = [(g, v) for similarity, far, g, v in ranked if similarity >= best and (far or similarity > _ALIKE)]
+        if not near and not matches:
+            near = [(g, v) for _, _, g, v in ranked[:1]]
+        attempts = [a for graph, value in near[: 2 * count] if (a := self._tried(graph, value)) is not None]
+        return sorted(_told_once(attempts), key=lambda a: (-a.similarity, -a.progress))[:count]
+
+    def _may_end(self, graph: Graph, value: ir.Value) -> bool:
+        """False where another op than the pattern's last one makes a value."""
+        found = self.views.resolve(self.views.whole(value))
+        for node in endings(graph):
+            if not isinstance(node, (Apply, Reduce)):
+                return True
+            if isinstance(node, Apply) and isinstance(found, Apply) and found.op == node.op:
+                return True
+            if isinstance(node, Reduce) and isinstance(found, Reduce) and found.combiner == node.combiner:
+                return True
+        return not endings(graph)
+
+    def _similarity(self, graph: Graph, value: ir.Value, inside: Set[ir.Operation]) -> float:
+        """Which part of a pattern is alike. What is `inside` matches belongs there, and does not count."""
+        like = self.alignment.compare(graph.results[0], value)
+        outside = sum(op is None or outermost(op) not in inside for op in like.ops.values())
+        return min(like.score, outside) / max(1, graph.size)
 
     def at(self, graphs: Sequence[Graph], ops: Sequence[ir.Operation]) -> list[Attempt]:
         """Why the graphs of one pattern do not hold at ops, nor around them: for each op the attempt that got furthest.
@@ -106,27 +142,47 @@ class Explainer:
         assert stop is not None, "a search that failed has stopped somewhere"
         reason = reason_of(graph, stop, self.views)
         root = place_of(value)
+        like = self.alignment.compare(graph.results[0], value)
         return Attempt(
             pattern=graph.pattern.name,
             function=tracer.function,
             location=root.location,
             op=root,
             progress=_progress(tracer),
+            similarity=like.score / max(1, graph.size),
             reason=reason,
-            parts=tuple(_Drawing(graph, stop, reason, self._names).parts()),
+            parts=draw(graph, stop, reason, like.ops, self._names),
         )
 
 
-def ending_of(graph: Graph) -> str:
+def _told_once(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Attempts without those that stopped for one reason at one place.
+
+    Of these the last is kept: a pattern's result is made last.
+    """
+    told: dict[Any, Attempt] = {}
+    for attempt in attempts:
+        why = attempt.reason
+        key = (attempt.pattern, why.kind, why.wanted, why.found, why.span, why.at)
+        if key not in told or attempt.progress >= told[key].progress:
+            told[key] = attempt
+    return list(told.values())
+
+
+def endings(graph: Graph) -> list[Any]:
+    """The nodes that a pattern may end with: those that make its first result."""
+    return heads(graph.results[0].node)
+
+
+def ending_text(graph: Graph) -> str:
     """What a pattern ends with, in words: `mulf`, `a reduction by addf`."""
-    node = _ending(graph)
+    return " or ".join(dict.fromkeys(map(_ending_text, endings(graph)))) or "anything"
+
+
+def _ending_text(node: Any) -> str:
     if isinstance(node, Apply):
         return short(node.op)
     return f"a reduction by {short(node.combiner)}" if isinstance(node, Reduce) else getattr(node, "op", "an input")
-
-
-def _ending(graph: Graph) -> Any:
-    return graph.results[0].node
 
 
 def covers(match: Match, op: ir.Operation) -> bool:
@@ -164,97 +220,3 @@ def _ops_with_results(module: ir.Module) -> list[ir.Operation]:
 
 
 _ADVANCE = ir.WalkResult.ADVANCE
-
-
-# ---- drawing -----------------------------------------------------------------------------------------------------
-
-
-class _Drawing:
-    """The parts of a pattern as a tree of rows, with what became of each."""
-
-    def __init__(self, graph: Graph, stop: Stop, reason: Reason, names: Mapping[tree.Span, str]) -> None:
-        self.graph = graph
-        self.stop = stop
-        self.reason = reason
-        self.names = names
-        self.rows: list[Part] = []
-        self.drawn: set[tuple[tree.Span, State]] = set()
-
-    def parts(self) -> list[Part]:
-        for result in self.graph.results:
-            self._draw(result.node, None, 0)
-        where = self.reason.span
-        if self.stop.kind is Kind.CONDITION and where is not None:
-            text = f"where {_source(where)}"
-            self.rows.append(Part(text, text, where, 0, State.FAILED, False, None))
-        return self.rows
-
-    def _draw(self, node: Any, above: tree.Span | None, depth: int) -> None:
-        span = self.graph.spans.get(id(node))
-        if span is not None and span != above:
-            state = self._state(node, span)
-            if (span, state) in self.drawn:
-                if span in self.names:
-                    self.rows.append(self._row(node, span, depth, state, open_=False, again=True))
-                return
-            again = any(span == s for s, _ in self.drawn)
-            self.drawn.add((span, state))
-            inner = [] if again and not self._fails_below(node) else children_of(node)
-            self.rows.append(self._row(node, span, depth, state, open_=bool(inner), again=again))
-        else:
-            inner = children_of(node)
-        for child in {id(c): c for c in inner}.values():
-            self._draw(child, span or above, depth if span is None or span == above else depth + 1)
-
-    def _row(self, node: Any, span: tree.Span, depth: int, state: State, *, open_: bool, again: bool) -> Part:
-        name, source = self.names.get(span), _source(span)
-        text, whole = _head(source) if open_ or again else source, source
-        if name is not None:
-            text, whole = name if again and not open_ else f"{name} = {text}", f"{name} = {whole}"
-        place = self._place(node, state)
-        return Part(text[:_MAX_TEXT], whole[:_MAX_TEXT], span, depth, state, isinstance(node, Input), place)
-
-    def _state(self, node: Any, span: tree.Span) -> State:
-        """A part that the graph has several nodes for is as its outermost node, unless one of the others failed."""
-        same = [node, *(n for n in children_of(node) if self.graph.spans.get(id(n)) == span)]
-        failed = self.stop.kind not in (Kind.CONDITION, Kind.STEPS)
-        if failed and any(n is self.stop.node for n in same):
-            return State.FAILED
-        if isinstance(node, Input):
-            return State.HELD if id(node) in self.stop.seen and node.name in self.stop.inputs else State.OPEN
-        return State.HELD if id(node) in self.stop.held else State.OPEN
-
-    def _place(self, node: Any, state: State) -> Place | None:
-        if state is State.FAILED:
-            return self.reason.at
-        if state is State.OPEN:
-            return None
-        if isinstance(node, Input):
-            value = self.stop.inputs[node.name].value
-            constant = self.stop.inputs[node.name].constant
-            return Place(f"the constant {constant:g}", "", "") if value is None else place_of(value, text=False)
-        thing = self.stop.held.get(id(node))
-        return None if thing is None else place_of(thing, text=False)
-
-    def _fails_below(self, node: Any) -> bool:
-        return any(n is self.stop.node for n in nodes_below(children_of(node)))
-
-
-def _source(span: tree.Span) -> str:
-    """What a spec writes, in one line and without comments."""
-    text = _COMMENT.sub(
-        lambda found: found[0] if found[0].startswith('"') else " ", span.source.text[span.start : span.end]
-    )
-    text = " ".join(text.split()).replace("( ", "(").replace(" )", ")")
-    return "".join(c for c in text if c.isprintable())
-
-
-def _head(text: str) -> str:
-    """An expression without its arguments: `cmpf {predicate = ugt}` for `cmpf(x, 0.0) {predicate = ugt}`."""
-    kept, depth = [], 0
-    for character in text:
-        depth += character == "("
-        if not depth:
-            kept.append(character)
-        depth -= character == ")"
-    return "".join(kept).strip()

@@ -64,7 +64,7 @@ def ops_at(module: ir.Module, at: At) -> list[ir.Operation]:
     """
     ops = _all_ops(module)
     found = _numbered(ops, at) if at.name else _at_line(ops, at)
-    return list(dict.fromkeys(map(_outermost, found)))
+    return list(dict.fromkeys(map(outermost, found)))
 
 
 def function_of(op: ir.Operation) -> str:
@@ -82,29 +82,46 @@ def place_of(thing: ir.Operation | ir.Value, *, text: bool = True) -> Place:
     if isinstance(thing, ir.Value):
         op = defining_op(thing)
         return _argument(ir.BlockArgument(thing), text) if op is None else place_of(op, text=text)
-    outer = _outermost(thing)
+    outer = outermost(thing)
     name = thing.name
     if outer != thing:
         # What a named op computes inside is not written in the program.
         name = f"{name} in {outer.name}" if location_of(outer) != location_of(thing) else outer.name
-    if name == "hal.tensor.import" and "name" in thing.attributes:
-        name = ir.StringAttr(thing.attributes["name"]).value
+    if name == "hal.tensor.import":
+        name = _input_name(thing)
         return Place(f"the program's {name}", "", f"{name} : {thing.results[0].type}")
     return Place(name, location_of(thing), _text(thing) if text else "")
 
 
 def location_of(op: ir.Operation) -> str:
-    """`file:line:column`: the innermost place, where an op was inlined or fused. Else what its location says."""
+    """`file:line:column`: the innermost place, where an op was inlined or fused; else what its location says, or ""."""
     text = str(op.location)
     place = _PLACE.search(text)
     if place is not None:
         return f"{place[1]}:{place[2]}:{place[3]}"
-    return text.removeprefix("loc(").removesuffix(")")
+    return "" if text == "loc(unknown)" else text.removeprefix("loc(").removesuffix(")")
+
+
+def _input_name(op: ir.Operation) -> str:
+    if "name" in op.attributes:
+        return ir.StringAttr(op.attributes["name"]).value
+    source = op.operands[0]
+    return f"input{ir.BlockArgument(source).arg_number}" if defining_op(source) is None else "input"
 
 
 def _function_name(op: ir.Operation) -> str:
     # Frontends put the work into a twin `main$async` of `main`.
     return ir.StringAttr(op.attributes["sym_name"]).value.removesuffix("$async") if "sym_name" in op.attributes else ""
+
+
+def outermost(op: ir.Operation) -> ir.Operation:
+    """The structured op whose body an op stands in, or the op itself."""
+    at, holder = op, op
+    while at.parent is not None:
+        at = at.parent.operation
+        if at.name.startswith(_BODIES):
+            holder = at
+    return holder
 
 
 def _argument(value: ir.BlockArgument, text: bool) -> Place:
@@ -131,16 +148,6 @@ def _all_ops(module: ir.Module) -> list[ir.Operation]:
 
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found[1:]
-
-
-def _outermost(op: ir.Operation) -> ir.Operation:
-    """The structured op whose body an op stands in, or the op itself."""
-    at, holder = op, op
-    while at.parent is not None:
-        at = at.parent.operation
-        if at.name.startswith(_BODIES):
-            holder = at
-    return holder
 
 
 def _numbered(ops: list[ir.Operation], at: At) -> list[ir.Operation]:

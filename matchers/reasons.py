@@ -11,6 +11,7 @@ from opsplice.matchers import conditions
 from opsplice.matchers.attempt import Reason
 from opsplice.matchers.graph import Graph, Input, Number, Whole
 from opsplice.matchers.match import Binding, Kind
+from opsplice.matchers.nodes import heads, nodes_below
 from opsplice.matchers.places import place_of
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
 from opsplice.matchers.tracing import Stop
@@ -129,7 +130,7 @@ class _Reasoner:
             return wanted, found, self._not_constant(found)
         if self._is_contraction(stop.node):
             wanted = "a contraction"
-        if stop.node is self.graph.results[0].node:
+        if any(stop.node is head for head in heads(self.graph.results[0].node)):
             wanted = f"{wanted}, which the pattern ends with"
         ways = (self._other_spelling, self._between, self._lacking, self._opaque, self._either)
         return wanted, found, next(filter(None, (way() for way in ways)), "")
@@ -330,39 +331,6 @@ class _Reasoner:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
-
-
-def nodes_below(nodes: list[Any]) -> list[Any]:
-    """Nodes of a pattern and all that they are made of, each once, outer ones first."""
-    found: dict[int, Any] = {}
-    pending = nodes[::-1]
-    while pending:
-        node = pending.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            pending.extend(reversed(children_of(node)))
-    return list(found.values())
-
-
-def children_of(node: Any) -> list[Any]:
-    """The nodes that a node is made of, whatever its kind."""
-    if not hasattr(node, "__dataclass_fields__") or isinstance(node, Number):
-        return []
-    found: list[Any] = []
-    pending: list[Any] = [getattr(node, name) for name in node.__dataclass_fields__]
-    while pending:
-        thing = pending.pop(0)
-        if isinstance(thing, (tuple, list)):
-            pending[:0] = thing
-        elif type(thing).__module__ in _NODE_MODULES and type(thing).__name__ not in ("Label", "Loop"):
-            if type(thing).__name__ == "Result":
-                pending.insert(0, thing.node)
-            else:
-                found.append(thing)
-    return found
-
-
-_NODE_MODULES = (Input.__module__, Apply.__module__)
 
 
 def condition_text(condition: Any, found: str, dims: Any) -> str:

@@ -14,7 +14,7 @@ from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.job import Question
 from opsplice.matchers import engine
 from opsplice.matchers.attempt import Attempt, Place
-from opsplice.matchers.explain import Explainer, covers, ending_of
+from opsplice.matchers.explain import Explainer, covers, ending_text
 from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.match import Match
 from opsplice.matchers.places import ops_at, parse_at, place_of
@@ -136,21 +136,10 @@ class _Explaining:
         )
 
     def _misses(self, name: str, matches: Sequence[Match]) -> tuple[list[Attempt], str]:
-        graphs = self.graphs[name]
-        # What lies inside a match is no place where the pattern should have been.
-        near = [
-            miss
-            for miss in self.found.near_misses
-            if miss.pattern == name and not any(covers(m, miss.value.owner.operation) for m in matches)
-        ]
-        misses = self.explainer.near_misses(near)
-        misses = [m for m in misses if m.progress >= misses[0].progress / 2]
+        misses = self.explainer.nearest(self.module, self.graphs[name], matches, MOST_MISSES)
         if misses or matches:
             return misses, ""
-        nearest = self.explainer.nearest(self.module, graphs)
-        if nearest is not None:
-            return [nearest], ""
-        endings = " or ".join(dict.fromkeys(map(ending_of, graphs)))
+        endings = " or ".join(dict.fromkeys(map(ending_text, self.graphs[name])))
         return [], f"no op of the program is what it ends with: {endings}"
 
 

@@ -63,6 +63,7 @@ class Explanation:
             "op": miss.op.op,
             "text": miss.op.text,
             "progress": round(miss.progress, 3),
+            "similarity": round(miss.similarity, 3),
             "kind": str(why.kind),
             "wanted": why.wanted,
             "found": why.found,

@@ -12,7 +12,7 @@
           |        ^
         help: ...
 
-Marks: + held, x stopped here, . not reached; = a match, - one that is left alone.
+Marks: + held, x stopped here, ~ alike but not judged, . not reached; = a match, - one that is left alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from opsplice.report import Replacement
 
 _MOST_SHOWN = 3
 _NARROWEST = 60
-_MARKS = {State.HELD: ("+", "green"), State.FAILED: ("x", "red"), State.OPEN: (".", "dim")}
+_MARKS = {State.HELD: ("+", "green"), State.FAILED: ("x", "red"), State.ALIKE: ("~", "cyan"), State.OPEN: (".", "dim")}
 
 
 def explanation_text(explanation: Explanation, *, width: int, color: bool, verbose: bool = False) -> str:
@@ -99,7 +99,7 @@ class _Text:
     # ---- misses ---------------------------------------------------------------------------------------------------
 
     def _miss(self, miss: Attempt) -> Iterable[str]:
-        held = f"{miss.held} of {len(miss.parts)} parts hold"
+        held = f"{miss.held} of {len(miss.parts)} parts hold" + (f", {miss.alike} more are alike" if miss.alike else "")
         yield f"  {self._style(short_location(miss.location), 'bold')} in @{miss.function}: {held}"
         yield from self._drawing(miss)
         why = miss.reason

@@ -42,7 +42,8 @@ class Setting:
         return self.explainer.near_misses(self.found.near_misses)
 
     def nearest(self) -> Attempt | None:
-        return self.explainer.nearest(self.module, self.graphs)
+        nearest = self.explainer.nearest(self.module, self.graphs, self.found.matches, 1)
+        return nearest[0] if nearest else None
 
     def at(self, place: str) -> list[Attempt]:
         return self.explainer.at(self.graphs, ops_at(self.module, parse_at(place)))
@@ -474,6 +475,55 @@ def test_comments_and_line_breaks_are_not_drawn(why: Why) -> None:
       return %2 : {T}"""
     assert [p.whole for p in why(TWO, body, spec).parts][:2] == ["absf(negf(mulf(x, y)))", "negf(mulf(x, y))"]
     assert [p.text for p in why(TWO, body, spec).parts] == ["absf", "negf", "mulf", "x", "y"]
+
+
+def test_what_is_alike_behind_the_difference_is_drawn_too(why: Why) -> None:
+    miss = why(ONE, softmax("%x").replace("math.exp ", "math.exp2 "), SOFTMAX)
+    assert said(miss) == (Kind.OP, "exp", "exp2")
+    assert rows(miss) == [
+        ("held", "divf", "arith.divf"),
+        ("failed", "  e = exp", "math.exp2"),
+        ("alike", "    subf", "arith.subf"),
+        ("open", "      x", ""),
+        ("alike", "      peak = reduce maximumf[m n -> m]", "linalg.reduce"),
+        ("open", "        x", ""),
+        ("alike", "  reduce addf[m n -> m]", "linalg.reduce"),
+        ("open", "    e", ""),
+    ]
+    assert (miss.held, miss.alike) == (1, 3)
+
+
+def test_the_place_that_is_most_alike_is_the_nearest(session: Any) -> None:
+    """Both places stop right below the division; behind that one of them is a softmax."""
+    body = softmax("%x").replace("math.exp ", "math.exp2 ").replace("return %r", "")
+    body = (
+        body[: body.rindex(":")]
+        + f"""
+      %other = math.tanh %r : {T}
+      %scaled = arith.divf %other, %a : {T}
+      return %scaled : {T}"""
+    )
+    setting = Setting(session, function(ONE, body), SOFTMAX)
+    nearest = setting.nearest()
+    assert nearest is not None
+    assert said(nearest) == (Kind.OP, "exp", "exp2")
+    assert nearest.similarity > 0.5
+
+
+def test_one_op_more_does_not_hide_what_is_alike(why: Why) -> None:
+    body = f"""%0 = math.sqrt %a : {T}
+      %1 = math.exp %0 : {T}
+      %2 = math.tanh %1 : {T}
+      %3 = arith.negf %2 : {T}
+      return %3 : {T}"""
+    miss = why(ONE, body, "pattern p(x: tensor<m x n x f32>) { negf(exp(sqrt(x))) }")
+    assert [(str(p.state), p.text) for p in miss.parts] == [
+        ("held", "negf"),
+        ("failed", "exp"),
+        ("alike", "sqrt"),
+        ("open", "x"),
+    ]
+    assert miss.reason.help == "the program has one op more here: write tanh around this part"
 
 
 def test_a_failed_condition_is_drawn_with_the_pattern(why: Why) -> None:
