@@ -28,6 +28,7 @@ from opsplice.matchers.terms import (
     Apply,
     Constant,
     DimSize,
+    Flat,
     Index,
     Loop,
     Point,
@@ -506,7 +507,9 @@ class Search:
             return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
         if bound is not None:
-            same = _nontrivial(bound) == _nontrivial(found)
+            same = _nontrivial(bound) == _nontrivial(found) or (
+                label.pack and _unflattened(bound) == _unflattened(found)
+            )
             return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims")
         scope = self.scopes.get(label)
         if scope is not None:
@@ -676,6 +679,8 @@ class Search:
         name, size, indices = again
         known, known_indices = self.dims[name]
         left, right = _kept(known, known_indices), _kept(size, indices)
+        if len(left) != len(right) and isinstance(size, tuple) and _flat_size(left) == _flat_size(right) != 0:
+            return True  # the same dims of a pack, flattened in one of the two
         if len(left) == len(right) and all(
             classes.same(a, b) or classes.same(i, j) for (a, i), (b, j) in zip(left, right, strict=True)
         ):
@@ -810,6 +815,14 @@ def _pair(
     return [(label, (index,)) for label, index in zip(labels, indices, strict=True)]
 
 
+def _unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Indices with flattened ones taken apart again: a pack may be several dims in one tensor and one in another."""
+    parts: list[Index] = []
+    for index in indices:
+        parts.extend(_unflattened(index.parts) if isinstance(index, Flat) else (index,))
+    return _nontrivial(tuple(parts))
+
+
 def _nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
     return tuple(i for i in indices if i != UNIT)
 
@@ -823,6 +836,11 @@ def _kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
     """Sizes with their indices, without those of size one."""
     sizes = size if isinstance(size, tuple) else (size,)
     return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
+
+
+def _flat_size(kept: list[tuple[Size, Index]]) -> int:
+    """The product of sizes; 0 where one is dynamic."""
+    return math.prod(size if isinstance(size, int) else 0 for size, _ in kept)
 
 
 def _is_dynamic(size: Sizes) -> bool:

@@ -237,7 +237,7 @@ class Views:
         total = Reduce(name, reduction, contribution)
         start = body.initial(number)
         known = self.resolve(start)
-        if isinstance(known, Constant) and _is_neutral(name, known.value, neutral):
+        if isinstance(known, Constant) and _is_neutral(name, known, neutral):
             return total
         return Apply(name, (start, total), (), kind)
 
@@ -494,7 +494,8 @@ def _reshaped(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
     return Access(source, tuple(pieces))
 
 
-def _is_neutral(combiner: str, value: int | float, neutral: int | float) -> bool:
+def _is_neutral(combiner: str, known: Constant, neutral: int | float) -> bool:
+    value = -known.value if known.type == "i1" else known.value  # all ones is -1, and a bool that is true 1
     # Some frontends start a maximum at the lowest finite number: the same for all inputs but -inf.
     return value == neutral or (combiner in _MAXIMA and value in _LOWEST)
 
