@@ -31,6 +31,7 @@ from opsplice.matchers.terms import (
     Flat,
     Index,
     Loop,
+    Part,
     Point,
     Reduce,
     Sum,
@@ -816,11 +817,23 @@ def _pair(
 
 
 def _unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
-    """Indices with flattened ones taken apart again: a pack may be several dims in one tensor and one in another."""
+    """Indices in one form for all that flatten to the same: a pack may be several dims here and one there.
+
+    Flattened ones are taken apart, and all parts of one index put together again.
+    """
     parts: list[Index] = []
     for index in indices:
         parts.extend(_unflattened(index.parts) if isinstance(index, Flat) else (index,))
-    return _nontrivial(tuple(parts))
+    whole: list[Index] = []
+    while parts:
+        first = parts[0]
+        if isinstance(first, Part):
+            count = len(first.sizes)
+            if parts[:count] == [Part(first.whole, i, first.sizes) for i in range(count)]:
+                parts[:count] = _unflattened((first.whole,))
+                continue
+        whole.append(parts.pop(0))
+    return _nontrivial(tuple(whole))
 
 
 def _nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:

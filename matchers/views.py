@@ -437,17 +437,16 @@ def _operand_at(value: ir.Value, affine_map: ir.AffineMap, loops: dict[int, Inde
         return Access(value, ())
     shape = shape_of(value)
     assert shape is not None
-    results = affine_map.results
-    indices = tuple(UNIT if size == 1 else _index_of(expr, loops) for expr, size in zip(results, shape, strict=True))
-    return Access(value, indices)
+    pairs = zip(affine_map.results, shape, strict=True)
+    return Access(value, tuple(UNIT if size == 1 else _index_of(expr, loops, size) for expr, size in pairs))
 
 
-def _index_of(expr: ir.AffineExpr, loops: dict[int, Index]) -> Index:
+def _index_of(expr: ir.AffineExpr, loops: dict[int, Index], size: int | None) -> Index:
     if isinstance(expr, ir.AffineDimExpr):
         return loops[expr.position]
     terms: dict[Index, int] = {}
     if _add_up(expr, 1, loops, terms) == 0:
-        return summed(terms)
+        return summed(terms, size)
     used = sorted(loops)
     return Affine(str(expr), tuple(loops[d] for d in used))
 
