@@ -65,7 +65,8 @@ def without_layout(pattern: str) -> str:
 
 
 def parts_of(pattern: str) -> Counter[str]:
-    allowed: Counter[str] = Counter()
+    # Keys that the program itself transposes are there as `attention` has them too.
+    allowed = Counter({without_layout(pattern): 1})
     for name, parts in PARTS.items():
         if f"{without_layout(pattern)}_".startswith(f"{name}_"):
             allowed |= Counter(parts)
