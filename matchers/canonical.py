@@ -117,7 +117,7 @@ BECOMES = {
 READ_AS = {
     "arith.divf": ("arith.mulf", "arith.negf"),
     "arith.mulf": ("arith.divf", "arith.negf"),
-    "arith.addf": ("arith.subf",),
+    "arith.addf": ("arith.subf", "math.fma"),
     "arith.subf": ("arith.addf", "arith.negf"),
     "arith.negf": ("arith.mulf", "arith.subf"),
     "math.rsqrt": ("arith.divf",),
@@ -208,6 +208,9 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
         found = [
             made(wanted, x, other) for x, y in (args, reversed(args)) for other in [negated(y)] if other is not None
         ]
+    elif (term.op, wanted) == ("arith.addf", "math.fma"):
+        products = [(resolve(x), y) for x, y in (args, args[::-1])]
+        found = [made(wanted, *x.args, y) for x, y in products if isinstance(x, Apply) and x.op == "arith.mulf"]
     elif term.op == "math.fma":
         found = [made(wanted, made("arith.mulf", *args[:2]), args[2])]
     elif term.op == "arith.negf":

@@ -44,8 +44,8 @@ def possible_elements(element: str, variables: Iterable[TypeVariable]) -> frozen
 class Binding:
     """Collects, argument by argument, what the names of `wanted` types stand for. The methods give a reason, or None.
 
-    exact: `?` is no proof that two sizes are equal, which a kernel has to rely on and a pattern merely tests. Of element
-    types it is enough that some fit: a kernel is called for the matches that have those.
+    exact: `?` is no proof that two sizes are equal, which a kernel has to rely on and a pattern merely tests. Of
+    element types it is enough that some fit: a kernel is called for the matches that have those.
     """
 
     def __init__(
