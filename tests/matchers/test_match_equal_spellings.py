@@ -157,7 +157,8 @@ NOT_EQUAL = {
     "not a sum of squares": ("exp(x)", """%z = arith.constant dense<0.0> : !t  %e = arith.mulf %x, %y : !t
         %m = arith.maximumf %e, %z : !t  %r = math.sqrt %m : !t"""),
     "a guard that is none": ("absf(divf(x, y))", """%zero = arith.constant dense<0.0> : !t  %q = arith.divf %x, %y : !t
-        %n = arith.cmpf une, %q, %x : !t  %s = arith.select %n, %zero, %q : tensor<8xi1>, !t  %r = math.absf %s : !t"""),
+        %n = arith.cmpf une, %q, %x : !t  %s = arith.select %n, %zero, %q : tensor<8xi1>, !t
+        %r = math.absf %s : !t"""),
 }  # fmt: skip
 
 
