@@ -679,6 +679,8 @@ class Search:
     def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
         name, size, indices = again
         known, known_indices = self.dims[name]
+        if isinstance(known, int) and known == size:
+            return True  # a factor in a window may be a dim's size, and has no index
         left, right = _kept(known, known_indices), _kept(size, indices)
         if len(left) != len(right) and isinstance(size, tuple) and _flat_size(left) == _flat_size(right) != 0:
             return True  # the same dims of a pack, flattened in one of the two

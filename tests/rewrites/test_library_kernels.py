@@ -93,7 +93,8 @@ void conv(const float *x, const float *f, size_t sh, size_t sw, size_t dh, size_
           for (size_t l = 0; l < c; ++l)
             for (size_t i = 0; i < kh; ++i)
               for (size_t j = 0; j < kw; ++j)
-                sum += x[((b * c + l) * h + y * sh + i * dh) * w + z * sw + j * dw] * f[((k * c + l) * kh + i) * kw + j];
+                sum += x[((b * c + l) * h + y * sh + i * dh) * w + z * sw + j * dw] *
+                       f[((k * c + l) * kh + i) * kw + j];
           out[((b * o + k) * rows + y) * columns + z] = sum;
         }
 }
