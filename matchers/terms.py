@@ -75,10 +75,10 @@ Index = Loop | Point | Flat | Part | Sum | Affine
 def summed(terms: dict[Index, int], size: int | None) -> Index:
     """The sum of indices, each times its factor, in a dim of `size`. Indices that are always zero vanish."""
     kept = tuple(sorted(((factor, i) for i, factor in terms.items() if i != UNIT and factor), key=str))
-    if len(kept) == 1 and isinstance(kept[0][1], Loop):
-        ((factor, loop),) = kept
-        if factor == 1 and size is not None and loop.size == size:
-            return loop  # it runs over all of the dim
+    if len(kept) == 1:
+        ((factor, index),) = kept
+        if factor == 1 and size is not None and isinstance(index, Loop) and index.size == size:
+            return index  # it runs over all of the dim
     return Sum(kept)
 
 

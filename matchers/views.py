@@ -120,12 +120,14 @@ class Views:
         """The term as ops of the name `wanted`: itself if it is one, else its other spellings; () if there are none."""
         if isinstance(term, Apply) and term.op == wanted:
             return (term,)
-        if not isinstance(term, Apply) and (not isinstance(term, Reduce) or wanted != "arith.mulf"):
+        if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
             return ()
         key = (term, wanted)
         if key not in self._readings:
-            spelled = isinstance(term, Apply)
-            self._readings[key] = readings(term, wanted, self.resolve) if spelled else hoisted(term, self.resolve)
+            if isinstance(term, Apply):
+                self._readings[key] = readings(term, wanted, self.resolve)
+            else:
+                self._readings[key] = hoisted(term, self.resolve)
         return self._readings[key]
 
     def constant(self, term: Term) -> Constant | None:

@@ -508,9 +508,9 @@ def _check_rule_results(
         made_type = binding.apply(written) if written is not None else None
         if made_type is None or wanted_type is None:
             continue
-        made, wanted = element_of(made_type).name, element_of(wanted_type).name
-        possible = possible_elements(wanted, signature.variables)
-        same_element = made == wanted or possible is None or made in possible
+        element, wanted_element = element_of(made_type).name, element_of(wanted_type).name
+        possible = possible_elements(wanted_element, signature.variables)
+        same_element = element == wanted_element or possible is None or element in possible
         if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
             message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
             report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))
