@@ -110,14 +110,17 @@ class Search:
         self.furthest: _Failure | None = None
         self.place: ir.Operation | None = None  # the payload op that was read last
 
-    def run(self, value: ir.Value) -> Match | None:
-        """The match, or None; then `progress` and `near_miss` say how far it got and why no further."""
+    def run(self, value: ir.Value, *, at_view: bool = False) -> Match | None:
+        """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
+
+        at_view: the value may be a view of what the pattern makes.
+        """
         first = self.graph.results[0]
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
             goals = ((_Root(number), None), goals)
         try:
-            if not (isinstance(first.node, Whole) or self.graph.rearranged):
+            if not (at_view or isinstance(first.node, Whole) or self.graph.rearranged):
                 step = self.views.expand(self.views.whole(value))
                 if step is None or isinstance(step.term, Access):
                     return None  # a view of something: a match, if there is one, is where that something is made
