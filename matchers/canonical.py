@@ -28,6 +28,8 @@ Others are read as what a pattern asks for, so that neither is hidden from patte
     negf(x)                                  =   subf(0.0, x)           differs in the sign of a zero
     fma(a, b, c)                             =   addf(mulf(a, b), c)    one rounding more
     reduce addf (mulf(x, c)), c constant     =   mulf(reduce addf (x), c)    within the rounding of each step
+    select(x is NaN, 0.0, x)                 =   x                      differs where x is NaN
+    select(all of x is -inf, 0.0, softmax(x))  =  softmax(x)            differs where all of a row is minus infinity
 
 A chain of one op that is associative and commutative is one op of many operands (`ASSOCIATIVE`): exact for integers,
 for bits and for maxima; within the rounding of each step for sums and products of floats.
@@ -42,10 +44,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from opsplice.matchers.terms import Apply, Constant, Reduce
+from opsplice.matchers.terms import Access, Apply, Constant, Reduce
 
 # arith.cmpf predicates by number: oeq 1, ogt 2, oge 3, olt 4, ole 5, ueq 8, ugt 9, uge 10, ult 11, ule 12.
 _FLOAT_GREATER, _FLOAT_LESS = frozenset(["2", "3", "9", "10"]), frozenset(["4", "5", "11", "12"])
+_ORDERED_EQUAL, _UNEQUAL = "1", frozenset(["13", "14"])  # oeq; une and uno
 # arith.cmpi predicates by number: slt 2, sle 3, sgt 4, sge 5, ult 6, ule 7, ugt 8, uge 9.
 _EXTREMUM = {
     **{("arith.cmpf", p): ("arith.maximumf", "arith.minimumf") for p in _FLOAT_GREATER},
@@ -114,7 +117,7 @@ BECOMES = {
 READ_AS = {
     "arith.divf": ("arith.mulf", "arith.negf"),
     "arith.mulf": ("arith.divf", "arith.negf"),
-    "arith.addf": ("arith.subf",),
+    "arith.addf": ("arith.subf", "math.fma"),
     "arith.subf": ("arith.addf", "arith.negf"),
     "arith.negf": ("arith.mulf", "arith.subf"),
     "math.rsqrt": ("arith.divf",),
@@ -154,6 +157,9 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
 
     The ops are new at each call: keep them, as terms compare by identity.
     """
+    if term.op == "arith.select":
+        inner = _guarded(term, resolve)
+        return (inner,) if isinstance(inner, Apply) and inner.op == wanted else ()
     if wanted not in READ_AS.get(term.op, ()):
         return ()
 
@@ -202,6 +208,9 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
         found = [
             made(wanted, x, other) for x, y in (args, reversed(args)) for other in [negated(y)] if other is not None
         ]
+    elif (term.op, wanted) == ("arith.addf", "math.fma"):
+        products = [(resolve(x), y) for x, y in (args, args[::-1])]
+        found = [made(wanted, *x.args, y) for x, y in products if isinstance(x, Apply) and x.op == "arith.mulf"]
     elif term.op == "math.fma":
         found = [made(wanted, made("arith.mulf", *args[:2]), args[2])]
     elif term.op == "arith.negf":
@@ -212,6 +221,38 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
         sides = [args] if term.op == "arith.divf" else [args, args[::-1]]
         found = [made(wanted, x) for x, y in sides if _is(y, -1, resolve)]
     return tuple(found)
+
+
+def _guarded(term: Apply, resolve: Callable[[Any], Any]) -> Any | None:
+    """What a select guards: x in `select(x is NaN, 0.0, x)`, a softmax in `select(all it reads is -inf, 0.0, it)`."""
+    condition, yes, no = term.args
+    condition = resolve(condition)
+    if not _is(yes, 0, resolve):
+        return None
+    if isinstance(condition, Apply) and condition.op == "arith.cmpf" and condition.args == (no, no):
+        return resolve(no) if _predicate(condition) in _UNEQUAL else None
+    if not isinstance(condition, Reduce) or condition.combiner != "arith.andi":
+        return None
+    compared, inner = resolve(condition.body), resolve(no)
+    if not isinstance(compared, Apply) or compared.op != "arith.cmpf" or _predicate(compared) != _ORDERED_EQUAL:
+        return None
+    read = _softmax_input(inner, resolve)
+    same = isinstance(read, Access) and isinstance(compared.args[0], Access) and read.value == compared.args[0].value
+    return inner if same and _is(compared.args[1], -math.inf, resolve) else None
+
+
+def _softmax_input(term: Any, resolve: Callable[[Any], Any]) -> Any | None:
+    """x, where a term is `divf(exp(subf(x, ...)), ...)`."""
+    for op in ("arith.divf", "math.exp", "arith.subf"):
+        term = resolve(term)
+        if not isinstance(term, Apply) or term.op != op:
+            return None
+        term = term.args[0]
+    return term
+
+
+def _predicate(term: Apply) -> str:
+    return dict(term.attributes).get("predicate", "")
 
 
 def hoisted(total: Reduce, resolve: Callable[[Any], Any]) -> tuple[Apply, ...]:
@@ -259,9 +300,7 @@ def constant(term: Any, resolve: Callable[[Any], Any], depth: int = 0) -> Consta
         return term
     if not isinstance(term, Apply) or depth > _MAX_FOLD:
         return None
-    fold = (
-        _COMPARED.get(dict(term.attributes).get("predicate", "")) if term.op == "arith.cmpf" else _FOLDED.get(term.op)
-    )
+    fold = _COMPARED.get(_predicate(term)) if term.op == "arith.cmpf" else _FOLDED.get(term.op)
     if fold is None:
         return None
     values = []
@@ -298,7 +337,7 @@ def _extremum(term: Apply, resolve: Callable[[Any], Any]) -> Apply:
     condition = resolve(condition)
     if not isinstance(condition, Apply):
         return term
-    found = _EXTREMUM.get((condition.op, dict(condition.attributes).get("predicate", "")))
+    found = _EXTREMUM.get((condition.op, _predicate(condition)))
     if found is None:
         return term
     if condition.args == (yes, no):

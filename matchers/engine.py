@@ -18,12 +18,14 @@ from opsplice.matchers.graph import Graph, Whole, heads
 from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce
-from opsplice.matchers.views import Views, defining_op, is_structured
+from opsplice.matchers.views import Views, defining_op, is_structured, shape_of
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 _OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
 # The scalar op that a tensor op without a body of its own ends with.
 _ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf"}
+# The op that makes several dims of one.
+_SPLIT = "tensor.expand_shape"
 _MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
 
@@ -41,9 +43,10 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> Found:
     max_steps = dict.fromkeys(graphs, MAX_STEPS)
     for function, op in _candidates(module, index.wants):
         for number, value in enumerate(op.results):
-            for graph in index.starting_at(op, number):
+            split = op.name == _SPLIT
+            for graph in index.starting_at_split(op) if split else index.starting_at(op, number):
                 search = Search(views, graph, function, max_steps[graph])
-                match = search.run(value)
+                match = search.run(value, at_view=split)
                 if match is not None:
                     matches.append(match)
                     continue
@@ -98,9 +101,10 @@ class _Index:
                 table = self._globs if "*" in key else self._by_name
                 table.setdefault(key, []).append(graph)
         self._rearranged = [graph for graph in graphs if graph.rearranged]
+        self._ranked = {graph: _rank(graph) for graph in graphs if _rank(graph) is not None}
 
     def wants(self, name: str) -> bool:
-        return name.startswith("linalg.") or bool(self._named(name))
+        return name.startswith("linalg.") or bool(self._named(name)) or (name == _SPLIT and bool(self._ranked))
 
     def starting_at(self, op: ir.Operation, number: int) -> list[Graph]:
         name = op.name
@@ -110,6 +114,17 @@ class _Index:
         found = [*self._exactly(name), *(self._named(inner) if inner else self._rearranged)]
         return list(dict.fromkeys(found))
 
+    def starting_at_split(self, op: ir.Operation) -> list[Graph]:
+        """The graphs that want the rank of a split result, where what is split is made with another rank.
+
+        A batch and its heads are often one dim where attention is made, and two where masks for each batch are known.
+        """
+        made, shape = defining_op(op.operands[0]), shape_of(op.results[0])
+        if made is None or shape is None or 1 in shape or made.name == _SPLIT or not self.wants(made.name):
+            return []
+        number = ir.OpResult(op.operands[0]).result_number
+        return [graph for graph in self.starting_at(made, number) if self._ranked.get(graph) == len(shape)]
+
     def _named(self, name: str) -> list[Graph]:
         """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
         found = (graph for each in _names(name) for graph in self._exactly(each))
@@ -118,6 +133,12 @@ class _Index:
     def _exactly(self, name: str) -> list[Graph]:
         globs = [g for key, graphs in self._globs.items() if fnmatch.fnmatchcase(name, key) for g in graphs]
         return [*self._by_name.get(name, []), *globs]
+
+
+def _rank(graph: Graph) -> int | None:
+    """How many dims the first result has, None if any number."""
+    labels = graph.results[0].labels
+    return None if labels is None or any(label.pack for label in labels) else len(labels)
 
 
 def _key(node: Any) -> str:

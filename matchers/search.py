@@ -44,8 +44,10 @@ from opsplice.matchers.terms import (
     Apply,
     Constant,
     DimSize,
+    Flat,
     Index,
     Loop,
+    Part,
     Point,
     Reduce,
     Sum,
@@ -148,14 +150,17 @@ class Search:
         self.furthest: _Failure | None = None
         self.place: ir.Operation | None = None  # the payload op that was read last
 
-    def run(self, value: ir.Value) -> Match | None:
-        """The match, or None; then `progress` and `near_miss` say how far it got and why no further."""
+    def run(self, value: ir.Value, *, at_view: bool = False) -> Match | None:
+        """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
+
+        at_view: the value may be a view of what the pattern makes.
+        """
         first = self.graph.results[0]
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
             goals = ((_Root(number), None), goals)
         try:
-            if not self.graph.rearranged:
+            if not (at_view or self.graph.rearranged):
                 step = self.views.expand(self.views.whole(value))
                 self.is_view = step is None or isinstance(step.term, Access)
                 if self.is_view and not any(isinstance(head, Whole) for head in heads(first.node)):
@@ -652,7 +657,9 @@ class Search:
             return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
         if bound is not None:
-            same = _nontrivial(bound) == _nontrivial(found)
+            same = _nontrivial(bound) == _nontrivial(found) or (
+                label.pack and _unflattened(bound) == _unflattened(found)
+            )
             return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims", Kind.DIMS)
         scope = self.scopes.get(label)
         if scope is not None:
@@ -916,7 +923,11 @@ class Search:
     def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
         name, size, indices = again
         known, known_indices = self.dims[name]
+        if isinstance(known, int) and known == size:
+            return True  # a factor in a window may be a dim's size, and has no index
         left, right = _kept(known, known_indices), _kept(size, indices)
+        if len(left) != len(right) and isinstance(size, tuple) and _flat_size(left) == _flat_size(right) != 0:
+            return True  # the same dims of a pack, flattened in one of the two
         if len(left) == len(right) and all(
             classes.same(a, b) or classes.same(i, j) for (a, i), (b, j) in zip(left, right, strict=True)
         ):
@@ -1059,6 +1070,26 @@ def _pair(
     return [(label, (index,)) for label, index in zip(labels, indices, strict=True)]
 
 
+def _unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Indices in one form for all that flatten to the same: a pack may be several dims here and one there.
+
+    Flattened ones are taken apart, and all parts of one index put together again.
+    """
+    parts: list[Index] = []
+    for index in indices:
+        parts.extend(_unflattened(index.parts) if isinstance(index, Flat) else (index,))
+    whole: list[Index] = []
+    while parts:
+        first = parts[0]
+        if isinstance(first, Part):
+            count = len(first.sizes)
+            if parts[:count] == [Part(first.whole, i, first.sizes) for i in range(count)]:
+                parts[:count] = _unflattened((first.whole,))
+                continue
+        whole.append(parts.pop(0))
+    return _nontrivial(tuple(whole))
+
+
 def _nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
     return tuple(i for i in indices if i != UNIT)
 
@@ -1072,6 +1103,11 @@ def _kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
     """Sizes with their indices, without those of size one."""
     sizes = size if isinstance(size, tuple) else (size,)
     return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
+
+
+def _flat_size(kept: list[tuple[Size, Index]]) -> int:
+    """The product of sizes; 0 where one is dynamic."""
+    return math.prod(size if isinstance(size, int) else 0 for size, _ in kept)
 
 
 def _is_dynamic(size: Sizes) -> bool:

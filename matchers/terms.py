@@ -53,7 +53,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of indices, each times a whole number, as a convolution's window has it. It has no part that is `UNIT`."""
+    """A sum of indices, each times a whole number, as a convolution's window has it. It has no part that is `UNIT`.
+
+    Without terms it is zero, in a dim that is larger than one.
+    """
 
     terms: tuple[tuple[int, Index], ...]
 
@@ -69,12 +72,14 @@ class Affine:
 Index = Loop | Point | Flat | Part | Sum | Affine
 
 
-def summed(terms: dict[Index, int]) -> Index:
-    """The sum of indices, each times its factor. Indices that are always zero vanish."""
+def summed(terms: dict[Index, int], size: int | None) -> Index:
+    """The sum of indices, each times its factor, in a dim of `size`. Indices that are always zero vanish."""
     kept = tuple(sorted(((factor, i) for i, factor in terms.items() if i != UNIT and factor), key=str))
-    if not kept:
-        return UNIT
-    return kept[0][1] if len(kept) == 1 and kept[0][0] == 1 else Sum(kept)
+    if len(kept) == 1:
+        ((factor, index),) = kept
+        if factor == 1 and size is not None and isinstance(index, Loop) and index.size == size:
+            return index  # it runs over all of the dim
+    return Sum(kept)
 
 
 def flatten(parts: tuple[Index, ...], sizes: tuple[int | None, ...]) -> Index:

@@ -138,17 +138,15 @@ class Views:
         """The term as ops of the name `wanted`: itself if it is one, else its other spellings; () if there are none."""
         if isinstance(term, Apply) and term.op == wanted:
             return (term,)
-        if not isinstance(term, (Apply, Reduce)):
+        if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
             return ()
         key = (term, wanted)
-        if key in self._readings:
-            return self._readings[key]
-        if isinstance(term, Apply):
-            found = readings(term, wanted, self.resolve)
-        else:
-            found = hoisted(term, self.resolve) if wanted == "arith.mulf" else ()
-        self._readings[key] = found
-        return found
+        if key not in self._readings:
+            if isinstance(term, Apply):
+                self._readings[key] = readings(term, wanted, self.resolve)
+            else:
+                self._readings[key] = hoisted(term, self.resolve)
+        return self._readings[key]
 
     def constant(self, term: Term) -> Constant | None:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
@@ -262,7 +260,7 @@ class Views:
         total = Reduce(name, reduction, contribution)
         start = body.initial(number)
         known = self.resolve(start)
-        if isinstance(known, Constant) and _is_neutral(name, known.value, neutral):
+        if isinstance(known, Constant) and _is_neutral(name, known, neutral):
             return total
         return Apply(name, (start, total), (), kind)
 
@@ -465,19 +463,16 @@ def _operand_at(value: ir.Value, affine_map: ir.AffineMap, loops: dict[int, Inde
         return Access(value, ())
     shape = shape_of(value)
     assert shape is not None
-    results = affine_map.results
-    indices = tuple(UNIT if size == 1 else _index_of(expr, loops) for expr, size in zip(results, shape, strict=True))
-    return Access(value, indices)
+    pairs = zip(affine_map.results, shape, strict=True)
+    return Access(value, tuple(UNIT if size == 1 else _index_of(expr, loops, size) for expr, size in pairs))
 
 
-def _index_of(expr: ir.AffineExpr, loops: dict[int, Index]) -> Index:
+def _index_of(expr: ir.AffineExpr, loops: dict[int, Index], size: int | None) -> Index:
     if isinstance(expr, ir.AffineDimExpr):
         return loops[expr.position]
     terms: dict[Index, int] = {}
     if _add_up(expr, 1, loops, terms) == 0:
-        index = summed(terms)
-        if index != UNIT:  # the first element of a larger dim is not that of a dim of size one
-            return index
+        return summed(terms, size)
     used = sorted(loops)
     return Affine(str(expr), tuple(loops[d] for d in used))
 
@@ -524,7 +519,8 @@ def _reshaped(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
     return Access(source, tuple(pieces))
 
 
-def _is_neutral(combiner: str, value: int | float, neutral: int | float) -> bool:
+def _is_neutral(combiner: str, known: Constant, neutral: int | float) -> bool:
+    value = -known.value if known.type == "i1" else known.value  # all ones is -1, and a bool that is true 1
     # Some frontends start a maximum at the lowest finite number: the same for all inputs but -inf.
     return value == neutral or (combiner in _MAXIMA and value in _LOWEST)
 

@@ -44,7 +44,8 @@ def possible_elements(element: str, variables: Iterable[TypeVariable]) -> frozen
 class Binding:
     """Collects, argument by argument, what the names of `wanted` types stand for. The methods give a reason, or None.
 
-    exact: `?` is no proof that two sizes are equal, which a kernel has to rely on and a pattern merely tests.
+    exact: `?` is no proof that two sizes are equal, which a kernel has to rely on and a pattern merely tests. Of
+    element types it is enough that some fit: a kernel is called for the matches that have those.
     """
 
     def __init__(
@@ -69,13 +70,16 @@ class Binding:
     def match_element(self, wanted: str, found: str) -> str | None:
         if wanted not in self._wanted:
             possible = possible_elements(found, self._found)
-            return None if possible == {wanted} else f"{wanted} is wanted, found {_describe(found, possible)}"
+            fits = possible == {wanted} or (self._exact and (possible is None or wanted in possible))
+            return None if fits else f"{wanted} is wanted, found {_describe(found, possible)}"
         bound = self.elements.setdefault(wanted, found)
         if bound != found:
             return f"{wanted} would be both {bound} and {found}"
         choices = possible_elements(wanted, self._wanted.values())
         possible = possible_elements(found, self._found)
         if choices is None or (possible is not None and possible <= choices):
+            return None
+        if self._exact and (possible is None or possible & choices):
             return None
         return f"{wanted} is one of {', '.join(sorted(choices))}, found {_describe(found, possible)}"
 

@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from opsplice.spec_lang import ops, tree
-from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims
+from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims, possible_elements
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warning
 from opsplice.spec_lang.inference import (
     Report,
@@ -699,7 +699,9 @@ def _check_rule_results(
         made_type = binding.apply(written) if written is not None else None
         if made_type is None or wanted_type is None:
             continue
-        same_element = element_of(made_type).name == element_of(wanted_type).name
+        element, wanted_element = element_of(made_type).name, element_of(wanted_type).name
+        possible = possible_elements(wanted_element, signature.variables)
+        same_element = element == wanted_element or possible is None or element in possible
         if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
             message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
             report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))

@@ -11,6 +11,7 @@ from opsplice.spec_lang import formatter, parser
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```splice\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LIBRARY = 'import "opsplice:'
 EXAMPLES = [
     pytest.param(path, text, id=f"{path.stem}-{number}")
     for path in sorted((ROOT / "docs").glob("*.md"))
@@ -30,7 +31,7 @@ def test_examples_are_formatted(path: Path, text: str) -> None:
 def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
     from opsplice.spec_lang.loader import load
 
-    blocks = BLOCK.findall((ROOT / "docs" / "language.md").read_text())
+    blocks = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY not in b]
     rules = blocks.pop()
     (tmp_path / "layers.splice").write_text("\n".join(blocks))
     kernel = (
@@ -38,6 +39,15 @@ def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
     )
     (tmp_path / "rules.splice").write_text(rules + kernel)
     spec = load(tmp_path / "rules.splice")
+    assert [r.pattern for r in spec.rules] == ["softmax"]
+    assert not spec.warnings
+
+
+def test_the_example_of_the_library_loads(tmp_path: Path) -> None:
+    from opsplice.spec_lang.loader import load_text
+
+    (block,) = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY in b]
+    spec = load_text(block, tmp_path / "rules.splice")
     assert [r.pattern for r in spec.rules] == ["softmax"]
     assert not spec.warnings
 

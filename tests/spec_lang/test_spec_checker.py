@@ -374,11 +374,15 @@ def test_rule_errors(rule, expected):
         ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<m x f32>, y: tensor<? x f32>)", "n would be both m and ?"),
         ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<? x f32>, y: tensor<? x f32>)", "two unnamed sizes"),
         ("k(a: f32[64], b: f32[64]) -> f32[64]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "size 64 is wanted"),
-        ("k(a: f32[n], b: f32[n]) -> f32[n]", "p<T>(x: tensor<n x T>, y: tensor<n x T>)", "T, which may be any type"),
         (
             "k<T in {f16, f32}>(a: T[n], b: T[n]) -> T[n]",
-            "p<T in {f32, f64}>(x: tensor<n x T>, y: tensor<n x T>)",
-            "T is one of f16, f32, found T, which may be f32 or f64",
+            "p<T in {bf16, f64}>(x: tensor<n x T>, y: tensor<n x T>)",
+            "T is one of f16, f32, found T, which may be bf16 or f64",
+        ),
+        (
+            "k(a: f32[n], b: f32[n]) -> f32[n]",
+            "p<T in {f16, f64}>(x: tensor<n x T>, y: tensor<n x T>)",
+            "f32 is wanted, found T, which may be f16 or f64",
         ),
         ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<...n x f32>, y: tensor<...n x f32>)", "whose rank is open"),
         ("k(a: f64[n], b: f32[n]) -> f32[n]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "f64 is wanted, found f32"),
@@ -397,6 +401,8 @@ def test_arguments_that_do_not_fit(kernel, pattern, expected):
 @pytest.mark.parametrize(
     ("kernel", "pattern"),
     [
+        ("k(a: f32[n], b: f32[n]) -> f32[n]", "p<T>(x: tensor<n x T>, y: tensor<n x T>)"),
+        ("k<T in {f16, f32}>(a: T[n], b: T[n]) -> T[n]", "p<T in {f32, f64}>(x: tensor<n x T>, y: tensor<n x T>)"),
         ("k(a: f32[...m, n], b: f32[n]) -> a", "p(x: tensor<a x b x c x f32>, y: tensor<c x f32>)"),
         ("k(a: f32[...m, n], b: f32[n]) -> f32[...m, n]", "p(x: tensor<...a x c x f32>, y: tensor<c x f32>)"),
         ("k(a: f32[m, n], b: f32[]) -> a", "p(x: tensor<4 x ? x f32>, y: tensor<f32>)"),

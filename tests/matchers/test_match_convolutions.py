@@ -1,0 +1,144 @@
+"""Windows: named convolutions and generic ones, strides and dilations by number and by name, and what is none."""
+
+from __future__ import annotations
+
+import pytest
+
+CONV = """
+pattern p(x: tensor<n x h x w x c x f32>, k: tensor<kh x kw x c x f x f32>) {
+  contract[n (sh*y + dh*i) (sw*z + dw*j) c, i j c f -> n y z f](x, k)
+}
+"""
+
+
+def named(x: str, k: str, out: str, stride: int = 1, dilation: int = 1) -> str:
+    return f"""
+    func.func @f(%x: tensor<{x}xf32>, %k: tensor<{k}xf32>) -> tensor<{out}xf32> {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<{out}xf32>
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<{out}xf32>) -> tensor<{out}xf32>
+      %r = linalg.conv_2d_nhwc_hwcf {{
+          strides = dense<{stride}> : vector<2xi64>, dilations = dense<{dilation}> : vector<2xi64>}}
+        ins(%x, %k : tensor<{x}xf32>, tensor<{k}xf32>) outs(%z : tensor<{out}xf32>) -> tensor<{out}xf32>
+      return %r : tensor<{out}xf32>
+    }}"""
+
+
+def generic(rows: str, columns: str, x: str = "1x17x17x3") -> str:
+    """A convolution with a filter of 3 x 3, 3 channels to 8, that reads its input at `rows` and `columns`."""
+    return f"""
+    #x = affine_map<(n, y, z, f, i, j, c) -> (n, {rows}, {columns}, c)>
+    #k = affine_map<(n, y, z, f, i, j, c) -> (i, j, c, f)>
+    #o = affine_map<(n, y, z, f, i, j, c) -> (n, y, z, f)>
+    func.func @f(%x: tensor<{x}xf32>, %k: tensor<3x3x3x8xf32>) -> tensor<1x4x4x8xf32> {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<1x4x4x8xf32>
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+      %r = linalg.generic {{indexing_maps = [#x, #k, #o],
+        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}}
+        ins(%x, %k : tensor<{x}xf32>, tensor<3x3x3x8xf32>) outs(%z : tensor<1x4x4x8xf32>) {{
+      ^bb0(%a: f32, %b: f32, %acc: f32):
+        %1 = arith.mulf %b, %a : f32
+        %2 = arith.addf %acc, %1 : f32
+        linalg.yield %2 : f32
+      }} -> tensor<1x4x4x8xf32>
+      return %r : tensor<1x4x4x8xf32>
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("payload", "numbers"),
+    [
+        (named("1x16x16x3", "3x3x3x8", "1x14x14x8"), (1, 1, 1, 1)),
+        (named("1x17x17x3", "3x3x3x8", "1x8x8x8", stride=2), (2, 1, 2, 1)),
+        (named("1x16x16x3", "3x3x3x8", "1x12x12x8", dilation=2), (1, 2, 1, 2)),
+        (named("1x16x16x3", "1x1x3x8", "1x8x8x8", stride=2), (2, 1, 2, 1)),
+        (named("1x8x8x3", "8x8x3x8", "1x1x1x8", stride=8), (1, 1, 1, 1)),
+        (generic("y * 2 + i", "z * 3 + j"), (2, 1, 3, 1)),
+        (generic("i * 2 + y", "j + z * 4"), (1, 2, 4, 1)),
+    ],
+    ids=["plain", "strided", "dilated", "one by one", "one place", "generic strided", "generic dilated"],
+)
+def test_strides_and_dilations(find, payload, numbers):
+    dims = find(payload, CONV).dims
+    assert (dims["sh"], dims["dh"], dims["sw"], dims["dw"]) == numbers
+    assert dims["c"] == 3
+    assert dims["f"] == 8
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        ("y * 2 + i", "z + i"),  # a diagonal of the filter
+        ("y * 2 + i + 1", "z * 2 + j"),
+        ("y * 2 + 3", "z * 2 + j"),
+        ("y + z", "z + j"),
+        ("(y + i) mod 5", "z + j"),
+        ("y * 2 + i + j", "z + j"),
+    ],
+)
+def test_other_sums_are_no_windows(find, rows, columns):
+    assert find(generic(rows, columns), CONV).count == 0
+
+
+def test_a_number_in_the_pattern_is_the_only_one_that_fits(find):
+    text = CONV.replace("sh*y", "2*y").replace("dh*i", "i")
+    assert find(named("1x17x17x3", "3x3x3x8", "1x8x8x8", stride=2), text).count == 1
+    outcome = find(named("1x16x16x3", "3x3x3x8", "1x14x14x8"), text)
+    assert outcome.count == 0
+    assert any("wanted 2 times a dim, found 1 times it" in reason for reason in outcome.reasons)
+
+
+def test_one_name_for_two_strides_makes_them_equal(find):
+    text = CONV.replace("sh", "s").replace("sw", "s")
+    assert find(generic("y * 2 + i", "z * 2 + j"), text).dims["s"] == 2
+    outcome = find(generic("y * 2 + i", "z * 3 + j"), text)
+    assert outcome.count == 0
+    assert "wanted s = 2, found 3" in outcome.reasons
+
+
+def test_a_name_of_a_dim_is_its_size(find):
+    """Patches that do not overlap: the stride is the filter's size."""
+    patches = """
+    pattern p(x: tensor<n x h x w x c x f32>, k: tensor<kh x kw x c x f x f32>) {
+      contract[n (kh*y + i) (kw*z + j) c, i j c f -> n y z f](x, k)
+    }"""
+    assert find(named("1x16x16x3", "4x4x3x8", "1x4x4x8", stride=4), patches).dims["kh"] == 4
+    assert find(named("1x16x16x3", "3x3x3x8", "1x7x7x8", stride=2), patches).count == 0
+
+
+def test_conditions_on_strides(find):
+    text = CONV.replace(") {", ") where sh == 2 {", 1)
+    assert find(named("1x17x17x3", "3x3x3x8", "1x8x8x8", stride=2), text).count == 1
+    outcome = find(named("1x16x16x3", "3x3x3x8", "1x14x14x8"), text)
+    assert outcome.reasons[0] == "wanted sh == 2, found sh = 1"
+
+
+def test_a_product_of_matrices_is_no_convolution(find):
+    """A layer over four dims has no filter of its own rows and columns."""
+    layer = """
+    #x = affine_map<(n, y, z, f, c) -> (n, y, z, c)>
+    #k = affine_map<(n, y, z, f, c) -> (c, f)>
+    #o = affine_map<(n, y, z, f, c) -> (n, y, z, f)>
+    func.func @f(%x: tensor<1x4x4x3xf32>, %k: tensor<3x8xf32>) -> tensor<1x4x4x8xf32> {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<1x4x4x8xf32>
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+      %r = linalg.generic {indexing_maps = [#x, #k, #o],
+        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+        ins(%x, %k : tensor<1x4x4x3xf32>, tensor<3x8xf32>) outs(%z : tensor<1x4x4x8xf32>) {
+      ^bb0(%a: f32, %b: f32, %acc: f32):
+        %1 = arith.mulf %a, %b : f32
+        %2 = arith.addf %acc, %1 : f32
+        linalg.yield %2 : f32
+      } -> tensor<1x4x4x8xf32>
+      return %r : tensor<1x4x4x8xf32>
+    }"""
+    assert find(layer, CONV).count == 0
+
+
+def test_a_part_of_the_input_is_not_all_of_it(find):
+    """A generic op that reads the first rows of a larger input reads no dim from end to end."""
+    text = "pattern p(x: tensor<n x h x w x c x f32>) { reduce addf[n h w c -> n](x) }"
+    whole = generic("y + i", "z + j")
+    assert find(whole, text).count == 0

@@ -1,0 +1,216 @@
+"""Equal spellings: each pattern finds both programs, and the two programs give the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+
+# Two spellings, each as a pattern and as a program on tensors of 8 numbers, and how far apart they may be, relative.
+# Inputs are between 0.5 and 2.
+SPELLINGS = {
+    "divf by a constant": (
+        ("divf(x, 3.0)", "%c = arith.constant dense<3.0> : !t  %r = arith.divf %x, %c : !t"),
+        ("mulf(x, const(1 / 3))", "%c = arith.constant dense<0.333333343> : !t  %r = arith.mulf %x, %c : !t"),
+        1e-6,
+    ),
+    "divf by a root": (
+        ("divf(x, sqrt(y))", "%s = math.sqrt %y : !t  %r = arith.divf %x, %s : !t"),
+        ("mulf(x, rsqrt(y))", "%s = math.rsqrt %y : !t  %r = arith.mulf %s, %x : !t"),
+        1e-6,
+    ),
+    "times a reciprocal": (
+        ("divf(x, exp(y))", "%s = math.exp %y : !t  %r = arith.divf %x, %s : !t"),
+        (
+            "mulf(x, divf(1.0, exp(y)))",
+            """%one = arith.constant dense<1.0> : !t  %s = math.exp %y : !t
+            %i = arith.divf %one, %s : !t  %r = arith.mulf %x, %i : !t""",
+        ),
+        1e-6,
+    ),
+    "subf of a value": (
+        ("subf(x, exp(y))", "%s = math.exp %y : !t  %r = arith.subf %x, %s : !t"),
+        ("addf(x, negf(exp(y)))", "%s = math.exp %y : !t  %n = arith.negf %s : !t  %r = arith.addf %n, %x : !t"),
+        0.0,
+    ),
+    "subf of a constant": (
+        ("subf(x, 1.5)", "%c = arith.constant dense<1.5> : !t  %r = arith.subf %x, %c : !t"),
+        ("addf(x, -1.5)", "%c = arith.constant dense<-1.5> : !t  %r = arith.addf %x, %c : !t"),
+        0.0,
+    ),
+    "negf as a product": (
+        ("exp(negf(x))", "%n = arith.negf %x : !t  %r = math.exp %n : !t"),
+        (
+            "exp(mulf(x, -1.0))",
+            """%c = arith.constant dense<-1.0> : !t  %n = arith.mulf %x, %c : !t
+            %r = math.exp %n : !t""",
+        ),
+        0.0,
+    ),
+    "negf as a difference": (
+        ("exp(negf(x))", "%n = arith.negf %x : !t  %r = math.exp %n : !t"),
+        ("exp(subf(0.0, x))", "%c = arith.constant dense<0.0> : !t  %n = arith.subf %c, %x : !t %r = math.exp %n : !t"),
+        0.0,
+    ),
+    "fma": (
+        (
+            "addf(mulf(x, y), 2.0)",
+            """%c = arith.constant dense<2.0> : !t %m = arith.mulf %x, %y : !t
+            %r = arith.addf %m, %c : !t""",
+        ),
+        ("fma(x, y, 2.0)", "%c = arith.constant dense<2.0> : !t  %r = math.fma %x, %y, %c : !t"),
+        1e-6,
+    ),
+    "maxnumf": (
+        ("maximumf(x, y)", "%r = arith.maximumf %x, %y : !t"),
+        ("maxnumf(x, y)", "%r = arith.maxnumf %y, %x : !t"),
+        0.0,
+    ),
+    "minnumf": (
+        ("minimumf(x, y)", "%r = arith.minimumf %x, %y : !t"),
+        ("minnumf(x, y)", "%r = arith.minnumf %y, %x : !t"),
+        0.0,
+    ),
+    "a power of one half": (
+        ("sqrt(x)", "%r = math.sqrt %x : !t"),
+        ("powf(x, 0.5)", "%c = arith.constant dense<0.5> : !t  %r = math.powf %x, %c : !t"),
+        1e-5,
+    ),
+    "a power of minus one half": (
+        ("mulf(y, rsqrt(x))", "%s = math.rsqrt %x : !t  %r = arith.mulf %y, %s : !t"),
+        (
+            "mulf(y, powf(x, -0.5))",
+            """%c = arith.constant dense<-0.5> : !t %s = math.powf %x, %c : !t
+            %r = arith.mulf %y, %s : !t""",
+        ),
+        1e-5,
+    ),
+    "a cube": (
+        ("mulf(mulf(x, x), x)", "%s = arith.mulf %x, %x : !t  %r = arith.mulf %s, %x : !t"),
+        ("powf(x, 3.0)", "%c = arith.constant dense<3.0> : !t  %r = math.powf %x, %c : !t"),
+        1e-5,
+    ),
+    "products grouped otherwise": (
+        ("mulf(mulf(exp(x), absf(y)), 0.5)", """%c = arith.constant dense<0.5> : !t  %e = math.exp %x : !t
+            %a = math.absf %y : !t  %m = arith.mulf %e, %a : !t  %r = arith.mulf %m, %c : !t"""),
+        ("mulf(absf(y), mulf(0.5, exp(x)))", """%c = arith.constant dense<0.5> : !t  %e = math.exp %x : !t
+            %a = math.absf %y : !t  %m = arith.mulf %c, %e : !t  %r = arith.mulf %m, %a : !t"""),
+        1e-6,
+    ),
+}  # fmt: skip
+
+# Programs that one pattern finds though their ops are not in it: the pattern, its own program, and the other.
+ONE_WAY = {
+    "a condition that is known": (
+        "exp(x)",
+        "%r = math.exp %x : !t",
+        """%one = arith.constant 1.0 : f32  %two = arith.constant 2.0 : f32  %low = arith.constant dense<0.0> : !t
+        %c = arith.cmpf ogt, %two, %one : f32  %e = math.exp %x : !t  %r = arith.select %c, %e, %low : !t""",
+    ),
+    "squares are not below zero": (
+        "sqrt(mulf(x, x))",
+        "%s = arith.mulf %x, %x : !t  %r = math.sqrt %s : !t",
+        """%zero = arith.constant dense<0.0> : !t  %s = arith.mulf %x, %x : !t
+        %m = arith.maximumf %s, %zero : !t  %r = math.sqrt %m : !t""",
+    ),
+    "a clamp": (
+        "minimumf(maximumf(x, 0.75), 1.5)",
+        """%l = arith.constant dense<0.75> : !t  %h = arith.constant dense<1.5> : !t
+        %m = arith.maximumf %x, %l : !t  %r = arith.minimumf %m, %h : !t""",
+        """%l = arith.constant dense<0.75> : !t  %h = arith.constant dense<1.5> : !t
+        %r = math.clampf %x to [%l, %h] : !t""",
+    ),
+    "arithmetic on constants": (
+        "mulf(x, 6.0)",
+        "%c = arith.constant dense<6.0> : !t  %r = arith.mulf %x, %c : !t",
+        """%a = arith.constant dense<2.0> : !t  %b = arith.constant dense<3.0> : !t
+        %c = arith.mulf %a, %b : !t  %r = arith.mulf %x, %c : !t""",
+    ),
+    "sums grouped otherwise, one of them a difference": (
+        "addf(addf(exp(x), absf(y)), 0.5)",
+        """%c = arith.constant dense<0.5> : !t  %e = math.exp %x : !t
+        %a = math.absf %y : !t  %m = arith.addf %e, %a : !t  %r = arith.addf %m, %c : !t""",
+        """%c = arith.constant dense<-0.5> : !t  %e = math.exp %x : !t
+        %a = math.absf %y : !t  %m = arith.subf %e, %c : !t  %r = arith.addf %m, %a : !t""",
+    ),
+    "a guard against NaN": (
+        "absf(divf(x, y))",
+        "%q = arith.divf %x, %y : !t  %r = math.absf %q : !t",
+        """%zero = arith.constant dense<0.0> : !t  %q = arith.divf %x, %y : !t  %n = arith.cmpf une, %q, %q : !t
+        %s = arith.select %n, %zero, %q : tensor<8xi1>, !t  %r = math.absf %s : !t""",
+    ),
+}
+
+# What is like a spelling of the pattern, and is none.
+NOT_EQUAL = {
+    "another reciprocal": ("divf(x, 3.0)", "%c = arith.constant dense<0.34> : !t  %r = arith.mulf %x, %c : !t"),
+    "a quotient the wrong way": ("divf(exp(x), sqrt(absf(y)))", """%e = math.exp %x : !t  %a = math.absf %y : !t
+        %s = math.rsqrt %e : !t  %r = arith.mulf %s, %a : !t"""),
+    "a difference the wrong way": ("subf(x, exp(x))", "%s = math.exp %x : !t  %r = arith.subf %s, %x : !t"),
+    "the sign left out": ("addf(x, exp(y))", "%s = math.exp %y : !t  %r = arith.subf %x, %s : !t"),
+    "another power": ("mulf(mulf(x, x), x)", "%c = arith.constant dense<4.0> : !t  %r = math.powf %x, %c : !t"),
+    "a factor more": ("mulf(mulf(exp(x), absf(y)), 0.5)", """%c = arith.constant dense<0.5> : !t  %e = math.exp %x : !t
+        %a = arith.mulf %e, %c : !t  %r = arith.mulf %a, %c : !t"""),
+    "not a sum of squares": ("exp(x)", """%z = arith.constant dense<0.0> : !t  %e = arith.mulf %x, %y : !t
+        %m = arith.maximumf %e, %z : !t  %r = math.sqrt %m : !t"""),
+    "a guard that is none": ("absf(divf(x, y))", """%zero = arith.constant dense<0.0> : !t  %q = arith.divf %x, %y : !t
+        %n = arith.cmpf une, %q, %x : !t  %s = arith.select %n, %zero, %q : tensor<8xi1>, !t
+        %r = math.absf %s : !t"""),
+}  # fmt: skip
+
+
+def pattern(body: str) -> str:
+    used = [name for name in "xy" if f"({name}" in body or f" {name}" in body]
+    return f"pattern p({', '.join(f'{name}: tensor<n x f32>' for name in used)}) {{ {body} }}"
+
+
+def function(name: str, body: str) -> str:
+    text = f"func.func @{name}(%x: !t, %y: !t) -> !t {{ {body}\n return %r : !t }}\n"
+    return text.replace("!t", "tensor<8xf32>")
+
+
+def finds_result(outcome) -> bool:
+    """Whether there is one match, or one among others that is what the function returns."""
+    returned = next(iter(outcome.module.body.operations)).regions[0].blocks[0].operations[-1].operands[0]
+    return outcome.count == 1 or [m.roots[0] for m in outcome.found.matches].count(returned) == 1
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=list(SPELLINGS))
+def test_both_patterns_find_both_programs(find, spelling):
+    (first, first_body), (second, second_body), _ = spelling
+    for text in (first, second):
+        for body in (first_body, second_body):
+            outcome = find(function("f", body), pattern(text))
+            assert finds_result(outcome), f"{text} in {body}: {outcome.reasons}"
+
+
+@pytest.mark.parametrize("spelling", ONE_WAY.values(), ids=list(ONE_WAY))
+def test_one_pattern_finds_both_programs(find, spelling):
+    text, *bodies = spelling
+    for body in bodies:
+        outcome = find(function("f", body), pattern(text))
+        assert finds_result(outcome), f"{text} in {body}: {outcome.reasons}"
+
+
+@pytest.mark.parametrize(("text", "body"), NOT_EQUAL.values(), ids=list(NOT_EQUAL))
+def test_what_is_not_equal(find, text, body):
+    assert find(function("f", body), pattern(text)).count == 0
+
+
+def test_the_programs_give_the_same_numbers(tmp_path: Path):
+    bodies = {n: (first[1], second[1], far) for n, (first, second, far) in SPELLINGS.items()}
+    # IREE makes no code for clampf itself.
+    bodies |= {n: (own, other, 1e-6) for n, (_, own, other) in ONE_WAY.items() if "clampf" not in other}
+    names = {n: f"f{i}" for i, n in enumerate(bodies)}
+    text = "".join(
+        function(names[n] + side, body) for n, pair in bodies.items() for side, body in zip("ab", pair[:2], strict=True)
+    )
+    (tmp_path / "model.mlir").write_text(text)
+    program = opsplice.compile(tmp_path / "model.mlir")
+    x, y = (np.random.default_rng(seed).uniform(0.5, 2.0, 8).astype(np.float32) for seed in (1, 2))
+    for name, (_, _, far) in bodies.items():
+        left, right = (np.asarray(program.run(names[name] + side, x, y)) for side in "ab")
+        np.testing.assert_allclose(left, right, rtol=far, err_msg=name)

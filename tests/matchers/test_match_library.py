@@ -1,0 +1,100 @@
+"""The patterns that come with the package, each on kernels that are spelled in many ways.
+
+A function is named after the pattern that it is, with a word for its spelling behind. `library/` holds what jax.export
+makes of one-line functions, and `gelu.mlir`, `attention.mlir` and `conv_nchw.mlir`, which are written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from opsplice.frontends.source import ModuleSource
+from opsplice.matchers import engine
+from opsplice.matchers.graph import compile_pattern
+from opsplice.pipeline.compiler import Compilation
+from opsplice.spec_lang.loader import load_text
+
+FOLDER = Path(__file__).parent / "library"
+FILES = sorted(FOLDER.glob("*.mlir"))
+FUNCTION = re.compile(r"func\.func (?:public )?@(\w+)\(")
+
+# What else is in a layer besides itself: its own parts, and the same layer said with fewer words.
+LINEAR = {"linear_kn": 1, "linear_nk": 1, "linear_bias_kn": 1, "linear_bias_nk": 1, "linear_bias_heads_kn": 1}
+PARTS = {
+    "attention": {"softmax": 1},
+    "attention_masked": {"attention_biased": 1},
+    "attention_masked_unscaled": {"attention_biased_unscaled": 1},
+    "attention_where": {"attention_where_each": 1},
+    "conv1d_bias_nwc_wcf": {"conv1d_nwc_wcf": 1},
+    "conv2d_bias_nhwc_hwcf": {"conv2d_nhwc_hwcf": 1},
+    "conv2d_bias_nchw_fchw": {"conv2d_nchw_fchw": 1},
+    "conv2d_nhwc_hwcf": {"linear_kn": 1},
+    "depthwise_conv2d_bias_nhwc_hwc": {"depthwise_conv2d_nhwc_hwc": 1},
+    "layernorm": {"standardize": 1, "rmsnorm": 1},
+    "layernorm_by_moments": {"relu": 1},
+    "linear": LINEAR,
+    "linear_bias_gelu": {"gelu": 1, "linear_bias_gelu_kn": 1},
+    "linear_bias_gelu_tanh": {"gelu_tanh": 1, "linear_bias_gelu_tanh_kn": 1},
+    "linear_bias_relu": {"relu": 1, "linear_bias_relu_kn": 1},
+    "linear_bias_silu": {"silu": 1, "sigmoid": 1, "linear_bias_silu_kn": 1},
+    "silu": {"sigmoid": 1},
+    "swiglu": {"linear_kn": 2, "linear_nk": 2, "silu": 1, "sigmoid": 1, "swiglu_kn": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def library():
+    return load_text('import "opsplice:nn"')
+
+
+def functions(path: Path) -> list[str]:
+    return FUNCTION.findall(path.read_text(encoding="utf-8"))
+
+
+def named_after(function: str, patterns) -> str:
+    """The pattern that a function is named after: the longest name that its own begins with."""
+    return max((p for p in patterns if f"{function}_".startswith(f"{p}_")), key=len)
+
+
+def without_layout(pattern: str) -> str:
+    return re.sub("_[kv]t(?=_|$)", "", pattern)
+
+
+def parts_of(pattern: str) -> Counter[str]:
+    # Keys that the program itself transposes are there as `attention` has them too.
+    allowed = Counter({without_layout(pattern): 1})
+    for name, parts in PARTS.items():
+        if f"{without_layout(pattern)}_".startswith(f"{name}_"):
+            allowed |= Counter(parts)
+    return allowed
+
+
+@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+def test_each_layer_is_found_once_and_nothing_else_in_it(path, library):
+    graphs = [g for p in library.patterns.values() for g in compile_pattern(p, library.patterns, library.types)]
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(path=path))
+        compilation.run_to("preprocessing")
+        found: dict[str, Counter[str]] = {name: Counter() for name in functions(path)}
+        for match in engine.find(compilation.module, graphs).matches:
+            found[match.function][match.pattern.name] += 1
+    assert found
+    for function, counts in found.items():
+        wanted = named_after(function, library.patterns)
+        assert counts[wanted] == 1, f"{function}: {dict(counts)}"
+        rest = Counter({without_layout(n): count for n, count in (counts - Counter({wanted: 1})).items()})
+        assert rest <= parts_of(wanted), f"{function}: {dict(rest)}"
+
+
+def test_every_pattern_of_the_library_has_a_kernel(library):
+    tested = {named_after(name, library.patterns) for path in FILES for name in functions(path)}
+    inner = {"standardize_by_moments"}  # no frontend makes it by itself; layernorm_by_moments holds it
+    assert set(library.patterns) - tested == inner
+
+
+def test_kernels_are_small():
+    assert all(path.stat().st_size < 20_000 for path in FILES)
