@@ -1,127 +1,217 @@
 """The engine: find every place where a pattern holds, and change nothing.
 
-The module is walked once. An index on the outermost op picks the patterns that could start at an op;
-`matchers.search` then tries each of them there.
+`matchers.index` picks the ops that some pattern could start at. At each of them `matchers.recall` says what was found
+where the program looked the same; where it looks new, `matchers.sieve` drops the patterns that cannot hold for their
+first ops alone, and `matchers.search` tries each of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from opsplice.matchers.canonical import BECOMES
-from opsplice.matchers.graph import Graph, Whole
+from opsplice.matchers.graph import Graph
+from opsplice.matchers.index import Index, candidates
 from opsplice.matchers.match import Found, Match, NearMiss
+from opsplice.matchers.recall import Recall, Traits, is_local
 from opsplice.matchers.search import MAX_STEPS, Search
-from opsplice.matchers.terms import Apply, Reduce
-from opsplice.matchers.views import Views, defining_op, is_structured
+from opsplice.matchers.sieve import Sieve
+from opsplice.matchers.template import Template
+from opsplice.matchers.views import Views
 
-# Ops whose regions are other programs, or scalar code that belongs to the op itself.
-_OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
 _MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
+# How many terms and ops are remembered before memory is given back.
+_MOST_REMEMBERED = 20_000
 
 
-def find(module: ir.Module, graphs: Sequence[Graph]) -> Found:
+def find(module: ir.Module, graphs: Sequence[Graph], near_misses: bool = True) -> Found:
     """Every match of every graph in the module, in program order, with the nearest misses of each pattern.
 
     Matches of different graphs may overlap; settling that is the planner's work. What is found holds values of the
-    module, which are only good while the module is alive and unchanged.
+    module, which are only good while the module is alive and unchanged. near_misses: whether to look for them; they
+    change no match.
     """
-    index = _Index(graphs)
-    views = Views()
-    matches: list[Match] = []
-    misses = {graph.pattern.name: _Nearest() for graph in graphs}
-    max_steps = dict.fromkeys(graphs, MAX_STEPS)
-    for function, op in _candidates(module, index.wants):
-        for number, value in enumerate(op.results):
-            for graph in index.starting_at(op, number):
-                search = Search(views, graph, function, max_steps[graph])
-                match = search.run(value)
-                if match is not None:
-                    matches.append(match)
-                    continue
-                misses[graph.pattern.name].add(search, value)
-                if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
-                    max_steps[graph] = max(max_steps[graph] // 2, _LEAST_STEPS)
-    return Found(tuple(matches), tuple(m for nearest in misses.values() for m in nearest.near_misses()))
+    return _Finder(graphs, near_misses).find(module)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A value that a pattern could have its result at. number: its place in the program's order."""
+
+    number: int
+    value: ir.Value
+    function: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What was found at places that look alike.
+
+    matches: for each graph that holds, by its position, what its matches are made of. missed: for each graph that was
+    tried and failed how far it got. near: graphs that the sieve stopped, though not at the first ops.
+    places: the first of these places.
+    """
+
+    matches: tuple[tuple[int, Template], ...]
+    missed: tuple[tuple[Graph, float], ...]
+    near: tuple[Graph, ...]
+    places: list[_Place]
+
+
+@dataclass
+class _Result:
+    """What was found at one place, in the order of the graphs. certain: whether every search came to an end."""
+
+    matches: list[tuple[int, Match]] = field(default_factory=list)
+    missed: list[tuple[Graph, float]] = field(default_factory=list)
+    near: list[Graph] = field(default_factory=list)
+    certain: bool = True
+
+
+class _Finder:
+    def __init__(self, graphs: Sequence[Graph], near_misses: bool) -> None:
+        self.graphs = graphs
+        self.wants_misses = near_misses
+        self.index = Index(graphs)
+        self.position = {graph: number for number, graph in enumerate(graphs)}
+        self.local = frozenset(graph for graph in graphs if is_local(graph))
+        self.recall = Recall(Traits.of([graph for graph in graphs if graph in self.local]))
+        self.views = Views()
+        self.sieves: dict[tuple[Graph, ...], Sieve] = {}
+        self.sides: dict[tuple[Graph, ...], tuple[tuple[Graph, ...], tuple[Graph, ...]]] = {}
+        self.max_steps = dict.fromkeys(graphs, MAX_STEPS)
+        self.known: list[_Known] = []
+        self.nearest = _Nearest()
+        self.matches: list[Match] = []
+
+    def find(self, module: ir.Module) -> Found:
+        count = 0
+        for function, op in candidates(module, self.index.names):
+            if len(self.views) > _MOST_REMEMBERED or len(self.recall) > _MOST_REMEMBERED:
+                self.views.forget()
+                self.recall.forget()
+            for number, value in enumerate(op.results):
+                graphs = self.index.starting_at(op, number)
+                if graphs:
+                    self._at(_Place(count, value, function), graphs)
+                    count += 1
+        return Found(tuple(self.matches), tuple(self._near_misses()) if self.wants_misses else ())
+
+    # ---- one place ------------------------------------------------------------------------------------------------
+
+    def _at(self, place: _Place, graphs: tuple[Graph, ...]) -> None:
+        sides = self.sides.get(graphs)
+        if sides is None:
+            local = tuple(graph for graph in graphs if graph in self.local)
+            sides = self.sides[graphs] = (local, tuple(graph for graph in graphs if graph not in self.local))
+        local, others = sides
+        matches = self._recalled(place, local) if local else []
+        if others:
+            result = self._searched(place, others)
+            self._note(place, result.missed)
+            matches = sorted([*matches, *result.matches], key=lambda entry: entry[0])
+        self.matches.extend(match for _, match in matches)
+
+    def _recalled(self, place: _Place, graphs: tuple[Graph, ...]) -> list[tuple[int, Match]]:
+        known, numbers = self.recall.look(place.value)
+        if known is not None:
+            if len(known.places) < _MAX_NEAR_MISSES:
+                known.places.append(place)
+            if not known.matches:
+                return []
+            values = list(numbers)
+            return [(at, template.match(self.recall, values, place.function)) for at, template in known.matches]
+        result = self._searched(place, graphs)
+
+        def made(numbers: Mapping[ir.Value, int]) -> _Known | None:
+            templates = [(at, Template.of(match, numbers)) for at, match in result.matches]
+            kept = tuple((at, template) for at, template in templates if template is not None)
+            if len(kept) < len(templates):
+                return None
+            return _Known(kept, tuple(result.missed), tuple(result.near), [place])
+
+        learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None
+        if learned is not None:
+            self.known.append(learned)
+        else:
+            self._note(place, [*result.missed, *self._judged(place, result.near)])
+        return result.matches
+
+    def _searched(self, place: _Place, graphs: tuple[Graph, ...]) -> _Result:
+        """Try each graph. What it depends on is in the reads of the views afterwards."""
+        sieve = self.sieves.get(graphs)
+        if sieve is None:
+            sieve = self.sieves[graphs] = Sieve(graphs)
+        self.views.reads.clear()
+        self.views.reads[place.value] = None
+        fitting, near = sieve.sort(self.views, place.value)
+        result = _Result(near=near)
+        for graph in fitting:
+            search = self._search(graph, place)
+            match = search.run(place.value)
+            if match is not None:
+                result.matches.append((self.position[graph], match))
+                continue
+            if search.progress > 0:
+                result.missed.append((graph, search.progress))
+            if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
+                result.certain = False
+                self.max_steps[graph] = max(self.max_steps[graph] // 2, _LEAST_STEPS)
+        return result
+
+    def _search(self, graph: Graph, place: _Place) -> Search:
+        return Search(self.views, graph, place.function, self.max_steps[graph])
+
+    # ---- near misses ----------------------------------------------------------------------------------------------
+
+    def _judged(self, place: _Place, graphs: Sequence[Graph]) -> list[tuple[Graph, float]]:
+        """How far graphs that the sieve stopped would have got."""
+        if not self.wants_misses:
+            return []
+        reached = []
+        for graph in graphs:
+            search = self._search(graph, place)
+            search.run(place.value)
+            reached.append((graph, search.progress))
+        return reached
+
+    def _note(self, place: _Place, missed: Sequence[tuple[Graph, float]]) -> None:
+        if self.wants_misses:
+            for graph, progress in missed:
+                self.nearest.add(self.position[graph], graph, progress, place)
+
+    def _near_misses(self) -> list[NearMiss]:
+        for known in self.known:
+            missed = [*known.missed, *self._judged(known.places[0], known.near)]
+            for place in known.places:
+                self._note(place, missed)
+        found = []
+        for graph, place in self.nearest.in_order(self.graphs):
+            search = self._search(graph, place)
+            if search.run(place.value) is None and search.progress > 0:
+                found.append(search.near_miss(place.value))
+        return found
 
 
 class _Nearest:
-    """The searches of one pattern that got furthest."""
+    """The places where the searches for each pattern got furthest."""
 
     def __init__(self) -> None:
-        self._searches: list[tuple[Search, ir.Value]] = []
+        self._of_pattern: dict[str, list[tuple[float, int, int, Graph, _Place]]] = {}
 
-    def add(self, search: Search, value: ir.Value) -> None:
-        if search.progress > 0:
-            self._searches.append((search, value))
-            self._searches.sort(key=lambda entry: -entry[0].progress)
-            del self._searches[_MAX_NEAR_MISSES:]
+    def add(self, position: int, graph: Graph, progress: float, place: _Place) -> None:
+        if progress > 0:
+            nearest = self._of_pattern.setdefault(graph.pattern.name, [])
+            if len(nearest) == _MAX_NEAR_MISSES and nearest[-1][:3] < (-progress, place.number, position):
+                return
+            nearest.append((-progress, place.number, position, graph, place))
+            nearest.sort(key=lambda entry: entry[:3])
+            del nearest[_MAX_NEAR_MISSES:]
 
-    def near_misses(self) -> list[NearMiss]:
-        return [search.near_miss(value) for search, value in self._searches]
-
-
-def _candidates(module: ir.Module, wants: Callable[[str], bool]) -> list[tuple[str, ir.Operation]]:
-    """Each op that some pattern could start at, with the name of its function, in program order."""
-    found: list[tuple[str, ir.Operation]] = []
-    function = ""
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal function
-        name = op.name
-        if name.endswith((".func", ".initializer")):
-            function = ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
-        elif wants(name) and len(op.results):
-            found.append((function, op))
-        return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
-class _Index:
-    """Which graphs can start at an op, by the name of the op that makes the element."""
-
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._by_name: dict[str, list[Graph]] = {}
-        for graph in graphs:
-            self._by_name.setdefault(_key(graph.results[0].node), []).append(graph)
-        self._rearranged = [graph for graph in graphs if graph.rearranged]
-
-    def wants(self, name: str) -> bool:
-        return name.startswith("linalg.") or bool(self._named(name))
-
-    def starting_at(self, op: ir.Operation, number: int) -> list[Graph]:
-        name = op.name
-        if not name.startswith("linalg."):
-            return self._named(name)
-        inner = _body_op(op, number)
-        return [*self._by_name.get(name, []), *(self._named(inner) if inner else self._rearranged)]
-
-    def _named(self, name: str) -> list[Graph]:
-        """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
-        return [graph for each in (name, *BECOMES.get(name, ())) for graph in self._by_name.get(each, [])]
-
-
-def _key(node: Any) -> str:
-    if isinstance(node, Apply):
-        return node.op
-    if isinstance(node, Reduce):
-        return node.combiner
-    return node.op if isinstance(node, Whole) else ""
-
-
-def _body_op(op: ir.Operation, number: int) -> str | None:
-    """The op whose result a structured op yields; for linalg.softmax, the division that it ends with."""
-    if op.name == "linalg.softmax":
-        return "arith.divf"
-    if not is_structured(op):
-        return None
-    body = op.regions[0].blocks[0].operations
-    value = body[len(body) - 1].operands[number]
-    inner = defining_op(value)
-    return None if inner is None else inner.name
+    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, _Place]]:
+        for name in dict.fromkeys(graph.pattern.name for graph in graphs):
+            for *_, graph, place in self._of_pattern.get(name, ()):
+                yield graph, place

@@ -81,10 +81,15 @@ def is_structured(op: ir.Operation) -> bool:
 
 
 class Views:
-    """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at."""
+    """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at.
+
+    reads: the values whose defining ops were read, in order of the first look at each, since it was last cleared: what
+    is found from terms depends on nothing else. Every read of an op must be noted there.
+    """
 
     def __init__(self) -> None:
-        self._steps: dict[Access, Step | None] = {}
+        self.reads: dict[ir.Value, None] = {}
+        self._steps: dict[Access, tuple[Step | None, tuple[ir.Value, ...]]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._loops = 0
         self._looking = 0
@@ -99,9 +104,26 @@ class Views:
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
-        if access not in self._steps:
-            self._steps[access] = self._read(access)
-        return self._steps[access]
+        known = self._steps.get(access)
+        if known is None:
+            outer, self.reads = self.reads, {access.value: None}
+            try:
+                step = self._read(access)
+            finally:
+                inner, self.reads = self.reads, outer
+            known = self._steps[access] = (step, tuple(inner))
+        for value in known[1]:
+            self.reads[value] = None
+        return known[0]
+
+    def forget(self) -> None:
+        """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
+        self._steps.clear()
+        self._wholes.clear()
+        self.reads.clear()
+
+    def __len__(self) -> int:
+        return len(self._steps)
 
     def resolve(self, term: Term) -> Term:
         """Follow accesses down to the op, constant or opaque value that makes the element."""
@@ -139,6 +161,7 @@ class Views:
             return Step(Access(op.operands[0], access.indices), op)
         if name == "tensor.dim":
             axis = defining_op(op.operands[1])
+            self.reads[op.operands[1]] = None
             if axis is None or axis.name != "arith.constant":
                 return None
             return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)

@@ -1,0 +1,139 @@
+"""Which of many graphs can hold at a place, by the ops near the root alone.
+
+Each graph has an outline: its ops down to some depth, without indices, types, sizes or names. Graphs with the same
+outline are judged together, and an outline is only looked at where the one a level less deep fits. What passes may
+still fail; what is stopped could not have held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.graph import Graph, Number
+from opsplice.matchers.terms import Apply, Constant, Reduce
+from opsplice.matchers.views import Views
+from opsplice.spec_lang import ops, tree
+
+_DEEPEST = 4
+# Far coarser than the search is: what a constant is compared with is judged there.
+_TOLERANCE = 2.0**-5
+
+# What fits anything.
+_ANYTHING: Any = None
+
+
+class Sieve:
+    """Graphs by their outlines, for places whose outermost op is that of the graphs."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self._first = _level([(graph, position) for position, graph in enumerate(graphs)], 1)
+
+    def sort(self, views: Views, value: ir.Value) -> tuple[list[Graph], list[Graph]]:
+        """The graphs that can hold with their result at a value, in order; and those that only its first ops fit.
+
+        A graph of which not even the ops right below its outermost fit is in neither.
+        """
+        fitting: list[tuple[int, Graph]] = []
+        near: list[tuple[int, Graph]] = []
+        term = views.whole(value)
+
+        def descend(levels: dict[Any, _Level], deep: bool) -> None:
+            for outline, level in levels.items():
+                if _fits(outline, term, views):
+                    fitting.extend(level.graphs)
+                    descend(level.deeper, True)
+                elif deep:
+                    near.extend(level.all())
+
+        descend(self._first, False)
+        return [graph for _, graph in sorted(fitting, key=_position)], [g for _, g in sorted(near, key=_position)]
+
+
+def _position(entry: tuple[int, Graph]) -> int:
+    return entry[0]
+
+
+class _Level:
+    """The graphs of one outline: those that have no deeper one, and the others by it."""
+
+    def __init__(self, graphs: list[tuple[Graph, int]], depth: int) -> None:
+        self.graphs: list[tuple[int, Graph]] = []
+        rest = []
+        for graph, position in graphs:
+            node = graph.results[0].node
+            if depth >= _DEEPEST or _outline(node, depth) == _outline(node, depth + 1):
+                self.graphs.append((position, graph))
+            else:
+                rest.append((graph, position))
+        self.deeper = _level(rest, depth + 1)
+
+    def all(self) -> Iterator[tuple[int, Graph]]:
+        yield from self.graphs
+        for level in self.deeper.values():
+            yield from level.all()
+
+
+def _level(graphs: list[tuple[Graph, int]], depth: int) -> dict[Any, _Level]:
+    groups: dict[Any, list[tuple[Graph, int]]] = {}
+    for graph, position in graphs:
+        groups.setdefault(_outline(graph.results[0].node, depth), []).append((graph, position))
+    return {outline: _Level(group, depth) for outline, group in groups.items()}
+
+
+def _outline(root: Any, depth: int) -> Any:
+    """The ops of a graph down to a depth below its root. At the first it only counts which parts are constants."""
+    return _outlined(root, depth, exact=depth > 1)
+
+
+def _outlined(node: Any, depth: int, exact: bool) -> Any:
+    """Parts that this module does not know fit anything."""
+    if type(node) is Apply:
+        below = None if depth == 0 else tuple(_outlined(arg, depth - 1, exact) for arg in node.args)
+        return ("apply", node.op, below)
+    if type(node) is Reduce:
+        return ("reduce", node.combiner, None if depth == 0 else _outlined(node.body, depth - 1, exact))
+    if type(node) is Number and isinstance(node.low, tree.Literal):
+        if not exact:
+            return ("constant", -math.inf, math.inf)
+        if node.high is None:
+            return ("constant", node.low.value, node.low.value)
+        if isinstance(node.high, tree.Literal):
+            return ("constant", node.low.value, node.high.value)
+        return ("constant", -math.inf, math.inf)
+    return _ANYTHING
+
+
+def _fits(outline: Any, term: Any, views: Views) -> bool:
+    if outline is _ANYTHING:
+        return True
+    kind, what, below = outline
+    found = views.resolve(term)
+    if kind == "constant":
+        return isinstance(found, Constant) and _near(found.value, what, below)
+    if kind == "reduce":
+        return isinstance(found, Reduce) and found.combiner == what and _fits(below, found.body, views)
+    if not isinstance(found, Apply) or found.op != what:
+        return False
+    if below is None:
+        return True
+    if len(found.args) != len(below):
+        return False
+    if all(_fits(part, arg, views) for part, arg in zip(below, found.args, strict=True)):
+        return True
+    op = ops.find(what)
+    if op is None or not op.commutative:
+        return False
+    return all(_fits(part, arg, views) for part, arg in zip(below, reversed(found.args), strict=True))
+
+
+def _near(value: float, low: float, high: float) -> bool:
+    if (low, high) == (-math.inf, math.inf):
+        return True
+    if low == high:
+        return math.isclose(value, low, rel_tol=_TOLERANCE)
+    margin = _TOLERANCE * max(abs(low), abs(high))
+    return low - margin <= value <= high + margin
