@@ -88,16 +88,13 @@ class _Finder:
         self.matches: list[Match] = []
 
     def find(self, module: ir.Module) -> Found:
-        count = 0
-        for function, op in candidates(module, self.index.names):
+        for count, (function, value, ends) in enumerate(candidates(module, self.index.names)):
             if len(self.views) > _MOST_REMEMBERED or len(self.recall) > _MOST_REMEMBERED:
                 self.views.forget()
                 self.recall.forget()
-            for number, value in enumerate(op.results):
-                graphs = self.index.starting_at(op, number)
-                if graphs:
-                    self._at(_Place(count, value, function), graphs)
-                    count += 1
+            graphs = self.index.starting_at(ends)
+            if graphs:
+                self._at(_Place(count, value, function), graphs)
         return Found(tuple(self.matches), tuple(self._near_misses()) if self.wants_misses else ())
 
     # ---- one place ------------------------------------------------------------------------------------------------

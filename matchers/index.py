@@ -25,6 +25,12 @@ _FUNCTIONS = (".func", ".initializer")
 _SOFTMAX, _SOFTMAX_ENDS = "linalg.softmax", "arith.divf"
 
 
+# What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
+Ends = tuple[str, str | None]
+# A value with the name of its function.
+Candidate = tuple[str, ir.Value, Ends]
+
+
 class Index:
     """Which graphs can start at an op, by the name of the op that makes the element."""
 
@@ -37,7 +43,7 @@ class Index:
             name = _outermost(graph)
             if name is not None:
                 self._by_name.setdefault(name, []).append(graph)
-        self._starting: dict[tuple[str, str | None], tuple[Graph, ...]] = {}
+        self._starting: dict[Ends, tuple[Graph, ...]] = {}
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -47,13 +53,11 @@ class Index:
         names = {name for name in (*self._by_name, *BECOMES) if self._named(name)}
         return frozenset(names | {_SOFTMAX} if _SOFTMAX_ENDS in names else names)
 
-    def starting_at(self, op: ir.Operation, number: int) -> tuple[Graph, ...]:
-        """The graphs that can start at a result of an op, in the order in which they were given."""
-        name = op.name
-        key = (name, _body_op(op, number) if name.startswith("linalg.") else None)
-        known = self._starting.get(key)
+    def starting_at(self, ends: Ends) -> tuple[Graph, ...]:
+        """The graphs that can start at a value that an op makes, in the order in which they were given."""
+        known = self._starting.get(ends)
         if known is None:
-            known = self._starting[key] = self._find(*key)
+            known = self._starting[ends] = self._find(*ends)
         return known
 
     def _find(self, name: str, inner: str | None) -> tuple[Graph, ...]:
@@ -90,10 +94,10 @@ def _body_op(op: ir.Operation, number: int) -> str | None:
 # ---- candidates --------------------------------------------------------------------------------------------------
 
 
-def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[tuple[str, ir.Operation]]:
-    """Each op that makes something and has one of the names, or a body with an op of that name, in program order.
+def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[Candidate]:
+    """Each value that an op of one of the names makes, or a body that ends with such an op, in program order.
 
-    With it comes the name of its function. names: None asks for every op.
+    names: None asks for every op; what comes may then be of any name.
     """
     picker = None if names is None else _Picker(module.context, names)
     with module.context:
@@ -107,7 +111,7 @@ def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[tupl
                 yield from picker.pick(op)
 
 
-def _walked(top: ir.Operation) -> list[tuple[str, ir.Operation]]:
+def _walked(top: ir.Operation) -> Iterator[Candidate]:
     found: list[tuple[str, ir.Operation]] = []
     function = ""
 
@@ -121,7 +125,14 @@ def _walked(top: ir.Operation) -> list[tuple[str, ir.Operation]]:
         return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
 
     top.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    for function, op in found:
+        for value in op.results:
+            yield function, value, _ends(op, value)
+
+
+def _ends(op: ir.Operation, value: ir.Value) -> Ends:
+    name = op.name
+    return name, _body_op(op, value.result_number) if name.startswith("linalg.") else None
 
 
 class _Picker:
@@ -138,33 +149,49 @@ class _Picker:
         self._found.append(op.operation)
         return True  # it does not hold
 
-    def pick(self, top: ir.Operation) -> list[tuple[str, ir.Operation]]:
+    def pick(self, top: ir.Operation) -> list[Candidate]:
         self._found.clear()
         rewrite.walk_and_apply_patterns(top, self._patterns)
-        places: dict[ir.Operation, str | None] = {}  # the function of what stands in an op; None if that is opaque
-        picked: list[tuple[str, ir.Operation]] = []
-        nested = not _is_straight(top)
-        last: ir.Operation | None = None
+        functions: dict[ir.Operation, str | None] = {}
+        picked: dict[ir.Value, Candidate] = {}
+        out_of_order = not _is_straight(top)
         for op in self._found:
             parent = op.parent
-            if parent is not None and parent.name.startswith("linalg."):
-                op, parent = parent, parent.parent
-            elif len(op.regions):
-                nested = nested or not op.name.startswith(_OPAQUE_REGIONS)
-            if last is not None and op == last:
-                continue
-            last = op
-            if parent not in places:
-                places[parent] = _function_around(parent)
-            function = places[parent]
-            if function is not None and len(op.results):
-                picked.append((function, op))
+            assert parent is not None, "only the module itself stands in nothing"
+            around = parent.name
+            if around.startswith("linalg."):
+                values = _yielded_as(op, parent)
+                if not values:
+                    continue
+                out_of_order = out_of_order or len(parent.results) > 1
+                ends: Ends | None = (around, op.name)
+                parent = parent.parent
+            else:
+                values, ends = op.results, None
+                out_of_order = out_of_order or (len(op.regions) > 0 and not op.name.startswith(_OPAQUE_REGIONS))
+            if parent not in functions:
+                functions[parent] = _function_around(parent)
+            function = functions[parent]
+            if function is not None:
+                for value in values:
+                    if value not in picked:
+                        picked[value] = (function, value, ends or _ends(op, value))
         self._found.clear()
-        if not nested:
-            return picked
-        # The driver visits blocks by dominance, and what is inside an op before the op itself.
-        wanted = {op for _, op in picked}
-        return [entry for entry in _walked(top) if entry[1] in wanted]
+        if not out_of_order:
+            return list(picked.values())
+        # The driver visits blocks by dominance, what is inside an op before the op itself, and ops in a body in the
+        # order of the body, whatever result they make.
+        return [picked[value] for _, value, _ in _walked(top) if value in picked]
+
+
+def _yielded_as(op: ir.Operation, around: ir.Operation) -> list[ir.Value]:
+    """The results of a structured op that an op in its body is the last step of."""
+    found = []
+    for result in op.results:
+        for use in result.uses:
+            if use.owner.name == "linalg.yield":
+                found.append(around.results[use.operand_number])
+    return found
 
 
 def _is_straight(op: ir.Operation) -> bool:

@@ -28,6 +28,7 @@ _NODES = (Apply, Reduce, Input, Number, Whole, Label, Result, Tie, Graph)
 _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal)
 # Ops all of whose own attributes are read by nobody but a pattern that names them.
 _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates)
+_CASTS = frozenset(op.full_name for op in ops.OPS.values() if op.is_cast)
 _MOST_READS = 512
 _FIELDS = {kind: frozenset(f.name for f in dataclasses.fields(kind)) for kind in _NODES}
 _KNOWN_FIELDS = {
@@ -212,9 +213,9 @@ class Recall:
 
     def _look_of(self, op: ir.Operation, value: ir.Value) -> tuple[Any, tuple[ir.Value, ...]]:
         name = op.name
-        if name == "linalg.generic" and name not in self._wholes:
-            return self._structured(op, name, value, (get_indexing_maps(op),))
         if name in self._wholes or name in _OPEN_BODIES:
+            if name == "linalg.generic" and name not in self._wholes:
+                return self._structured(op, name, value, get_indexing_maps(op))
             if name in _OPEN_BODIES:
                 return self._structured(op, name, value, tuple(op.attributes.items()))
             if len(op.regions) and not name.startswith("linalg."):
@@ -226,22 +227,18 @@ class Recall:
             return (name, value.type, len(op.results), value.result_number), ()  # views do not look into it
         uses = tuple(op.operands)
         types = [used.type for used in uses]
-        attributes = [(a.name, a.attr) if isinstance(a, ir.NamedAttribute) else a for a in op.attributes.items()]
-        return (name, len(op.results), value.result_number, value.type, *types, *attributes), uses
+        return (name, len(op.results), value.result_number, value.type, *types, *op.attributes.items()), uses
 
     def _structured(
-        self, op: ir.Operation, name: str, value: ir.Value, attributes: tuple[Any, ...]
+        self, op: ir.Operation, name: str, value: ir.Value, attributes: Any
     ) -> tuple[Any, tuple[ir.Value, ...]]:
         """An op with a body: values of the body go by their place in it, those from outside count as operands."""
         uses = list(op.operands)
-        look: list[Any] = [name, len(op.results), value.result_number, *attributes]
+        look: list[Any] = [name, len(op.results), value.result_number, attributes]
         look += [used.type for used in uses]
         block = op.regions[0].blocks[0]
-        inside: dict[ir.Value, int] = {}
-        for argument in block.arguments:
-            inside[argument] = ~len(inside)
-        body = list(block.operations)
-        for view in body:
+        inside = {argument: ~number for number, argument in enumerate(block.arguments)}
+        for view in block.operations:
             each = view.operation
             inner = each.name
             look.append(inner)
@@ -253,13 +250,16 @@ class Recall:
                         look.append(used.type)
                     place = uses.index(used)
                 look.append(place)
-            if inner == "linalg.yield":
-                continue
-            if inner not in self._bare:
+            if inner in self._bare:
+                made = each.result
+                inside[made] = ~len(inside)
+                if inner in _CASTS:
+                    look.append(made.type)
+            elif inner != "linalg.yield":
                 if len(each.regions):
                     return None, ()
                 look.extend(each.attributes.items())
-            for made in each.results:
-                inside[made] = ~len(inside)
-                look.append(made.type)
+                for made in each.results:
+                    inside[made] = ~len(inside)
+                    look.append(made.type)
         return tuple(look), tuple(uses)
