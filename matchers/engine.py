@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import Index, candidates
+from opsplice.matchers.index import Index, candidates, ends_of
 from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.recall import Recall, Traits, is_local
 from opsplice.matchers.search import MAX_STEPS, Search
@@ -88,39 +88,42 @@ class _Finder:
         self.matches: list[Match] = []
 
     def find(self, module: ir.Module) -> Found:
-        for count, (function, value, ends) in enumerate(candidates(module, self.index.names)):
+        all_local = len(self.local) == len(self.graphs)
+        for number, (function, value) in enumerate(candidates(module, self.index.names)):
             if len(self.views) > _MOST_REMEMBERED or len(self.recall) > _MOST_REMEMBERED:
                 self.views.forget()
                 self.recall.forget()
-            graphs = self.index.starting_at(ends)
-            if graphs:
-                self._at(_Place(count, value, function), graphs)
+            place = _Place(number, value, function)
+            known, values = self.recall.look(value)
+            if known is not None and all_local:
+                self.matches.extend(match for _, match in self._recalled(place, known, values))
+            else:
+                self.matches.extend(self._met(place, known, values))
         return Found(tuple(self.matches), tuple(self._near_misses()) if self.wants_misses else ())
 
     # ---- one place ------------------------------------------------------------------------------------------------
 
-    def _at(self, place: _Place, graphs: tuple[Graph, ...]) -> None:
+    def _met(self, place: _Place, known: _Known | None, values: Sequence[ir.Value]) -> list[Match]:
+        """The matches at a place that looks new, or that not all graphs can be remembered for."""
+        graphs = self.index.starting_at(ends_of(place.value))
         sides = self.sides.get(graphs)
         if sides is None:
             local = tuple(graph for graph in graphs if graph in self.local)
             sides = self.sides[graphs] = (local, tuple(graph for graph in graphs if graph not in self.local))
         local, others = sides
-        matches = self._recalled(place, local) if local else []
+        matches = self._learned(place, local) if known is None else self._recalled(place, known, values)
         if others:
             result = self._searched(place, others)
-            self._note(place, result.missed)
+            self._note(place, [*result.missed, *self._judged(place, result.near)])
             matches = sorted([*matches, *result.matches], key=lambda entry: entry[0])
-        self.matches.extend(match for _, match in matches)
+        return [match for _, match in matches]
 
-    def _recalled(self, place: _Place, graphs: tuple[Graph, ...]) -> list[tuple[int, Match]]:
-        known, numbers = self.recall.look(place.value)
-        if known is not None:
-            if len(known.places) < _MAX_NEAR_MISSES:
-                known.places.append(place)
-            if not known.matches:
-                return []
-            values = list(numbers)
-            return [(at, template.match(self.recall, values, place.function)) for at, template in known.matches]
+    def _recalled(self, place: _Place, known: _Known, values: Sequence[ir.Value]) -> list[tuple[int, Match]]:
+        if len(known.places) < _MAX_NEAR_MISSES:
+            known.places.append(place)
+        return [(at, template.match(self.recall, values, place.function)) for at, template in known.matches]
+
+    def _learned(self, place: _Place, graphs: tuple[Graph, ...]) -> list[tuple[int, Match]]:
         result = self._searched(place, graphs)
 
         def made(numbers: Mapping[ir.Value, int]) -> _Known | None:
@@ -139,6 +142,10 @@ class _Finder:
 
     def _searched(self, place: _Place, graphs: tuple[Graph, ...]) -> _Result:
         """Try each graph. What it depends on is in the reads of the views afterwards."""
+        if not graphs:
+            self.views.reads.clear()
+            self.views.reads[place.value] = None
+            return _Result()
         sieve = self.sieves.get(graphs)
         if sieve is None:
             sieve = self.sieves[graphs] = Sieve(graphs)

@@ -27,8 +27,8 @@ _SOFTMAX, _SOFTMAX_ENDS = "linalg.softmax", "arith.divf"
 
 # What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
 Ends = tuple[str, str | None]
-# A value with the name of its function.
-Candidate = tuple[str, ir.Value, Ends]
+# The name of a function and a value in it.
+Candidate = tuple[str, ir.Value]
 
 
 class Index:
@@ -95,9 +95,9 @@ def _body_op(op: ir.Operation, number: int) -> str | None:
 
 
 def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[Candidate]:
-    """Each value that an op of one of the names makes, or a body that ends with such an op, in program order.
+    """Each value that an op of one of the names makes, or a body that has such an op, in program order.
 
-    names: None asks for every op; what comes may then be of any name.
+    names: None asks for every op. More may come than was asked for: `Index.starting_at` judges.
     """
     picker = None if names is None else _Picker(module.context, names)
     with module.context:
@@ -105,13 +105,12 @@ def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[Cand
             op = top.operation
             if not len(op.regions):
                 continue
-            if picker is None:
-                yield from _walked(op)
-            else:
-                yield from picker.pick(op)
+            for function, each in _walked(op) if picker is None else picker.pick(op):
+                for value in each.results:
+                    yield function, value
 
 
-def _walked(top: ir.Operation) -> Iterator[Candidate]:
+def _walked(top: ir.Operation) -> list[tuple[str, ir.Operation]]:
     found: list[tuple[str, ir.Operation]] = []
     function = ""
 
@@ -125,12 +124,12 @@ def _walked(top: ir.Operation) -> Iterator[Candidate]:
         return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
 
     top.walk(visit, ir.WalkOrder.PRE_ORDER)
-    for function, op in found:
-        for value in op.results:
-            yield function, value, _ends(op, value)
+    return found
 
 
-def _ends(op: ir.Operation, value: ir.Value) -> Ends:
+def ends_of(value: ir.Value) -> Ends:
+    """What makes the result of an op."""
+    op = value.owner.operation
     name = op.name
     return name, _body_op(op, value.result_number) if name.startswith("linalg.") else None
 
@@ -149,49 +148,38 @@ class _Picker:
         self._found.append(op.operation)
         return True  # it does not hold
 
-    def pick(self, top: ir.Operation) -> list[Candidate]:
+    def pick(self, top: ir.Operation) -> list[tuple[str, ir.Operation]]:
         self._found.clear()
         rewrite.walk_and_apply_patterns(top, self._patterns)
         functions: dict[ir.Operation, str | None] = {}
-        picked: dict[ir.Value, Candidate] = {}
-        out_of_order = not _is_straight(top)
+        picked: dict[ir.Operation, str] = {}
+        straight = _is_straight(top)
         for op in self._found:
             parent = op.parent
             assert parent is not None, "only the module itself stands in nothing"
             around = parent.name
             if around.startswith("linalg."):
-                values = _yielded_as(op, parent)
-                if not values:
+                # A named op multiplies before it adds; most bodies of others are a single op.
+                if around != "linalg.generic" and not _is_last(op):
                     continue
-                out_of_order = out_of_order or len(parent.results) > 1
-                ends: Ends | None = (around, op.name)
-                parent = parent.parent
-            else:
-                values, ends = op.results, None
-                out_of_order = out_of_order or (len(op.regions) > 0 and not op.name.startswith(_OPAQUE_REGIONS))
+                op, parent = parent, parent.parent
+            elif len(op.regions):
+                straight = straight and op.name.startswith(_OPAQUE_REGIONS)
             if parent not in functions:
                 functions[parent] = _function_around(parent)
             function = functions[parent]
             if function is not None:
-                for value in values:
-                    if value not in picked:
-                        picked[value] = (function, value, ends or _ends(op, value))
+                picked[op] = function
         self._found.clear()
-        if not out_of_order:
-            return list(picked.values())
-        # The driver visits blocks by dominance, what is inside an op before the op itself, and ops in a body in the
-        # order of the body, whatever result they make.
-        return [picked[value] for _, value, _ in _walked(top) if value in picked]
+        if straight:
+            return [(function, op) for op, function in picked.items() if len(op.results)]
+        # The driver visits blocks by dominance, and what is inside an op before the op itself.
+        return [entry for entry in _walked(top) if entry[1] in picked]
 
 
-def _yielded_as(op: ir.Operation, around: ir.Operation) -> list[ir.Value]:
-    """The results of a structured op that an op in its body is the last step of."""
-    found = []
-    for result in op.results:
-        for use in result.uses:
-            if use.owner.name == "linalg.yield":
-                found.append(around.results[use.operand_number])
-    return found
+def _is_last(op: ir.Operation) -> bool:
+    """Whether an op in a body makes what the body yields."""
+    return any(use.owner.name == "linalg.yield" for result in op.results for use in result.uses)
 
 
 def _is_straight(op: ir.Operation) -> bool:

@@ -132,6 +132,7 @@ class Recall:
     def __init__(self, traits: Traits) -> None:
         self._wholes = traits.wholes
         self._bare = _BARE - traits.marked - traits.wholes
+        self._plain = self._bare | ({"linalg.fill"} - traits.wholes)
         self._root = _Question()
         self._keys: dict[Any, int] = {}
         self._seen: dict[ir.Value, _Look] = {}
@@ -142,15 +143,15 @@ class Recall:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def look(self, value: ir.Value) -> tuple[Any, dict[ir.Value, int]]:
-        """What was found at a place that looks as this one does, or None; and the numbers of the values around it."""
+    def look(self, value: ir.Value) -> tuple[Any, list[ir.Value]]:
+        """What was found at a place that looks as this one does, or None; and the values around it, by number."""
         question = self._root
         numbers = {value: 0}
         values = [value]
         seen = self._seen
         while question.found is None:
             if question.number < 0:
-                return None, numbers
+                return None, values
             at = values[question.number]
             key, uses, _ = seen.get(at) or self._see(at)
             if uses:
@@ -165,9 +166,9 @@ class Recall:
             else:
                 answer = question.answers.get(key)
             if answer is None:
-                return None, numbers
+                return None, values
             question = answer
-        return question.found, numbers
+        return question.found, values
 
     def learn(self, value: ir.Value, reads: Sequence[ir.Value], make: Callable[[dict[ir.Value, int]], Any]) -> Any:
         """Keep what was found at a place after `reads`, in their order.
@@ -213,16 +214,18 @@ class Recall:
 
     def _look_of(self, op: ir.Operation, value: ir.Value) -> tuple[Any, tuple[ir.Value, ...]]:
         name = op.name
-        if name in self._wholes or name in _OPEN_BODIES:
-            if name == "linalg.generic" and name not in self._wholes:
-                return self._structured(op, name, value, get_indexing_maps(op))
-            if name in _OPEN_BODIES:
-                return self._structured(op, name, value, tuple(op.attributes.items()))
-            if len(op.regions) and not name.startswith("linalg."):
-                return None, ()
-        elif name in self._bare:
+        if name == "linalg.generic" and name not in self._wholes:
+            return self._structured(op, name, value, get_indexing_maps(op))
+        if name in self._plain:
             uses = tuple(op.operands)
             return (name, value.type, *[used.type for used in uses]), uses
+        if name == "arith.constant":
+            return (name, op.attributes["value"]), ()
+        if name in _OPEN_BODIES:
+            return self._structured(op, name, value, tuple(op.attributes.items()))
+        if name in self._wholes:
+            if len(op.regions) and not name.startswith("linalg."):
+                return None, ()
         elif not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
             return (name, value.type, len(op.results), value.result_number), ()  # views do not look into it
         uses = tuple(op.operands)
@@ -234,10 +237,12 @@ class Recall:
     ) -> tuple[Any, tuple[ir.Value, ...]]:
         """An op with a body: values of the body go by their place in it, those from outside count as operands."""
         uses = list(op.operands)
-        look: list[Any] = [name, len(op.results), value.result_number, attributes]
-        look += [used.type for used in uses]
+        look: list[Any] = [name, len(op.results), value.result_number, attributes, *[used.type for used in uses]]
         block = op.regions[0].blocks[0]
-        inside = {argument: ~number for number, argument in enumerate(block.arguments)}
+        inside: dict[ir.Value, int] = {}
+        for argument in block.arguments:
+            inside[argument] = ~len(inside)
+        bare = self._bare
         for view in block.operations:
             each = view.operation
             inner = each.name
@@ -250,16 +255,18 @@ class Recall:
                         look.append(used.type)
                     place = uses.index(used)
                 look.append(place)
-            if inner in self._bare:
+            if inner == "linalg.yield":
+                break
+            if inner in bare:
                 made = each.result
                 inside[made] = ~len(inside)
                 if inner in _CASTS:
                     look.append(made.type)
-            elif inner != "linalg.yield":
-                if len(each.regions):
-                    return None, ()
-                look.extend(each.attributes.items())
-                for made in each.results:
-                    inside[made] = ~len(inside)
-                    look.append(made.type)
+                continue
+            if len(each.regions):
+                return None, ()
+            look.extend(each.attributes.items())
+            for made in each.results:
+                inside[made] = ~len(inside)
+                look.append(made.type)
         return tuple(look), tuple(uses)

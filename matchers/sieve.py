@@ -24,13 +24,14 @@ _TOLERANCE = 2.0**-5
 
 # What fits anything.
 _ANYTHING: Any = None
+_ANY_CONSTANT = ("constant", -math.inf, math.inf)
 
 
 class Sieve:
     """Graphs by their outlines, for places whose outermost op is that of the graphs."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._first = _level([(graph, position) for position, graph in enumerate(graphs)], 1)
+        self._first = _level([(_Outlines(graph), position) for position, graph in enumerate(graphs)], 1)
 
     def sort(self, views: Views, value: ir.Value) -> tuple[list[Graph], list[Graph]]:
         """The graphs that can hold with their result at a value, in order; and those that only its first ops fit.
@@ -60,15 +61,14 @@ def _position(entry: tuple[int, Graph]) -> int:
 class _Level:
     """The graphs of one outline: those that have no deeper one, and the others by it."""
 
-    def __init__(self, graphs: list[tuple[Graph, int]], depth: int) -> None:
+    def __init__(self, graphs: list[tuple[_Outlines, int]], depth: int) -> None:
         self.graphs: list[tuple[int, Graph]] = []
         rest = []
-        for graph, position in graphs:
-            node = graph.results[0].node
-            if depth >= _DEEPEST or _outline(node, depth) == _outline(node, depth + 1):
-                self.graphs.append((position, graph))
+        for outlines, position in graphs:
+            if depth >= _DEEPEST or outlines.at(depth) == outlines.at(depth + 1):
+                self.graphs.append((position, outlines.graph))
             else:
-                rest.append((graph, position))
+                rest.append((outlines, position))
         self.deeper = _level(rest, depth + 1)
 
     def all(self) -> Iterator[tuple[int, Graph]]:
@@ -77,34 +77,53 @@ class _Level:
             yield from level.all()
 
 
-def _level(graphs: list[tuple[Graph, int]], depth: int) -> dict[Any, _Level]:
-    groups: dict[Any, list[tuple[Graph, int]]] = {}
-    for graph, position in graphs:
-        groups.setdefault(_outline(graph.results[0].node, depth), []).append((graph, position))
+def _level(graphs: list[tuple[_Outlines, int]], depth: int) -> dict[Any, _Level]:
+    groups: dict[Any, list[tuple[_Outlines, int]]] = {}
+    for outlines, position in graphs:
+        groups.setdefault(outlines.at(depth), []).append((outlines, position))
     return {outline: _Level(group, depth) for outline, group in groups.items()}
 
 
-def _outline(root: Any, depth: int) -> Any:
-    """The ops of a graph down to a depth below its root. At the first it only counts which parts are constants."""
-    return _outlined(root, depth, exact=depth > 1)
+class _Outlines:
+    """The outlines of a graph, by depth. At the first it only counts which parts are constants, not their values."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._made: dict[tuple[int, int], Any] = {}
+
+    def at(self, depth: int) -> Any:
+        root = self.graph.results[0].node
+        return self._of(root, depth) if depth > 1 else _inexact(self._of(root, depth))
+
+    def _of(self, node: Any, depth: int) -> Any:
+        key = (id(node), depth)
+        if key not in self._made:
+            self._made[key] = self._make(node, depth)
+        return self._made[key]
+
+    def _make(self, node: Any, depth: int) -> Any:
+        """Parts that this module does not know fit anything."""
+        if type(node) is Apply:
+            return ("apply", node.op, tuple([self._of(arg, depth - 1) for arg in node.args]) if depth else None)
+        if type(node) is Reduce:
+            return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None)
+        if type(node) is Number and isinstance(node.low, tree.Literal):
+            if node.high is None:
+                return ("constant", node.low.value, node.low.value)
+            if isinstance(node.high, tree.Literal):
+                return ("constant", node.low.value, node.high.value)
+            return _ANY_CONSTANT
+        return _ANYTHING
 
 
-def _outlined(node: Any, depth: int, exact: bool) -> Any:
-    """Parts that this module does not know fit anything."""
-    if type(node) is Apply:
-        below = None if depth == 0 else tuple(_outlined(arg, depth - 1, exact) for arg in node.args)
-        return ("apply", node.op, below)
-    if type(node) is Reduce:
-        return ("reduce", node.combiner, None if depth == 0 else _outlined(node.body, depth - 1, exact))
-    if type(node) is Number and isinstance(node.low, tree.Literal):
-        if not exact:
-            return ("constant", -math.inf, math.inf)
-        if node.high is None:
-            return ("constant", node.low.value, node.low.value)
-        if isinstance(node.high, tree.Literal):
-            return ("constant", node.low.value, node.high.value)
-        return ("constant", -math.inf, math.inf)
-    return _ANYTHING
+def _inexact(outline: Any) -> Any:
+    """An outline of depth one, with constants of any value."""
+    if outline is _ANYTHING or outline[0] == "constant":
+        return _ANYTHING if outline is _ANYTHING else _ANY_CONSTANT
+    kind, what, below = outline
+    if below is None:
+        return outline
+    return (kind, what, tuple(map(_inexact, below)) if kind == "apply" else _inexact(below))
 
 
 def _fits(outline: Any, term: Any, views: Views) -> bool:
