@@ -95,7 +95,9 @@ class _Layer:
     def batch_matmul(self, a: str, b: str, k: int, n: int) -> str:
         shape = (HEADS, ROWS, n)
         operands = f"ins({a}, {b} : {_tensor((HEADS, ROWS, k))}, {_tensor((HEADS, k, n))})"
-        return self.make(f"linalg.batch_matmul {operands} outs({self.filled('%zero', shape)} : {_tensor(shape)})", shape)
+        return self.make(
+            f"linalg.batch_matmul {operands} outs({self.filled('%zero', shape)} : {_tensor(shape)})", shape
+        )
 
     def heads(self, x: str) -> str:
         shape = (ROWS, HEADS, HEAD)
@@ -114,7 +116,9 @@ class _Layer:
     def transposed(self, x: str, shape: tuple[int, ...], order: tuple[int, ...]) -> str:
         kind = _tensor(tuple(shape[i] for i in order))
         out = self.make(f"tensor.empty() : {kind}")
-        return self.make(f"linalg.transpose ins({x} : {_tensor(shape)}) outs({out} : {kind}) permutation = {list(order)}")
+        return self.make(
+            f"linalg.transpose ins({x} : {_tensor(shape)}) outs({out} : {kind}) permutation = {list(order)}"
+        )
 
     def map(self, op: str, shape: tuple[int, ...], *args: str) -> str:
         """An op on tensors of the shape; names of constants stand for themselves."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.family import LEAST_MEMBERS, family_key, possible
 from opsplice.matchers.graph import Graph
 from opsplice.matchers.index import Index, candidates, ends_of
 from opsplice.matchers.match import Found, Match, NearMiss
-from opsplice.matchers.recall import Recall, Traits, is_local
+from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.sieve import Sieve
 from opsplice.matchers.template import Template
@@ -27,14 +29,55 @@ _LEAST_STEPS = 1000
 _MOST_REMEMBERED = 20_000
 
 
-def find(module: ir.Module, graphs: Sequence[Graph], near_misses: bool = True) -> Found:
+class Patterns:
+    """Graphs made ready to be looked for together, in any number of modules."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self.graphs = tuple(graphs)
+        self.position = {graph: number for number, graph in enumerate(graphs)}
+        self.index = Index(graphs)
+        self.traits = Traits.of(graphs)
+        self._sides: dict[tuple[Graph, ...], tuple[tuple[Graph, ...], tuple[Graph, ...]]] = {}
+        self._sieves: dict[tuple[Graph, ...], Sieve] = {}
+        self._families: dict[Graph, Any] = {}
+        for name in self.index.names or ():
+            for side in self.sides(self.index.starting_at((name, None))):
+                self.sieve(side)
+        for graph in self.traits.local if len(graphs) >= LEAST_MEMBERS else ():
+            self.family(graph)
+
+    @property
+    def all_local(self) -> bool:
+        return len(self.traits.local) == len(self.graphs)
+
+    def sides(self, graphs: tuple[Graph, ...]) -> tuple[tuple[Graph, ...], tuple[Graph, ...]]:
+        """The local ones of some graphs, and the others."""
+        if graphs not in self._sides:
+            local = tuple(graph for graph in graphs if graph in self.traits.local)
+            self._sides[graphs] = (local, tuple(graph for graph in graphs if graph not in self.traits.local))
+        return self._sides[graphs]
+
+    def sieve(self, graphs: tuple[Graph, ...]) -> Sieve:
+        if graphs not in self._sieves:
+            self._sieves[graphs] = Sieve(graphs)
+        return self._sieves[graphs]
+
+    def family(self, graph: Graph) -> Any:
+        """Equal for graphs that can be searched for together; None for one that cannot."""
+        if graph not in self._families:
+            self._families[graph] = family_key(graph) if graph in self.traits.local else None
+        return self._families[graph]
+
+
+def find(module: ir.Module, graphs: Sequence[Graph] | Patterns, near_misses: bool = True) -> Found:
     """Every match of every graph in the module, in program order, with the nearest misses of each pattern.
 
     Matches of different graphs may overlap; settling that is the planner's work. What is found holds values of the
     module, which are only good while the module is alive and unchanged. near_misses: whether to look for them; they
     change no match.
     """
-    return _Finder(graphs, near_misses).find(module)
+    patterns = graphs if isinstance(graphs, Patterns) else Patterns(graphs)
+    return _Finder(patterns, near_misses).find(module)
 
 
 @dataclass(frozen=True)
@@ -72,24 +115,19 @@ class _Result:
 
 
 class _Finder:
-    def __init__(self, graphs: Sequence[Graph], near_misses: bool) -> None:
-        self.graphs = graphs
+    def __init__(self, patterns: Patterns, near_misses: bool) -> None:
+        self.patterns = patterns
         self.wants_misses = near_misses
-        self.index = Index(graphs)
-        self.position = {graph: number for number, graph in enumerate(graphs)}
-        self.local = frozenset(graph for graph in graphs if is_local(graph))
-        self.recall = Recall(Traits.of([graph for graph in graphs if graph in self.local]))
+        self.recall = Recall(patterns.traits)
         self.views = Views()
-        self.sieves: dict[tuple[Graph, ...], Sieve] = {}
-        self.sides: dict[tuple[Graph, ...], tuple[tuple[Graph, ...], tuple[Graph, ...]]] = {}
-        self.max_steps = dict.fromkeys(graphs, MAX_STEPS)
+        self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
         self.nearest = _Nearest()
         self.matches: list[Match] = []
 
     def find(self, module: ir.Module) -> Found:
-        all_local = len(self.local) == len(self.graphs)
-        for number, (function, value) in enumerate(candidates(module, self.index.names)):
+        all_local = self.patterns.all_local
+        for number, (function, value) in enumerate(candidates(module, self.patterns.index.names)):
             if len(self.views) > _MOST_REMEMBERED or len(self.recall) > _MOST_REMEMBERED:
                 self.views.forget()
                 self.recall.forget()
@@ -105,12 +143,8 @@ class _Finder:
 
     def _met(self, place: _Place, known: _Known | None, values: Sequence[ir.Value]) -> list[Match]:
         """The matches at a place that looks new, or that not all graphs can be remembered for."""
-        graphs = self.index.starting_at(ends_of(place.value))
-        sides = self.sides.get(graphs)
-        if sides is None:
-            local = tuple(graph for graph in graphs if graph in self.local)
-            sides = self.sides[graphs] = (local, tuple(graph for graph in graphs if graph not in self.local))
-        local, others = sides
+        graphs = self.patterns.index.starting_at(ends_of(place.value))
+        local, others = self.patterns.sides(graphs)
         matches = self._learned(place, local) if known is None else self._recalled(place, known, values)
         if others:
             result = self._searched(place, others)
@@ -142,22 +176,17 @@ class _Finder:
 
     def _searched(self, place: _Place, graphs: tuple[Graph, ...]) -> _Result:
         """Try each graph. What it depends on is in the reads of the views afterwards."""
-        if not graphs:
-            self.views.reads.clear()
-            self.views.reads[place.value] = None
-            return _Result()
-        sieve = self.sieves.get(graphs)
-        if sieve is None:
-            sieve = self.sieves[graphs] = Sieve(graphs)
         self.views.reads.clear()
         self.views.reads[place.value] = None
-        fitting, near = sieve.sort(self.views, place.value)
+        if not graphs:
+            return _Result()
+        fitting, near = self.patterns.sieve(graphs).sort(self.views, place.value)
         result = _Result(near=near)
-        for graph in fitting:
+        for graph in self._possible(fitting, place, near):
             search = self._search(graph, place)
             match = search.run(place.value)
             if match is not None:
-                result.matches.append((self.position[graph], match))
+                result.matches.append((self.patterns.position[graph], match))
                 continue
             if search.progress > 0:
                 result.missed.append((graph, search.progress))
@@ -165,6 +194,19 @@ class _Finder:
                 result.certain = False
                 self.max_steps[graph] = max(self.max_steps[graph] // 2, _LEAST_STEPS)
         return result
+
+    def _possible(self, graphs: Sequence[Graph], place: _Place, near: list[Graph]) -> Sequence[Graph]:
+        """The graphs without those that their family's search rules out, which go to `near`."""
+        families: dict[Any, list[Graph]] = {}
+        if len(graphs) >= LEAST_MEMBERS:
+            for graph in graphs:
+                families.setdefault(self.patterns.family(graph), []).append(graph)
+        out: set[Graph] = set()
+        for key, family in families.items():
+            if key is not None and len(family) >= LEAST_MEMBERS:
+                out.update(set(family).difference(possible(self.views, family, place.value)))
+        near.extend(graph for graph in graphs if graph in out)
+        return [graph for graph in graphs if graph not in out]
 
     def _search(self, graph: Graph, place: _Place) -> Search:
         return Search(self.views, graph, place.function, self.max_steps[graph])
@@ -185,7 +227,7 @@ class _Finder:
     def _note(self, place: _Place, missed: Sequence[tuple[Graph, float]]) -> None:
         if self.wants_misses:
             for graph, progress in missed:
-                self.nearest.add(self.position[graph], graph, progress, place)
+                self.nearest.add(self.patterns.position[graph], graph, progress, place)
 
     def _near_misses(self) -> list[NearMiss]:
         for known in self.known:
@@ -193,7 +235,7 @@ class _Finder:
             for place in known.places:
                 self._note(place, missed)
         found = []
-        for graph, place in self.nearest.in_order(self.graphs):
+        for graph, place in self.nearest.in_order(self.patterns.graphs):
             search = self._search(graph, place)
             if search.run(place.value) is None and search.progress > 0:
                 found.append(search.near_miss(place.value))

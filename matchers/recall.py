@@ -5,7 +5,7 @@ and on which of their operands are the same values. `Recall` keeps, for each way
 found there, as a tree of questions: "what makes value 3?", with values numbered as they come up. A place that gives the
 same answers down to a leaf is the same up to which values they are.
 
-It answers only for graphs of which this holds: see `Traits`.
+It answers only for graphs of which this holds: those that `Traits` calls local.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ from opsplice.spec_lang import ops, tree
 
 # Structured ops whose name does not say what their body computes.
 _OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce"})
-_NODES = (Apply, Reduce, Input, Number, Whole, Label, Result, Tie, Graph)
 _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal)
 # Ops all of whose own attributes are read by nobody but a pattern that names them.
 _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates)
 _CASTS = frozenset(op.full_name for op in ops.OPS.values() if op.is_cast)
 _MOST_READS = 512
-_FIELDS = {kind: frozenset(f.name for f in dataclasses.fields(kind)) for kind in _NODES}
 _KNOWN_FIELDS = {
     Apply: {"op", "args", "attributes", "type"},
     Reduce: {"combiner", "loops", "body"},
@@ -42,15 +40,8 @@ _KNOWN_FIELDS = {
     Tie: {"labels", "size", "pack", "node"},
     Graph: {"pattern", "results", "ties", "conditions", "variables", "rearranged", "spans", "size"},
 }
-
-
-def is_local(graph: Graph) -> bool:
-    """Whether a search for the graph reads nothing of a place but the ops that views read, and their own parts.
-
-    It does not for a pattern of several results, which looks at uses. Parts of patterns that this module does not know
-    count as reading anything.
-    """
-    return len(graph.results) == 1 and all(map(_is_known, _parts(graph)))
+# Fields that this module does not know of: a part that has something there may read anything.
+_NEW_FIELDS = {kind: {f.name for f in dataclasses.fields(kind)} - known for kind, known in _KNOWN_FIELDS.items()}
 
 
 def _parts(graph: Graph) -> list[Any]:
@@ -90,25 +81,35 @@ def _is_known(part: Any) -> bool:
         return True
     if kind not in _KNOWN_FIELDS:
         return False
-    return not any(getattr(part, name) for name in _FIELDS[kind] - _KNOWN_FIELDS[kind])
+    return not any(getattr(part, name) for name in _NEW_FIELDS[kind])
 
 
 @dataclass(frozen=True)
 class Traits:
-    """Which ops the graphs read more of than views do.
+    """What graphs read of a place.
 
-    wholes: ops that are matched by name, with all that they have. marked: ops on elements whose attributes matter.
+    local: the graphs whose searches read nothing but the ops that views read, and these ops' own parts. A pattern of
+    several results also looks at uses, and parts of patterns that this module does not know count as reading anything.
+    wholes: ops that local graphs match by name, with all that they have. marked: ops on elements whose attributes
+    matter to local graphs.
     """
 
+    local: frozenset[Graph]
     wholes: frozenset[str]
     marked: frozenset[str]
 
     @staticmethod
     def of(graphs: Sequence[Graph]) -> Traits:
-        parts = [part for graph in graphs for part in _parts(graph)]
-        wholes = {part.op for part in parts if isinstance(part, Whole)}
-        marked = {part.op for part in parts if isinstance(part, Apply) and part.attributes}
-        return Traits(frozenset(wholes), frozenset(marked))
+        local: set[Graph] = set()
+        wholes: set[str] = set()
+        marked: set[str] = set()
+        for graph in graphs:
+            parts = _parts(graph)
+            if len(graph.results) == 1 and all(map(_is_known, parts)):
+                local.add(graph)
+                wholes.update(part.op for part in parts if type(part) is Whole)
+                marked.update(part.op for part in parts if type(part) is Apply and part.attributes)
+        return Traits(frozenset(local), frozenset(wholes), frozenset(marked))
 
 
 class _Question:

@@ -52,9 +52,7 @@ class Template:
         """The match at a place with these values, by number."""
         first = self.first
         inputs = {
-            name: first.inputs[name]
-            if number is None
-            else Binding(values[number], None, first.inputs[name].element)
+            name: first.inputs[name] if number is None else Binding(values[number], None, first.inputs[name].element)
             for name, number in self.inputs
         }
         sizes = (first.root_sizes, first.shapes, first.dims)
