@@ -26,7 +26,7 @@ from opsplice.matchers.views import Views
 _MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
 # How many terms and ops are remembered before memory is given back.
-_MOST_REMEMBERED = 20_000
+_MOST_REMEMBERED = 2_000
 
 
 class Patterns:
