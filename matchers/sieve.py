@@ -34,9 +34,9 @@ class Sieve:
         self._first = _level([(_Outlines(graph), position) for position, graph in enumerate(graphs)], 1)
 
     def sort(self, views: Views, value: ir.Value) -> tuple[list[Graph], list[Graph]]:
-        """The graphs that can hold with their result at a value, in order; and those that only its first ops fit.
+        """The graphs that can hold with their result at a value, in order; and those that only some of its ops fit.
 
-        A graph of which not even the ops right below its outermost fit is in neither.
+        A graph of which none of the ops right below its outermost fits is in neither.
         """
         fitting: list[tuple[int, Graph]] = []
         near: list[tuple[int, Graph]] = []
@@ -47,7 +47,7 @@ class Sieve:
                 if _fits(outline, term, views):
                     fitting.extend(level.graphs)
                     descend(level.deeper, True)
-                elif deep:
+                elif deep or _begins(outline, term, views):
                     near.extend(level.all())
 
         descend(self._first, False)
@@ -147,6 +147,15 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     if op is None or not op.commutative:
         return False
     return all(_fits(part, arg, views) for part, arg in zip(below, reversed(found.args), strict=True))
+
+
+def _begins(outline: Any, term: Any, views: Views) -> bool:
+    """Whether an op right below the outermost fits, though not all do."""
+    found = views.resolve(term)
+    if outline is _ANYTHING or outline[0] != "apply" or not isinstance(found, Apply) or found.op != outline[1]:
+        return False
+    pairs = zip(outline[2], found.args, strict=False)
+    return any(part is not _ANYTHING and part[0] != "constant" and _fits(part, arg, views) for part, arg in pairs)
 
 
 def _near(value: float, low: float, high: float) -> bool:
