@@ -16,10 +16,12 @@ def program(layers: int) -> str:
 
 def layer(name: str) -> str:
     """The text of a function that is one decoder layer."""
-    return _Layer().function(name)
+    return Layer().function(name)
 
 
-class _Layer:
+class Layer:
+    """The lines of a function, made op by op; each method gives the name of its result."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.count = 0
@@ -38,13 +40,13 @@ class _Layer:
             "%wu": (HIDDEN, WIDTH),
             "%wd": (WIDTH, HIDDEN),
         }
-        arguments = ", ".join(f"{n}: {_tensor(shape)}" for n, shape in parameters.items())
+        arguments = ", ".join(f"{n}: {tensor(shape)}" for n, shape in parameters.items())
         for key, value in (("zero", 0.0), ("one", 1.0), ("eps", 1e-5), ("width", WIDTH), ("scale", HEAD**-0.5)):
             self.lines.append(f"%{key} = arith.constant {value:e} : f32")
         self.lines.append("%lowest = arith.constant 0xFF800000 : f32")
         x = self.add("%x", self.attention(self.norm("%x", "%gain0")))
         x = self.add(x, self.feed_forward(self.norm(x, "%gain1")))
-        kind = _tensor((ROWS, WIDTH))
+        kind = tensor((ROWS, WIDTH))
         body = "\n  ".join([*self.lines, f"return {x} : {kind}"])
         return f"func.func @{name}({arguments}) -> {kind} {{\n  {body}\n}}"
 
@@ -86,23 +88,21 @@ class _Layer:
     def linear(self, x: str, w: str, k: int, n: int) -> str:
         """x of [ROWS, k] with a weight of [n, k]."""
         turned = self.fresh()
-        out = self.make(f"tensor.empty() : {_tensor((k, n))}")
-        types = f"ins({w} : {_tensor((n, k))}) outs({out} : {_tensor((k, n))})"
+        out = self.make(f"tensor.empty() : {tensor((k, n))}")
+        types = f"ins({w} : {tensor((n, k))}) outs({out} : {tensor((k, n))})"
         self.lines.append(f"{turned} = linalg.transpose {types} permutation = [1, 0]")
-        operands = f"ins({x}, {turned} : {_tensor((ROWS, k))}, {_tensor((k, n))})"
-        return self.make(f"linalg.matmul {operands} outs({self.filled('%zero', (ROWS, n))} : {_tensor((ROWS, n))})", n)
+        operands = f"ins({x}, {turned} : {tensor((ROWS, k))}, {tensor((k, n))})"
+        return self.make(f"linalg.matmul {operands} outs({self.filled('%zero', (ROWS, n))} : {tensor((ROWS, n))})", n)
 
     def batch_matmul(self, a: str, b: str, k: int, n: int) -> str:
         shape = (HEADS, ROWS, n)
-        operands = f"ins({a}, {b} : {_tensor((HEADS, ROWS, k))}, {_tensor((HEADS, k, n))})"
-        return self.make(
-            f"linalg.batch_matmul {operands} outs({self.filled('%zero', shape)} : {_tensor(shape)})", shape
-        )
+        operands = f"ins({a}, {b} : {tensor((HEADS, ROWS, k))}, {tensor((HEADS, k, n))})"
+        return self.make(f"linalg.batch_matmul {operands} outs({self.filled('%zero', shape)} : {tensor(shape)})", shape)
 
     def heads(self, x: str) -> str:
         shape = (ROWS, HEADS, HEAD)
         text = f"tensor.expand_shape {x} [[0], [1, 2]] output_shape {list(shape)}"
-        split = self.make(f"{text} : {_tensor((ROWS, WIDTH))} into {_tensor(shape)}")
+        split = self.make(f"{text} : {tensor((ROWS, WIDTH))} into {tensor(shape)}")
         return self.transposed(split, shape, (1, 0, 2))
 
     def swapped(self, k: str) -> str:
@@ -110,14 +110,14 @@ class _Layer:
 
     def joined(self, x: str) -> str:
         turned = self.transposed(x, (HEADS, ROWS, HEAD), (1, 0, 2))
-        types = f"{_tensor((ROWS, HEADS, HEAD))} into {_tensor((ROWS, WIDTH))}"
+        types = f"{tensor((ROWS, HEADS, HEAD))} into {tensor((ROWS, WIDTH))}"
         return self.make(f"tensor.collapse_shape {turned} [[0], [1, 2]] : {types}")
 
     def transposed(self, x: str, shape: tuple[int, ...], order: tuple[int, ...]) -> str:
-        kind = _tensor(tuple(shape[i] for i in order))
+        kind = tensor(tuple(shape[i] for i in order))
         out = self.make(f"tensor.empty() : {kind}")
         return self.make(
-            f"linalg.transpose ins({x} : {_tensor(shape)}) outs({out} : {kind}) permutation = {list(order)}"
+            f"linalg.transpose ins({x} : {tensor(shape)}) outs({out} : {kind}) permutation = {list(order)}"
         )
 
     def map(self, op: str, shape: tuple[int, ...], *args: str) -> str:
@@ -137,7 +137,7 @@ class _Layer:
         return self.generic(op, shape, [(x, _dims(len(shape)), shape), (y, at, small)])
 
     def generic(self, op: str, shape: tuple[int, ...], args: list[tuple[str, str, tuple[int, ...]]]) -> str:
-        every, kind = _dims(len(shape)), _tensor(shape)
+        every, kind = _dims(len(shape)), tensor(shape)
         constants = ("%zero", "%one", "%eps", "%width", "%scale")
         tensors = [arg for arg in args if arg[0] not in constants]
         names = iter(f"%in{i}" for i in range(len(tensors)))
@@ -145,27 +145,27 @@ class _Layer:
         maps = ", ".join(f"affine_map<{every} -> {at}>" for at in (*(at for _, at, _ in tensors), every))
         iterators = ", ".join(['"parallel"'] * len(shape))
         arguments = ", ".join([*(f"%in{i}: f32" for i in range(len(tensors))), "%out: f32"])
-        ins = f"ins({', '.join(t[0] for t in tensors)} : {', '.join(_tensor(t[2]) for t in tensors)})"
+        ins = f"ins({', '.join(t[0] for t in tensors)} : {', '.join(tensor(t[2]) for t in tensors)})"
         out = self.make(f"tensor.empty() : {kind}")
         return self.make(
-            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}} {ins} outs({out} : {kind}) {{\n"
-            f"  ^bb0({arguments}):\n    %v = {op} {inner} : f32\n    linalg.yield %v : f32\n  }} -> {kind}"
+            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}} "
+            f"{ins} outs({out} : {kind}) {{\n  ^bb0({arguments}):\n    %v = {op} {inner} : f32\n    linalg.yield %v : f32\n  }} -> {kind}"
         )
 
     def reduce(self, op: str, start: str, shape: tuple[int, ...], x: str) -> str:
         """Over the last dim."""
-        kind, every = _tensor(shape[:-1]), _dims(len(shape))
+        kind, every = tensor(shape[:-1]), _dims(len(shape))
         maps = f"affine_map<{every} -> {every}>, affine_map<{every} -> {_dims(len(shape) - 1)}>"
         iterators = ", ".join([*(['"parallel"'] * (len(shape) - 1)), '"reduction"'])
         out = self.filled(start, shape[:-1])
         return self.make(
-            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}} ins({x} : {_tensor(shape)}) "
+            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}} ins({x} : {tensor(shape)}) "
             f"outs({out} : {kind}) {{\n  ^bb0(%in: f32, %out: f32):\n    %v = {op} %in, %out : f32\n"
             f"    linalg.yield %v : f32\n  }} -> {kind}"
         )
 
     def filled(self, value: str, shape: tuple[int, ...]) -> str:
-        kind = _tensor(shape)
+        kind = tensor(shape)
         out = self.make(f"tensor.empty() : {kind}")
         return self.make(f"linalg.fill ins({value} : f32) outs({out} : {kind}) -> {kind}")
 
@@ -179,7 +179,7 @@ class _Layer:
         name = self.fresh()
         if result is not None:
             shape = (ROWS, result) if isinstance(result, int) else result
-            text = f"{text} -> {_tensor(shape)}"
+            text = f"{text} -> {tensor(shape)}"
         self.lines.append(f"{name} = {text}")
         return name
 
@@ -188,5 +188,5 @@ def _dims(count: int) -> str:
     return f"({', '.join(f'd{i}' for i in range(count))})"
 
 
-def _tensor(shape: tuple[int, ...]) -> str:
+def tensor(shape: tuple[int, ...]) -> str:
     return f"tensor<{''.join(f'{s}x' for s in shape)}f32>"

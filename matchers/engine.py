@@ -23,7 +23,7 @@ from opsplice.matchers.sieve import Sieve
 from opsplice.matchers.template import Template
 from opsplice.matchers.views import Views
 
-_MAX_NEAR_MISSES = 5
+MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
 # How many terms and ops are remembered before memory is given back.
 _MOST_REMEMBERED = 2_000
@@ -69,12 +69,12 @@ class Patterns:
         return self._families[graph]
 
 
-def find(module: ir.Module, graphs: Sequence[Graph] | Patterns, near_misses: bool = True) -> Found:
+def find(module: ir.Module, graphs: Sequence[Graph] | Patterns, near_misses: int = MAX_NEAR_MISSES) -> Found:
     """Every match of every graph in the module, in program order, with the nearest misses of each pattern.
 
     Matches of different graphs may overlap; settling that is the planner's work. What is found holds values of the
-    module, which are only good while the module is alive and unchanged. near_misses: whether to look for them; they
-    change no match.
+    module, which are only good while the module is alive and unchanged. near_misses: how many to keep of each pattern;
+    they change no match, and none cost nothing.
     """
     patterns = graphs if isinstance(graphs, Patterns) else Patterns(graphs)
     return _Finder(patterns, near_misses).find(module)
@@ -115,14 +115,14 @@ class _Result:
 
 
 class _Finder:
-    def __init__(self, patterns: Patterns, near_misses: bool) -> None:
+    def __init__(self, patterns: Patterns, near_misses: int) -> None:
         self.patterns = patterns
-        self.wants_misses = near_misses
+        self.most_misses = near_misses
         self.recall = Recall(patterns.traits)
         self.views = Views()
         self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
-        self.nearest = _Nearest()
+        self.nearest = _Nearest(near_misses)
         self.matches: list[Match] = []
 
     def find(self, module: ir.Module) -> Found:
@@ -137,7 +137,7 @@ class _Finder:
                 self.matches.extend(match for _, match in self._recalled(place, known, values))
             else:
                 self.matches.extend(self._met(place, known, values))
-        return Found(tuple(self.matches), tuple(self._near_misses()) if self.wants_misses else ())
+        return Found(tuple(self.matches), tuple(self._near_misses()) if self.most_misses else ())
 
     # ---- one place ------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class _Finder:
         return [match for _, match in matches]
 
     def _recalled(self, place: _Place, known: _Known, values: Sequence[ir.Value]) -> list[tuple[int, Match]]:
-        if len(known.places) < _MAX_NEAR_MISSES:
+        if len(known.places) < self.most_misses:
             known.places.append(place)
         return [(at, template.match(self.recall, values, place.function)) for at, template in known.matches]
 
@@ -215,7 +215,7 @@ class _Finder:
 
     def _judged(self, place: _Place, graphs: Sequence[Graph]) -> list[tuple[Graph, float]]:
         """How far graphs that the sieve stopped would have got."""
-        if not self.wants_misses:
+        if not self.most_misses:
             return []
         reached = []
         for graph in graphs:
@@ -225,7 +225,7 @@ class _Finder:
         return reached
 
     def _note(self, place: _Place, missed: Sequence[tuple[Graph, float]]) -> None:
-        if self.wants_misses:
+        if self.most_misses:
             for graph, progress in missed:
                 self.nearest.add(self.patterns.position[graph], graph, progress, place)
 
@@ -245,17 +245,18 @@ class _Finder:
 class _Nearest:
     """The places where the searches for each pattern got furthest."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._of_pattern: dict[str, list[tuple[float, int, int, Graph, _Place]]] = {}
 
     def add(self, position: int, graph: Graph, progress: float, place: _Place) -> None:
         if progress > 0:
             nearest = self._of_pattern.setdefault(graph.pattern.name, [])
-            if len(nearest) == _MAX_NEAR_MISSES and nearest[-1][:3] < (-progress, place.number, position):
+            if len(nearest) == self._most and nearest[-1][:3] < (-progress, place.number, position):
                 return
             nearest.append((-progress, place.number, position, graph, place))
             nearest.sort(key=lambda entry: entry[:3])
-            del nearest[_MAX_NEAR_MISSES:]
+            del nearest[self._most :]
 
     def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, _Place]]:
         for name in dict.fromkeys(graph.pattern.name for graph in graphs):

@@ -136,7 +136,7 @@ def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget)
 
 
 def _find(module: ir.Module, spec: LoadedSpec) -> Found:
-    return engine.find(module, graphs_of(spec))
+    return engine.find(module, graphs_of(spec), near_misses=_NEAREST)
 
 
 def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:

@@ -35,7 +35,7 @@ def layers():
 def check(module, graphs, least=0):
     before = str(module)
     found = engine.find(module, graphs)
-    plain = engine.find(module, graphs, near_misses=False)
+    plain = engine.find(module, graphs, near_misses=0)
     assert str(module) == before, "finding changes nothing"
     expected = [brute_force.facts(m) for m in brute_force.find(module, graphs)]
     assert [brute_force.facts(m) for m in found.matches] == expected
