@@ -120,7 +120,8 @@ def _memory(module: ir.Module, side: _Rules, layers: int, grown: int) -> str:
     found = engine.find(module, side.patterns)
     assert len(found.matches) == layers
     used = _peak() - before
-    return f"{'':9}memory: the module {grown / 1e6:.1f} MB, finding {used / 1e6:.1f} MB at most, {used / grown:.0%}"
+    share = f", {used / grown:.0%}" if grown else ""
+    return f"{'':9}memory: the module {grown / 1e6:.1f} MB, finding {used / 1e6:.1f} MB at most{share}"
 
 
 def _count(module: ir.Module) -> int:

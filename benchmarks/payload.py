@@ -149,7 +149,8 @@ class Layer:
         out = self.make(f"tensor.empty() : {kind}")
         return self.make(
             f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}} "
-            f"{ins} outs({out} : {kind}) {{\n  ^bb0({arguments}):\n    %v = {op} {inner} : f32\n    linalg.yield %v : f32\n  }} -> {kind}"
+            f"{ins} outs({out} : {kind}) {{\n  ^bb0({arguments}):\n    %v = {op} {inner} : f32\n"
+            f"    linalg.yield %v : f32\n  }} -> {kind}"
         )
 
     def reduce(self, op: str, start: str, shape: tuple[int, ...], x: str) -> str:

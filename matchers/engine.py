@@ -14,6 +14,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.family import LEAST_MEMBERS, family_key, possible
+from opsplice.matchers.glance import Glance
 from opsplice.matchers.graph import Graph
 from opsplice.matchers.index import Index, candidates, ends_of
 from opsplice.matchers.match import Found, Match, NearMiss
@@ -119,6 +120,7 @@ class _Finder:
         self.patterns = patterns
         self.most_misses = near_misses
         self.recall = Recall(patterns.traits)
+        self.glance = Glance(patterns.index, patterns.traits.local, partly=near_misses > 0)
         self.views = Views()
         self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
@@ -127,16 +129,22 @@ class _Finder:
 
     def find(self, module: ir.Module) -> Found:
         all_local = self.patterns.all_local
-        for number, (function, value) in enumerate(candidates(module, self.patterns.index.names)):
-            if len(self.views) > _MOST_REMEMBERED or len(self.recall) > _MOST_REMEMBERED:
+        number = 0
+        for function, op, inner in candidates(module, self.patterns.index.names):
+            if max(len(self.views), len(self.recall), len(self.glance)) > _MOST_REMEMBERED:
                 self.views.forget()
                 self.recall.forget()
-            place = _Place(number, value, function)
-            known, values = self.recall.look(value)
-            if known is not None and all_local:
-                self.matches.extend(match for _, match in self._recalled(place, known, values))
-            else:
-                self.matches.extend(self._met(place, known, values))
+                self.glance.forget()
+            if inner is not None and len(op.results) == 1 and self.glance.is_hopeless(op, inner):
+                continue
+            for value in op.results:
+                place = _Place(number, value, function)
+                number += 1
+                known, values = self.recall.look(value)
+                if known is not None and all_local:
+                    self.matches.extend(match for _, match in self._recalled(place, known, values))
+                else:
+                    self.matches.extend(self._met(place, known, values))
         return Found(tuple(self.matches), tuple(self._near_misses()) if self.most_misses else ())
 
     # ---- one place ------------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ _SOFTMAX, _SOFTMAX_ENDS = "linalg.softmax", "arith.divf"
 
 # What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
 Ends = tuple[str, str | None]
-# The name of a function and a value in it.
-Candidate = tuple[str, ir.Value]
+# The name of a function, an op in it, and an op of a wanted name in its body, if there is one.
+Candidate = tuple[str, ir.Operation, ir.Operation | None]
 
 
 class Index:
@@ -95,7 +95,7 @@ def _body_op(op: ir.Operation, number: int) -> str | None:
 
 
 def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[Candidate]:
-    """Each value that an op of one of the names makes, or a body that has such an op, in program order.
+    """Each op that makes something and has one of the names, or such an op in its body, in program order.
 
     names: None asks for every op. More may come than was asked for: `Index.starting_at` judges.
     """
@@ -105,13 +105,11 @@ def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[Cand
             op = top.operation
             if not len(op.regions):
                 continue
-            for function, each in _walked(op) if picker is None else picker.pick(op):
-                for value in each.results:
-                    yield function, value
+            yield from _walked(op) if picker is None else picker.pick(op)
 
 
-def _walked(top: ir.Operation) -> list[tuple[str, ir.Operation]]:
-    found: list[tuple[str, ir.Operation]] = []
+def _walked(top: ir.Operation) -> list[Candidate]:
+    found: list[Candidate] = []
     function = ""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -120,7 +118,7 @@ def _walked(top: ir.Operation) -> list[tuple[str, ir.Operation]]:
         if name.endswith(_FUNCTIONS):
             function = _symbol(op)
         elif len(op.results):
-            found.append((function, op))
+            found.append((function, op, None))
         return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
 
     top.walk(visit, ir.WalkOrder.PRE_ORDER)
@@ -148,36 +146,37 @@ class _Picker:
         self._found.append(op.operation)
         return True  # it does not hold
 
-    def pick(self, top: ir.Operation) -> list[tuple[str, ir.Operation]]:
+    def pick(self, top: ir.Operation) -> list[Candidate]:
         self._found.clear()
         rewrite.walk_and_apply_patterns(top, self._patterns)
         functions: dict[ir.Operation, str | None] = {}
-        picked: dict[ir.Operation, str] = {}
+        picked: dict[ir.Operation, Candidate] = {}
         straight = _is_straight(top)
         for op in self._found:
             parent = op.parent
             assert parent is not None, "only the module itself stands in nothing"
             around = parent.name
+            inner: ir.Operation | None = None
             if around.startswith("linalg."):
                 # A named op multiplies before it adds; most bodies of others are a single op.
-                if around != "linalg.generic" and not _is_last(op):
+                if around != "linalg.generic" and not is_last(op):
                     continue
-                op, parent = parent, parent.parent
+                inner, op, parent = op, parent, parent.parent
             elif len(op.regions):
                 straight = straight and op.name.startswith(_OPAQUE_REGIONS)
             if parent not in functions:
                 functions[parent] = _function_around(parent)
             function = functions[parent]
             if function is not None:
-                picked[op] = function
+                picked[op] = (function, op, inner)
         self._found.clear()
         if straight:
-            return [(function, op) for op, function in picked.items() if len(op.results)]
+            return [entry for entry in picked.values() if len(entry[1].results)]
         # The driver visits blocks by dominance, and what is inside an op before the op itself.
-        return [entry for entry in _walked(top) if entry[1] in picked]
+        return [picked[op] for _, op, _ in _walked(top) if op in picked]
 
 
-def _is_last(op: ir.Operation) -> bool:
+def is_last(op: ir.Operation) -> bool:
     """Whether an op in a body makes what the body yields."""
     return any(use.owner.name == "linalg.yield" for result in op.results for use in result.uses)
 

@@ -8,8 +8,8 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import candidates
-from opsplice.matchers.match import Match
+from opsplice.matchers.index import Index, candidates, ends_of
+from opsplice.matchers.match import Match, NearMiss
 from opsplice.matchers.search import Search
 from opsplice.matchers.views import Views
 
@@ -17,12 +17,27 @@ from opsplice.matchers.views import Views
 def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:
     """Every match, place by place in program order, and in the order of the graphs."""
     matches = []
-    for function, value in candidates(module, None):
-        for graph in graphs:
-            match = Search(Views(), graph, function).run(value)
-            if match is not None:
-                matches.append(match)
+    for function, op, _ in candidates(module, None):
+        for value in op.results:
+            for graph in graphs:
+                match = Search(Views(), graph, function).run(value)
+                if match is not None:
+                    matches.append(match)
     return matches
+
+
+def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[NearMiss]:
+    """The nearest misses of each pattern, of every graph whose outermost op is at a place."""
+    found: dict[str, list[NearMiss]] = {graph.pattern.name: [] for graph in graphs}
+    index = Index(graphs)
+    for function, op, _ in candidates(module, None):
+        for value in op.results:
+            for graph in index.starting_at(ends_of(value)):
+                search = Search(Views(), graph, function)
+                if search.run(value) is None and search.progress > 0:
+                    found[graph.pattern.name].append(search.near_miss(value))
+    nearest = (sorted(misses, key=lambda miss: -miss.progress)[:most] for misses in found.values())
+    return [miss for misses in nearest for miss in misses]
 
 
 def facts(match: Match) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from opsplice.frontends.source import ModuleSource
-from opsplice.matchers import engine
+from opsplice.matchers import engine, index
 from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.search import Search
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loader import load, load_text
 from tests.matchers import brute_force
@@ -65,6 +66,45 @@ def test_random_programs_and_the_patterns_of_all_of_them(session, batch):
     module = ir.Module.parse("\n".join(texts), context=session.context)
     spec = load_text("\n".join(c.pattern.replace("pattern p(", f"pattern p{i}(") for i, c in enumerate(cases)))
     check(module, graphs_of(spec), least=40)
+
+
+def test_near_misses_are_those_of_trying_every_pattern(layers):
+    for path in PROGRAMS:
+        with Compilation() as compilation:
+            compilation.load(ModuleSource(path=path))
+            compilation.run_to("preprocessing")
+            found = engine.find(compilation.module, layers)
+            assert list(found.near_misses) == brute_force.near_misses(compilation.module, layers, 5), path
+            fewer = engine.find(compilation.module, layers, near_misses=2).near_misses
+            assert list(fewer) == brute_force.near_misses(compilation.module, layers, 2), path
+
+
+def test_what_looks_the_same_is_searched_once(session, monkeypatch):
+    from iree.compiler import ir
+
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value: searches.append(value) or run(self, value))
+    spec = load_text(FAMILY.format(i=1, size=64))
+    counts = []
+    for copies in (1, 30):
+        text = "".join(NORMALISED.format(i=i, size=64) for i in range(copies))
+        module = ir.Module.parse(text, context=session.context)
+        searches.clear()
+        assert len(engine.find(module, graphs_of(spec)).matches) == 2 * copies
+        counts.append(len(searches))
+    assert counts[0] == counts[1] > 0
+
+
+def test_ops_that_no_pattern_starts_at_cost_no_python(session):
+    from iree.compiler import ir
+
+    module = ir.Module.parse("".join(NORMALISED.format(i=i, size=64) for i in range(3)), context=session.context)
+    graphs = graphs_of(load_text("pattern p(x: tensor<n x f32>) { tanh(x) }"))
+    assert list(index.candidates(module, index.Index(graphs).names)) == []
+    graphs = graphs_of(load_text(FAMILY.format(i=1, size=64)))
+    names = [op.name for _, op, _ in index.candidates(module, index.Index(graphs).names)]
+    assert names == ["arith.divf"] * 3
 
 
 FAMILY = """
@@ -176,7 +216,8 @@ def test_sizes_known_at_run_time_are_those_of_the_place_itself(session):
     found = check(module, graphs_of(spec), least=4)
     for match, function in zip(found.matches, module.body.operations, strict=True):
         arguments = list(function.regions[0].blocks[0].arguments)
-        assert match.dims["n"].value in arguments and match.dims["n"].value == match.inputs["a"].value
+        assert match.dims["n"].value in arguments
+        assert match.dims["n"].value == match.inputs["a"].value
 
 
 def test_several_results_of_a_body_come_in_order(find):
