@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -40,14 +42,11 @@ def main(sizes: Sequence[int] = OPS, counts: Sequence[int] = RULES) -> None:
     print(f"{'ops':>9}{'rules':>7}{'opsplice':>10}{'explain on':>12}{'':7}{'foreach_match':>15}{'':8}{'PDL':>8}")
     for size in sizes:
         layers = max(1, round(size / ops_in_layer))
-        before = _resident()
-        text = payload.program(layers)
-        module = ir.Module.parse(text, context=context)
-        del text
-        grown = _resident() - before
+        module = ir.Module.parse(payload.program(layers), context=context)
         for side in sides:
             print(side.row(module, layers, layers * ops_in_layer), flush=True)
-        print(_memory(module, sides[0], layers, grown), flush=True)
+        del module
+        print(f"{'':9}{_memory(layers, counts[0])}", flush=True)
 
 
 class _Rules:
@@ -55,9 +54,7 @@ class _Rules:
 
     def __init__(self, count: int, context: ir.Context) -> None:
         self.count = count
-        spec = load_text(rules.ours(count))
-        graphs = [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
-        self.patterns = engine.Patterns(graphs)
+        self.patterns = _patterns(count)
         self.transform = ir.Module.parse(rules.transform_spec(count), context=context)
         self.entry = self.transform.body.operations[len(self.transform.body.operations) - 1].operation
         self.found = 0
@@ -114,14 +111,31 @@ def _each(seconds: float, ops: int) -> str:
     return f"{seconds / ops * 1e6:10.3f}"
 
 
-def _memory(module: ir.Module, side: _Rules, layers: int, grown: int) -> str:
-    _forget_peak()
+def _memory(layers: int, count: int) -> str:
+    """What `memory` says, in a process of its own: memory that is free already would hide what is taken."""
+    call = f"from benchmarks.match import memory; print(memory({layers}, {count}))"
+    return subprocess.run([sys.executable, "-c", call], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def memory(layers: int, count: int) -> str:
+    """What the program takes, and what finding takes on top of it, its matches among that."""
+    session = Session()
+    patterns = _patterns(count)
+    engine.find(ir.Module.parse(payload.program(2), context=session.context), patterns)
+    text = payload.program(layers)
+    start = _resident()
+    module = ir.Module.parse(text, context=session.context)
     before = _resident()
-    found = engine.find(module, side.patterns)
+    _forget_peak()
+    found = engine.find(module, patterns)
     assert len(found.matches) == layers
-    used = _peak() - before
-    share = f", {used / grown:.0%}" if grown else ""
-    return f"{'':9}memory: the module {grown / 1e6:.1f} MB, finding {used / 1e6:.1f} MB at most{share}"
+    grown, used = before - start, _peak() - before
+    return f"memory: the program {grown / 1e6:.1f} MB, finding {used / 1e6:.1f} MB more, {used / max(grown, 1):.1%}"
+
+
+def _patterns(count: int) -> engine.Patterns:
+    spec = load_text(rules.ours(count))
+    return engine.Patterns([g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)])
 
 
 def _count(module: ir.Module) -> int:

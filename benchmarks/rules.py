@@ -7,7 +7,6 @@ as the payload's own, so that a name alone does not rule them out.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from iree.compiler import ir
@@ -160,8 +159,3 @@ def _pdl_pattern(i: int, context: ir.Context) -> str:
       pdl.apply_native_constraint "found"({root} : !pdl.operation)
       pdl.rewrite {root} with "never"
     }}"""
-
-
-def names_of(spec: str) -> list[str]:
-    """The patterns of a `.splice` text, in order."""
-    return re.findall(r"^pattern (\w+)", spec, re.MULTILINE)
