@@ -17,8 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from iree.compiler import ir
-from iree.compiler._mlir_libs._mlir import rewrite
+from iree.compiler import ir, rewrite
 from iree.compiler.api import Session
 from iree.compiler.dialects.transform import interpreter
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from iree.compiler import ir
-from iree.compiler._mlir_libs._mlir import rewrite
+from iree.compiler import ir, rewrite
 
 from opsplice.matchers.canonical import BECOMES
 from opsplice.matchers.graph import Graph, Whole
