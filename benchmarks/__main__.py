@@ -1,6 +1,6 @@
 """All figures, one after the other."""
 
-from benchmarks import calling, compiling, starting
+from benchmarks import calling, compiling, match, starting
 
-for benchmark in (starting, compiling, calling):
+for benchmark in (starting, compiling, calling, match):
     benchmark.main()

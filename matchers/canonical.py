@@ -40,6 +40,7 @@ finite number as well as at minus infinity, which differs when all inputs are mi
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -123,6 +124,17 @@ READ_AS = {
     "math.rsqrt": ("arith.divf",),
     "math.fma": ("arith.addf",),
 }
+
+
+# Ops whose one form may be one of their own arguments, so that they may become anything.
+MAY_VANISH = frozenset({"arith.select", "arith.maximumf", "math.clampf"})
+
+
+@functools.lru_cache(maxsize=512)
+def names_of(name: str) -> tuple[str, ...]:
+    """An op's name and the names of what it may become or be read as."""
+    forms = (name, *BECOMES.get(name, ()))
+    return tuple(dict.fromkeys((*forms, *(other for form in forms for other in READ_AS.get(form, ())))))
 
 
 def combiner(name: str) -> str:

@@ -1,168 +1,281 @@
 """The engine: find every place where a pattern holds, and change nothing.
 
-The module is walked once. An index on the outermost op picks the patterns that could start at an op;
-`matchers.search` then tries each of them there.
+`matchers.index` picks the ops that some pattern could start at. At each of them `matchers.recall` says what was found
+where the program looked the same; where it looks new, `matchers.sieve` drops the patterns that cannot hold for their
+first ops alone, and `matchers.search` tries each of the others.
 """
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.canonical import BECOMES, READ_AS
-from opsplice.matchers.graph import Graph, Whole, heads
+from opsplice.matchers.family import LEAST_MEMBERS, family_key, possible
+from opsplice.matchers.glance import Glance
+from opsplice.matchers.graph import Graph
+from opsplice.matchers.index import SPLIT, Index, candidates, ends_of
 from opsplice.matchers.match import Found, Match, NearMiss
+from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
-from opsplice.matchers.terms import Apply, Reduce
-from opsplice.matchers.views import Views, defining_op, is_structured, shape_of
+from opsplice.matchers.sieve import Sieve
+from opsplice.matchers.template import Template
+from opsplice.matchers.views import Views
 
-# Ops whose regions are other programs, or scalar code that belongs to the op itself.
-_OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
-# The scalar op that a tensor op without a body of its own ends with.
-_ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf"}
-# The op that makes several dims of one.
-_SPLIT = "tensor.expand_shape"
-_MAX_NEAR_MISSES = 5
+MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
+# How many terms and ops are remembered before memory is given back.
+_MOST_REMEMBERED = 2_000
 
 
-def find(module: ir.Module, graphs: Sequence[Graph]) -> Found:
+class Patterns:
+    """Graphs made ready to be looked for together, in any number of modules."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self.graphs = tuple(graphs)
+        self.position = {graph: number for number, graph in enumerate(graphs)}
+        self.index = Index(graphs)
+        self.traits = Traits.of(graphs)
+        self._sides: dict[tuple[Graph, ...], tuple[tuple[Graph, ...], tuple[Graph, ...]]] = {}
+        self._sieves: dict[tuple[Graph, ...], Sieve] = {}
+        self._families: dict[Graph, Any] = {}
+        for name in self.index.names or ():
+            for side in self.sides(self.index.starting_at((name, None))):
+                self.sieve(side)
+        for graph in self.traits.local if len(graphs) >= LEAST_MEMBERS else ():
+            self.family(graph)
+
+    @property
+    def all_local(self) -> bool:
+        return len(self.traits.local) == len(self.graphs)
+
+    def sides(self, graphs: tuple[Graph, ...]) -> tuple[tuple[Graph, ...], tuple[Graph, ...]]:
+        """The local ones of some graphs, and the others."""
+        if graphs not in self._sides:
+            local = tuple(graph for graph in graphs if graph in self.traits.local)
+            self._sides[graphs] = (local, tuple(graph for graph in graphs if graph not in self.traits.local))
+        return self._sides[graphs]
+
+    def sieve(self, graphs: tuple[Graph, ...]) -> Sieve:
+        if graphs not in self._sieves:
+            self._sieves[graphs] = Sieve(graphs)
+        return self._sieves[graphs]
+
+    def family(self, graph: Graph) -> Any:
+        """Equal for graphs that can be searched for together; None for one that cannot."""
+        if graph not in self._families:
+            self._families[graph] = family_key(graph) if graph in self.traits.local else None
+        return self._families[graph]
+
+
+def find(module: ir.Module, graphs: Sequence[Graph] | Patterns, near_misses: int = MAX_NEAR_MISSES) -> Found:
     """Every match of every graph in the module, in program order, with the nearest misses of each pattern.
 
     Matches of different graphs may overlap; settling that is the planner's work. What is found holds values of the
-    module, which are only good while the module is alive and unchanged.
+    module, which are only good while the module is alive and unchanged. near_misses: how many to keep of each pattern;
+    they change no match, and none cost nothing.
     """
-    index = _Index(graphs)
-    views = Views()
-    matches: list[Match] = []
-    misses = {graph.pattern.name: _Nearest() for graph in graphs}
-    max_steps = dict.fromkeys(graphs, MAX_STEPS)
-    for function, op in _candidates(module, index.wants):
-        for number, value in enumerate(op.results):
-            split = op.name == _SPLIT
-            for graph in index.starting_at_split(op) if split else index.starting_at(op, number):
-                search = Search(views, graph, function, max_steps[graph])
-                match = search.run(value, at_view=split)
-                if match is not None:
-                    matches.append(match)
-                    continue
-                misses[graph.pattern.name].add(search, value)
-                if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
-                    max_steps[graph] = max(max_steps[graph] // 2, _LEAST_STEPS)
-    return Found(tuple(matches), tuple(m for nearest in misses.values() for m in nearest.near_misses()))
+    patterns = graphs if isinstance(graphs, Patterns) else Patterns(graphs)
+    return _Finder(patterns, near_misses).find(module)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A value that a pattern could have its result at. number: its place in the program's order."""
+
+    number: int
+    value: ir.Value
+    function: str
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the value only splits dims of another: a pattern may still be for the rank that it has."""
+        return bool(self.value.owner.operation.name == SPLIT)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What was found at places that look alike.
+
+    matches: for each graph that holds, by its position, what its matches are made of. missed: for each graph that was
+    tried and failed how far it got. near: graphs that the sieve stopped, though not at the first ops.
+    places: the first of these places.
+    """
+
+    matches: tuple[tuple[int, Template], ...]
+    missed: tuple[tuple[Graph, float], ...]
+    near: tuple[Graph, ...]
+    places: list[_Place]
+
+
+@dataclass
+class _Result:
+    """What was found at one place, in the order of the graphs. certain: whether every search came to an end."""
+
+    matches: list[tuple[int, Match]] = field(default_factory=list)
+    missed: list[tuple[Graph, float]] = field(default_factory=list)
+    near: list[Graph] = field(default_factory=list)
+    certain: bool = True
+
+
+class _Finder:
+    def __init__(self, patterns: Patterns, near_misses: int) -> None:
+        self.patterns = patterns
+        self.most_misses = near_misses
+        self.recall = Recall(patterns.traits)
+        self.glance = Glance(patterns.index, patterns.traits.local, partly=near_misses > 0)
+        self.views = Views()
+        self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
+        self.known: list[_Known] = []
+        self.nearest = _Nearest(near_misses)
+        self.matches: list[Match] = []
+
+    def find(self, module: ir.Module) -> Found:
+        all_local = self.patterns.all_local
+        number = 0
+        for function, op, inner in candidates(module, self.patterns.index.names):
+            if max(len(self.views), len(self.recall), len(self.glance)) > _MOST_REMEMBERED:
+                self.views.forget()
+                self.recall.forget()
+                self.glance.forget()
+            if inner is not None and len(op.results) == 1 and self.glance.is_hopeless(op, inner):
+                continue
+            for value in op.results:
+                place = _Place(number, value, function)
+                number += 1
+                known, values = self.recall.look(value)
+                if known is not None and all_local:
+                    self.matches.extend(match for _, match in self._recalled(place, known, values))
+                else:
+                    self.matches.extend(self._met(place, known, values))
+        return Found(tuple(self.matches), tuple(self._near_misses()) if self.most_misses else ())
+
+    # ---- one place ------------------------------------------------------------------------------------------------
+
+    def _met(self, place: _Place, known: _Known | None, values: Sequence[ir.Value]) -> list[Match]:
+        """The matches at a place that looks new, or that not all graphs can be remembered for."""
+        index = self.patterns.index
+        if place.is_split:
+            graphs = index.starting_at_split(place.value.owner.operation)
+        else:
+            graphs = index.starting_at(ends_of(place.value))
+        local, others = self.patterns.sides(graphs)
+        matches = self._learned(place, local) if known is None else self._recalled(place, known, values)
+        if others:
+            result = self._searched(place, others)
+            self._note(place, [*result.missed, *self._judged(place, result.near)])
+            matches = sorted([*matches, *result.matches], key=lambda entry: entry[0])
+        return [match for _, match in matches]
+
+    def _recalled(self, place: _Place, known: _Known, values: Sequence[ir.Value]) -> list[tuple[int, Match]]:
+        if len(known.places) < self.most_misses:
+            known.places.append(place)
+        return [(at, template.match(self.recall, values, place.function)) for at, template in known.matches]
+
+    def _learned(self, place: _Place, graphs: tuple[Graph, ...]) -> list[tuple[int, Match]]:
+        result = self._searched(place, graphs)
+
+        def made(numbers: Mapping[ir.Value, int]) -> _Known | None:
+            templates = [(at, Template.of(match, numbers)) for at, match in result.matches]
+            kept = tuple((at, template) for at, template in templates if template is not None)
+            if len(kept) < len(templates):
+                return None
+            return _Known(kept, tuple(result.missed), tuple(result.near), [place])
+
+        learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None
+        if learned is not None:
+            self.known.append(learned)
+        else:
+            self._note(place, [*result.missed, *self._judged(place, result.near)])
+        return result.matches
+
+    def _searched(self, place: _Place, graphs: tuple[Graph, ...]) -> _Result:
+        """Try each graph. What it depends on is in the reads of the views afterwards."""
+        self.views.reads.clear()
+        self.views.reads[place.value] = None
+        if not graphs:
+            return _Result()
+        fitting, near = self.patterns.sieve(graphs).sort(self.views, place.value)
+        result = _Result(near=near)
+        for graph in self._possible(fitting, place, near):
+            search = self._search(graph, place)
+            match = search.run(place.value, at_view=place.is_split)
+            if match is not None:
+                result.matches.append((self.patterns.position[graph], match))
+                continue
+            if search.progress > 0:
+                result.missed.append((graph, search.progress))
+            if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
+                result.certain = False
+                self.max_steps[graph] = max(self.max_steps[graph] // 2, _LEAST_STEPS)
+        return result
+
+    def _possible(self, graphs: Sequence[Graph], place: _Place, near: list[Graph]) -> Sequence[Graph]:
+        """The graphs without those that their family's search rules out, which go to `near`."""
+        families: dict[Any, list[Graph]] = {}
+        if len(graphs) >= LEAST_MEMBERS:
+            for graph in graphs:
+                families.setdefault(self.patterns.family(graph), []).append(graph)
+        out: set[Graph] = set()
+        for key, family in families.items():
+            if key is not None and len(family) >= LEAST_MEMBERS:
+                out.update(set(family).difference(possible(self.views, family, place.value, at_view=place.is_split)))
+        near.extend(graph for graph in graphs if graph in out)
+        return [graph for graph in graphs if graph not in out]
+
+    def _search(self, graph: Graph, place: _Place) -> Search:
+        return Search(self.views, graph, place.function, self.max_steps[graph])
+
+    # ---- near misses ----------------------------------------------------------------------------------------------
+
+    def _judged(self, place: _Place, graphs: Sequence[Graph]) -> list[tuple[Graph, float]]:
+        """How far graphs that the sieve stopped would have got."""
+        if not self.most_misses:
+            return []
+        reached = []
+        for graph in graphs:
+            search = self._search(graph, place)
+            search.run(place.value, at_view=place.is_split)
+            reached.append((graph, search.progress))
+        return reached
+
+    def _note(self, place: _Place, missed: Sequence[tuple[Graph, float]]) -> None:
+        if self.most_misses:
+            for graph, progress in missed:
+                self.nearest.add(self.patterns.position[graph], graph, progress, place)
+
+    def _near_misses(self) -> list[NearMiss]:
+        for known in self.known:
+            missed = [*known.missed, *self._judged(known.places[0], known.near)]
+            for place in known.places:
+                self._note(place, missed)
+        found = []
+        for graph, place in self.nearest.in_order(self.patterns.graphs):
+            search = self._search(graph, place)
+            if search.run(place.value, at_view=place.is_split) is None and search.progress > 0:
+                found.append(search.near_miss(place.value))
+        return found
 
 
 class _Nearest:
-    """The searches of one pattern that got furthest."""
+    """The places where the searches for each pattern got furthest."""
 
-    def __init__(self) -> None:
-        self._searches: list[tuple[Search, ir.Value]] = []
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._of_pattern: dict[str, list[tuple[float, int, int, Graph, _Place]]] = {}
 
-    def add(self, search: Search, value: ir.Value) -> None:
-        if search.progress > 0:
-            self._searches.append((search, value))
-            self._searches.sort(key=lambda entry: -entry[0].progress)
-            del self._searches[_MAX_NEAR_MISSES:]
+    def add(self, position: int, graph: Graph, progress: float, place: _Place) -> None:
+        if progress > 0:
+            nearest = self._of_pattern.setdefault(graph.pattern.name, [])
+            if len(nearest) == self._most and nearest[-1][:3] < (-progress, place.number, position):
+                return
+            nearest.append((-progress, place.number, position, graph, place))
+            nearest.sort(key=lambda entry: entry[:3])
+            del nearest[self._most :]
 
-    def near_misses(self) -> list[NearMiss]:
-        return [search.near_miss(value) for search, value in self._searches]
-
-
-def _candidates(module: ir.Module, wants: Callable[[str], bool]) -> list[tuple[str, ir.Operation]]:
-    """Each op that some pattern could start at, with the name of its function, in program order."""
-    found: list[tuple[str, ir.Operation]] = []
-    function = ""
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal function
-        name = op.name
-        if name.endswith((".func", ".initializer")):
-            function = ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
-        elif wants(name) and len(op.results):
-            found.append((function, op))
-        return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
-class _Index:
-    """Which graphs can start at an op, by the name of the op that makes the element."""
-
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._by_name: dict[str, list[Graph]] = {}
-        self._globs: dict[str, list[Graph]] = {}
-        for graph in graphs:
-            for key in dict.fromkeys(_key(head) for head in heads(graph.results[0].node)):
-                table = self._globs if "*" in key else self._by_name
-                table.setdefault(key, []).append(graph)
-        self._rearranged = [graph for graph in graphs if graph.rearranged]
-        self._ranked = {graph: _rank(graph) for graph in graphs if _rank(graph) is not None}
-
-    def wants(self, name: str) -> bool:
-        return name.startswith("linalg.") or bool(self._named(name)) or (name == _SPLIT and bool(self._ranked))
-
-    def starting_at(self, op: ir.Operation, number: int) -> list[Graph]:
-        name = op.name
-        if not name.startswith("linalg."):
-            return self._named(name)
-        inner = _body_op(op, number)
-        found = [*self._exactly(name), *(self._named(inner) if inner else self._rearranged)]
-        return list(dict.fromkeys(found))
-
-    def starting_at_split(self, op: ir.Operation) -> list[Graph]:
-        """The graphs that want the rank of a split result, where what is split is made with another rank.
-
-        A batch and its heads are often one dim where attention is made, and two where masks for each batch are known.
-        """
-        made, shape = defining_op(op.operands[0]), shape_of(op.results[0])
-        if made is None or shape is None or 1 in shape or made.name == _SPLIT or not self.wants(made.name):
-            return []
-        number = ir.OpResult(op.operands[0]).result_number
-        return [graph for graph in self.starting_at(made, number) if self._ranked.get(graph) == len(shape)]
-
-    def _named(self, name: str) -> list[Graph]:
-        """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
-        found = (graph for each in _names(name) for graph in self._exactly(each))
-        return list(dict.fromkeys(found))
-
-    def _exactly(self, name: str) -> list[Graph]:
-        globs = [g for key, graphs in self._globs.items() if fnmatch.fnmatchcase(name, key) for g in graphs]
-        return [*self._by_name.get(name, []), *globs]
-
-
-def _rank(graph: Graph) -> int | None:
-    """How many dims the first result has, None if any number."""
-    labels = graph.results[0].labels
-    return None if labels is None or any(label.pack for label in labels) else len(labels)
-
-
-def _key(node: Any) -> str:
-    if isinstance(node, Apply):
-        return node.op
-    if isinstance(node, Reduce):
-        return node.combiner
-    return node.op if isinstance(node, Whole) else ""
-
-
-@lru_cache(maxsize=256)
-def _names(name: str) -> tuple[str, ...]:
-    """An op's name and the names of what it may be read as."""
-    forms = (_ENDS_WITH.get(name, name), *BECOMES.get(name, ()))
-    return tuple(dict.fromkeys((name, *forms, *(other for form in forms for other in READ_AS.get(form, ())))))
-
-
-def _body_op(op: ir.Operation, number: int) -> str | None:
-    """The op whose result a structured op yields; for linalg.softmax, the division that it ends with."""
-    if op.name in _ENDS_WITH:
-        return _ENDS_WITH[op.name]
-    if not is_structured(op):
-        return None
-    body = op.regions[0].blocks[0].operations
-    value = body[len(body) - 1].operands[number]
-    inner = defining_op(value)
-    return None if inner is None else inner.name
+    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, _Place]]:
+        for name in dict.fromkeys(graph.pattern.name for graph in graphs):
+            for *_, graph, place in self._of_pattern.get(name, ()):
+                yield graph, place

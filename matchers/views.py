@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from iree.compiler import ir
 
@@ -102,11 +103,16 @@ def is_structured(op: ir.Operation) -> bool:
 
 
 class Views:
-    """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at."""
+    """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at.
+
+    reads: the values whose defining ops were read, in order of the first look at each, since it was last cleared: what
+    is found from terms depends on nothing else. Every read of an op must be noted there.
+    """
 
     def __init__(self) -> None:
-        self._steps: dict[Access, Step | None] = {}
-        self._readings: dict[tuple[Apply | Reduce, str], tuple[Apply, ...]] = {}
+        self.reads: dict[ir.Value, None] = {}
+        self._steps: dict[Access, tuple[Step | None, tuple[ir.Value, ...]]] = {}
+        self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], tuple[ir.Value, ...]]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._loops = 0
         self._looking = 0
@@ -121,9 +127,29 @@ class Views:
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
-        if access not in self._steps:
-            self._steps[access] = self._read(access)
-        return self._steps[access]
+        known = self._steps.get(access)
+        if known is None:
+            known = self._steps[access] = self._noted(lambda: self._read(access), access.value)
+        self.reads.update(dict.fromkeys(known[1]))
+        return known[0]
+
+    def _noted(self, read: Callable[[], Any], *first: ir.Value) -> tuple[Any, tuple[ir.Value, ...]]:
+        """What `read` gives, and the values that were read for it."""
+        outer, self.reads = self.reads, dict.fromkeys(first)
+        try:
+            return read(), tuple(self.reads)
+        finally:
+            self.reads = outer
+
+    def forget(self) -> None:
+        """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
+        self._steps.clear()
+        self._readings.clear()
+        self._wholes.clear()
+        self.reads.clear()
+
+    def __len__(self) -> int:
+        return len(self._steps)
 
     def resolve(self, term: Term) -> Term:
         """Follow accesses down to the op, constant or opaque value that makes the element."""
@@ -141,12 +167,15 @@ class Views:
         if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
             return ()
         key = (term, wanted)
-        if key not in self._readings:
+        known = self._readings.get(key)
+        if known is None:
             if isinstance(term, Apply):
-                self._readings[key] = readings(term, wanted, self.resolve)
+                known = self._noted(lambda: readings(term, wanted, self.resolve))
             else:
-                self._readings[key] = hoisted(term, self.resolve)
-        return self._readings[key]
+                known = self._noted(lambda: hoisted(term, self.resolve))
+            self._readings[key] = known
+        self.reads.update(dict.fromkeys(known[1]))
+        return known[0]
 
     def constant(self, term: Term) -> Constant | None:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
@@ -185,6 +214,7 @@ class Views:
             return Step(Access(op.operands[0], access.indices), op)
         if name == "tensor.dim":
             axis = defining_op(op.operands[1])
+            self.reads[op.operands[1]] = None
             if axis is None or axis.name != "arith.constant":
                 return None
             return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)

@@ -207,7 +207,7 @@ def run_passes(module: ir.Module, spec: LoadedSpec) -> None:
 
 
 def _find(module: ir.Module, spec: LoadedSpec) -> Found:
-    return engine.find(module, graphs_of(spec))
+    return engine.find(module, graphs_of(spec), near_misses=_NEAREST)
 
 
 def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:

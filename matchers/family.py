@@ -1,0 +1,147 @@
+"""Patterns that differ only in sizes and conditions: one search for all of them.
+
+The search is for the pattern without its sizes and conditions, and goes on after each way in which that holds. A member
+of the family can hold only where one of these ways has its sizes and meets its conditions, so the others need no
+search. What is left is searched for in full, so nothing rests on this but time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers import conditions
+from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Whole
+from opsplice.matchers.match import Size
+from opsplice.matchers.search import Search
+from opsplice.matchers.terms import Apply, Reduce
+from opsplice.matchers.views import Views
+from opsplice.spec_lang import tree
+
+# Fewer are searched for one by one.
+LEAST_MEMBERS = 4
+_MOST_WAYS = 32
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The sizes of one way in which a family holds. written: those that the members write as numbers, in order."""
+
+    dims: conditions.Sizes
+    written: tuple[Size | tuple[Size, ...] | None, ...]
+
+
+def family_key(graph: Graph) -> Any:
+    """Equal for graphs that differ only in sizes written as numbers and in conditions."""
+    return _Key().of(graph)
+
+
+def possible(views: Views, family: Sequence[Graph], value: ir.Value, *, at_view: bool = False) -> list[Graph]:
+    """The members of a family that may hold with their result at a value. at_view: as for a search."""
+    search = _Ways(views, family[0])
+    search.run(value, at_view=at_view)
+    if search.gave_up:
+        return list(family)
+    return [graph for graph in family if any(_meets(graph, way) for way in search.ways)]
+
+
+class _Ways(Search):
+    """A search for a graph without its sizes and conditions, that finds every way in which it holds."""
+
+    def __init__(self, views: Views, graph: Graph) -> None:
+        parameters = tuple(dataclasses.replace(p, type=_open(p.type)) for p in graph.pattern.parameters)
+        pattern = dataclasses.replace(graph.pattern, parameters=parameters)
+        ties = tuple(tie for tie in graph.ties if not isinstance(tie.size, int))
+        super().__init__(views, dataclasses.replace(graph, pattern=pattern, ties=ties, conditions=()), "")
+        self.member = graph
+        self.ways: list[_Way] = []
+
+    def _holds(self) -> bool:
+        if super()._holds():
+            self.ways.append(_Way(self._static_dims(), tuple(self._written())))
+            if len(self.ways) == _MOST_WAYS:
+                self.max_steps = 0  # too many to tell
+        return False
+
+    def _written(self) -> Iterator[Size | tuple[Size, ...] | None]:
+        for name, at, _ in _numbers(self.member):
+            yield self.shapes[name][at] if name in self.shapes else None
+        for tie in self.member.ties:
+            if isinstance(tie.size, int):
+                bound = [self.labels.get(label) for label in tie.labels]
+                sizes = tuple(self._extent(index) for group in bound if group is not None for index in group)
+                yield None if None in bound else sizes[0] if len(sizes) == 1 and not tie.pack else sizes
+
+
+def _meets(graph: Graph, way: _Way) -> bool:
+    sizes = [*(size for *_, size in _numbers(graph)), *(tie.size for tie in graph.ties if isinstance(tie.size, int))]
+    return all(found is None or found == size for size, found in zip(sizes, way.written, strict=True)) and all(
+        conditions.holds(where, way.dims) is True for where in graph.conditions
+    )
+
+
+def _numbers(graph: Graph) -> Iterator[tuple[str, int, int]]:
+    """The sizes that parameters have as numbers: the parameter, the position and the size."""
+    for parameter in graph.pattern.parameters:
+        if isinstance(parameter.type, tree.TensorType):
+            for at, dim in enumerate(parameter.type.dims):
+                if dim.size is not None:
+                    yield parameter.name, at, dim.size
+
+
+def _open(kind: tree.Type) -> tree.Type:
+    if not isinstance(kind, tree.TensorType):
+        return kind
+    return dataclasses.replace(kind, dims=tuple(dataclasses.replace(dim, size=None) for dim in kind.dims))
+
+
+class _Key:
+    """A graph without its sizes and conditions, as tuples. Nodes and labels go by the order in which they come up."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, int] = {}
+        self._labels: dict[Label, int] = {}
+
+    def of(self, graph: Graph) -> Any:
+        results = tuple(self._result(result) for result in graph.results)
+        ties = tuple(
+            (self._at(tie.labels), None if isinstance(tie.size, int) else tie.size, tie.pack) for tie in graph.ties
+        )
+        parameters = tuple((p.name, _kind_key(p.type)) for p in graph.pattern.parameters)
+        variables = tuple(graph.variables.items())
+        return results, ties, parameters, variables, graph.rearranged, graph.factors, graph.through
+
+    def _result(self, result: Result) -> Any:
+        return self._node(result.node), None if result.labels is None else self._at(result.labels)
+
+    def _at(self, labels: tuple[Label, ...]) -> tuple[tuple[int, bool], ...]:
+        return tuple((self._labels.setdefault(label, len(self._labels)), label.pack) for label in labels)
+
+    def _node(self, node: Any) -> Any:
+        if id(node) in self._nodes:
+            return self._nodes[id(node)]
+        self._nodes[id(node)] = len(self._nodes)
+        if isinstance(node, Apply):
+            return ("apply", node.op, node.attributes, node.type, tuple(map(self._node, node.args)))
+        if isinstance(node, Reduce):
+            return ("reduce", node.combiner, self._at(node.loops), self._node(node.body))
+        if isinstance(node, Input):
+            return ("input", node.name, self._at(node.labels))
+        if isinstance(node, Number):
+            return ("number", conditions.text(node.low), None if node.high is None else conditions.text(node.high))
+        if isinstance(node, Whole):
+            attributes = tuple((a.name, str(a.value)) for a in node.attributes)
+            labels = None if node.labels is None else self._at(node.labels)
+            operands = tuple(map(self._result, node.operands))
+            return ("whole", node.op, attributes, labels, node.number, node.count, node.element, operands)
+        return ("other", id(node))
+
+
+def _kind_key(kind: tree.Type) -> Any:
+    if not isinstance(kind, tree.TensorType):
+        return str(kind)
+    return kind.element.name, tuple("a number" if dim.size is not None else str(dim) for dim in kind.dims)

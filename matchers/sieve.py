@@ -1,0 +1,174 @@
+"""Which of many graphs can hold at a place, by the ops near the root alone.
+
+Each graph has an outline: its ops down to some depth, without indices, types, sizes or names. Graphs with the same
+outline are judged together, and an outline is only looked at where the one a level less deep fits. What passes may
+still fail; what is stopped could not have held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.canonical import ASSOCIATIVE
+from opsplice.matchers.graph import Graph, Number
+from opsplice.matchers.terms import Apply, Reduce
+from opsplice.matchers.views import Views
+from opsplice.spec_lang import ops, tree
+
+_DEEPEST = 4
+# Far coarser than the search is: what a constant is compared with is judged there.
+_TOLERANCE = 2.0**-5
+
+# What fits anything.
+_ANYTHING: Any = None
+_ANY_CONSTANT = ("constant", -math.inf, math.inf)
+
+
+class Sieve:
+    """Graphs by their outlines, for places whose outermost op is that of the graphs."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self._first = _level([(_Outlines(graph), position) for position, graph in enumerate(graphs)], 1)
+
+    def sort(self, views: Views, value: ir.Value) -> tuple[list[Graph], list[Graph]]:
+        """The graphs that can hold with their result at a value, in order; and those that only some of its ops fit.
+
+        A graph of which none of the ops right below its outermost fits is in neither.
+        """
+        fitting: list[tuple[int, Graph]] = []
+        near: list[tuple[int, Graph]] = []
+        term = views.whole(value)
+
+        def descend(levels: dict[Any, _Level], deep: bool) -> None:
+            for outline, level in levels.items():
+                if _fits(outline, term, views):
+                    fitting.extend(level.graphs)
+                    descend(level.deeper, True)
+                elif deep or _begins(outline, term, views):
+                    near.extend(level.all())
+
+        descend(self._first, False)
+        return [graph for _, graph in sorted(fitting, key=_position)], [g for _, g in sorted(near, key=_position)]
+
+
+def _position(entry: tuple[int, Graph]) -> int:
+    return entry[0]
+
+
+class _Level:
+    """The graphs of one outline: those that have no deeper one, and the others by it."""
+
+    def __init__(self, graphs: list[tuple[_Outlines, int]], depth: int) -> None:
+        self.graphs: list[tuple[int, Graph]] = []
+        rest = []
+        for outlines, position in graphs:
+            if depth >= _DEEPEST or outlines.at(depth) == outlines.at(depth + 1):
+                self.graphs.append((position, outlines.graph))
+            else:
+                rest.append((outlines, position))
+        self.deeper = _level(rest, depth + 1)
+
+    def all(self) -> Iterator[tuple[int, Graph]]:
+        yield from self.graphs
+        for level in self.deeper.values():
+            yield from level.all()
+
+
+def _level(graphs: list[tuple[_Outlines, int]], depth: int) -> dict[Any, _Level]:
+    groups: dict[Any, list[tuple[_Outlines, int]]] = {}
+    for outlines, position in graphs:
+        groups.setdefault(outlines.at(depth), []).append((outlines, position))
+    return {outline: _Level(group, depth) for outline, group in groups.items()}
+
+
+class _Outlines:
+    """The outlines of a graph, by depth. At the first it only counts which parts are constants, not their values."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._made: dict[tuple[int, int], Any] = {}
+
+    def at(self, depth: int) -> Any:
+        root = self.graph.results[0].node
+        return self._of(root, depth) if depth > 1 else _inexact(self._of(root, depth))
+
+    def _of(self, node: Any, depth: int) -> Any:
+        key = (id(node), depth)
+        if key not in self._made:
+            self._made[key] = self._make(node, depth)
+        return self._made[key]
+
+    def _make(self, node: Any, depth: int) -> Any:
+        """Parts that this module does not know fit anything."""
+        if type(node) is Apply:
+            # The operands of a chain may be grouped otherwise in the program.
+            chained = node.op in ASSOCIATIVE and any(type(a) is Apply and a.op == node.op for a in node.args)
+            below = tuple([self._of(arg, depth - 1) for arg in node.args]) if depth and not chained else None
+            return ("apply", node.op, below)
+        if type(node) is Reduce:
+            return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None)
+        if type(node) is Number and isinstance(node.low, tree.Literal):
+            if node.high is None:
+                return ("constant", node.low.value, node.low.value)
+            if isinstance(node.high, tree.Literal):
+                return ("constant", node.low.value, node.high.value)
+            return _ANY_CONSTANT
+        return _ANYTHING
+
+
+def _inexact(outline: Any) -> Any:
+    """An outline of depth one, with constants of any value."""
+    if outline is _ANYTHING or outline[0] == "constant":
+        return _ANYTHING if outline is _ANYTHING else _ANY_CONSTANT
+    kind, what, below = outline
+    if below is None:
+        return outline
+    return (kind, what, tuple(map(_inexact, below)) if kind == "apply" else _inexact(below))
+
+
+def _fits(outline: Any, term: Any, views: Views) -> bool:
+    if outline is _ANYTHING:
+        return True
+    kind, what, below = outline
+    found = views.resolve(term)
+    if kind == "constant":
+        known = views.constant(found)
+        return known is not None and _near(known.value, what, below)
+    if kind == "reduce":
+        return isinstance(found, Reduce) and found.combiner == what and _fits(below, found.body, views)
+    if not isinstance(found, Apply) or found.op != what:
+        return bool(views.readings(found, what))  # what it is then made of is left to the search
+    if below is None or len(views.readings(found, what)) > 1:
+        return True
+    if len(found.args) != len(below):
+        return False
+    if all(_fits(part, arg, views) for part, arg in zip(below, found.args, strict=True)):
+        return True
+    op = ops.find(what)
+    if op is None or not op.commutative:
+        return False
+    return all(_fits(part, arg, views) for part, arg in zip(below, reversed(found.args), strict=True))
+
+
+def _begins(outline: Any, term: Any, views: Views) -> bool:
+    """Whether an op right below the outermost fits, though not all do."""
+    found = views.resolve(term)
+    if outline is _ANYTHING or outline[0] != "apply" or not isinstance(found, Apply) or found.op != outline[1]:
+        return False
+    if outline[2] is None:
+        return True
+    pairs = zip(outline[2], found.args, strict=False)
+    return any(part is not _ANYTHING and part[0] != "constant" and _fits(part, arg, views) for part, arg in pairs)
+
+
+def _near(value: float, low: float, high: float) -> bool:
+    if (low, high) == (-math.inf, math.inf):
+        return True
+    if low == high:
+        return math.isclose(value, low, rel_tol=_TOLERANCE)
+    margin = _TOLERANCE * max(abs(low), abs(high))
+    return low - margin <= value <= high + margin

@@ -1,0 +1,48 @@
+"""An engine without an index or a memory: every graph is tried at every op, each time anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.graph import Graph
+from opsplice.matchers.index import SPLIT, Index, candidates, ends_of
+from opsplice.matchers.match import Match, NearMiss
+from opsplice.matchers.search import Search
+from opsplice.matchers.views import Views
+
+
+def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:
+    """Every match, place by place in program order, and in the order of the graphs."""
+    matches = []
+    index = Index(graphs)
+    for function, op, _ in candidates(module, None):
+        is_split = op.name == SPLIT
+        for value in op.results:
+            for graph in index.starting_at_split(op) if is_split else graphs:
+                match = Search(Views(), graph, function).run(value, at_view=is_split)
+                if match is not None:
+                    matches.append(match)
+    return matches
+
+
+def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[NearMiss]:
+    """The nearest misses of each pattern, of every graph whose outermost op is at a place."""
+    found: dict[str, list[NearMiss]] = {graph.pattern.name: [] for graph in graphs}
+    index = Index(graphs)
+    for function, op, _ in candidates(module, None):
+        is_split = op.name == SPLIT
+        for value in op.results:
+            for graph in index.starting_at_split(op) if is_split else index.starting_at(ends_of(value)):
+                search = Search(Views(), graph, function)
+                if search.run(value, at_view=is_split) is None and search.progress > 0:
+                    found[graph.pattern.name].append(search.near_miss(value))
+    nearest = (sorted(misses, key=lambda miss: -miss.progress)[:most] for misses in found.values())
+    return [miss for misses in nearest for miss in misses]
+
+
+def facts(match: Match) -> dict[str, Any]:
+    """All that a match says."""
+    return {name: getattr(match, name) for name in Match.__dataclass_fields__}
