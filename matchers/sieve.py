@@ -93,6 +93,8 @@ class _Outlines:
         self._made: dict[tuple[int, int], Any] = {}
 
     def at(self, depth: int) -> Any:
+        if self.graph.through:
+            return _ANYTHING  # what is looked through may stand between any two ops
         root = self.graph.results[0].node
         return self._of(root, depth) if depth > 1 else _inexact(self._of(root, depth))
 
