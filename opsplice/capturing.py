@@ -1,0 +1,282 @@
+"""A pattern from ops of a program: read, lift, write, and prove by matching the program with what was written.
+
+    model --to phase--> ops at a place --slices--> slice --lift--> parts --capture--> spec --engine.find--> the same place
+
+Nothing is given back that was not found again. It imports the compiler; import it only when there is a model to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.frontends import ModuleSource
+from opsplice.matchers import capture, engine
+from opsplice.matchers.lift import lift
+from opsplice.matchers.match import Found, Match
+from opsplice.matchers.names import name as name_parts
+from opsplice.matchers.packs import packed
+from opsplice.matchers.parts import Captured
+from opsplice.matchers.places import Ops
+from opsplice.matchers.search import location_text
+from opsplice.matchers.slices import select
+from opsplice.matchers.views import Views
+from opsplice.pipeline.compiler import Compilation, Step, run
+from opsplice.rewrites import fallback
+from opsplice.rewrites.devices import targets_of
+from opsplice.rewrites.plan import plan
+from opsplice.rewrites.reference import reference
+from opsplice.spec_lang import formatter, tree
+from opsplice.spec_lang.loader import LoadedSpec, load_text
+from opsplice.splice import graphs_of
+from opsplice.targets.artifacts import Artifact
+
+PHASES = ("input", "preprocessing")
+_SHOWN = 3
+_MAX_TEXT = 80
+_CHECKED_BY_THE_COMPILER = "artifacts are not looked for"
+
+
+@dataclass(frozen=True)
+class CaptureJob:
+    """What to capture. See `opsplice.capture` for the fields."""
+
+    source: ModuleSource
+    at: tuple[str, ...]
+    to: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    name: str = "captured"
+    phase: str = "preprocessing"
+    concrete: bool = False
+    element_variable: bool = False
+    packs: bool = False
+    flags: tuple[str, ...] = ()
+    verbose: bool = False
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op that can be pointed at. handle: `linalg.generic#3`; values: the names of what it makes."""
+
+    handle: str
+    values: tuple[str, ...]
+    type: str
+    function: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A captured pattern, with a kernel's declaration, a rule, and the kernel in C.
+
+    spec: the text of a `.splice` file; it names `<name>.c`. code: the text of that file.
+    location, function: of the op that was captured; inputs: for each parameter the program's own name for it.
+    matches: the locations of all places where the pattern holds in the program, this one among them.
+    reference: whether the C computes what the pattern says, in plain loops; otherwise it only has the prototype.
+    notes: what the user should know.
+    """
+
+    name: str
+    spec: str = field(repr=False)
+    code: str = field(repr=False)
+    function: str
+    location: str
+    inputs: dict[str, str]
+    matches: tuple[str, ...]
+    reference: bool
+    notes: tuple[str, ...] = ()
+
+
+def run_capture(on_progress: Any, job: CaptureJob) -> Capture:
+    """Capture in this process. Raises OpspliceError; a crash of the compiler ends the process."""
+    made: list[Capture] = []
+    with Compilation(job.flags, verbose=job.verbose) as compilation:
+        compilation.load(job.source)
+        step = Step(job.phase, "capture", lambda module: made.append(_capture(module, job)))
+        run(compilation, [step], to=job.phase, on_progress=on_progress)
+    return made[0]
+
+
+def list_ops(on_progress: Any, job: CaptureJob) -> tuple[Op, ...]:
+    """The ops that can be pointed at: those that make tensors."""
+    with Compilation(job.flags, verbose=job.verbose) as compilation:
+        compilation.load(job.source)
+        run(compilation, [], to=job.phase, on_progress=on_progress)
+        return _listed(compilation.module)
+
+
+def _listed(module: ir.Module) -> tuple[Op, ...]:
+    ops = Ops(module)
+    states: dict[ir.Operation, ir.AsmState] = {}
+    found = []
+    for op in ops.all:
+        tensors = [value for value in op.results if isinstance(value.type, ir.RankedTensorType)]
+        if not tensors or op.name in ("tensor.empty", "linalg.fill", "arith.constant"):
+            continue
+        function = _function_of(op)
+        state = states.setdefault(function, ir.AsmState(function))
+        values = tuple(value.get_name(state) for value in op.results)
+        kind = ", ".join(str(value.type) for value in tensors)
+        found.append(Op(ops.handle(op), values, kind, _symbol(function), location_text(op)))
+    return tuple(found)
+
+
+def _capture(module: ir.Module, job: CaptureJob) -> Capture:
+    views, ops = Views(), Ops(module)
+    part = select(ops, views, job.at, job.to, job.inputs)
+    captured = lift(views, part)
+    notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]
+    options = capture.Options(job.name, job.concrete, job.element_variable)
+    attempts = [captured]
+    if job.packs:
+        wider = packed(captured)
+        if wider is None:
+            notes.append("no leading dims are only carried along, so there is no pack")
+        else:
+            attempts.insert(0, wider)
+    failures: list[str] = []
+    for attempt in attempts:
+        try:
+            made = _written(attempt, options)
+            matches = _proven(module, made, part.roots)
+        except _UnprovenError as failure:
+            failures.append(str(failure))
+            continue
+        if attempt is captured and len(attempts) > 1:
+            notes.append("with a pack the pattern does not match here, so there is none")
+        return _result(job, part.roots[0], attempt, made, matches, ops, notes)
+    raise OpspliceError(
+        "the captured pattern does not match the place that it was taken from",
+        details=failures[-1],
+        hint="this is a bug in opsplice; please report it with the model",
+    )
+
+
+class _UnprovenError(Exception):
+    """A pattern that does not hold where it was taken from; the message shows it, and why not."""
+
+
+@dataclass(frozen=True)
+class _Spec:
+    text: str
+    code: str
+    reference: bool
+    problem: str
+
+
+def _written(captured: Captured, options: capture.Options) -> _Spec:
+    names = name_parts(captured)
+    written = capture.write(captured, names, options)
+    signature = written.signature
+    if signature.problem:
+        return _Spec(formatter.format(written.pattern), "", False, signature.problem)
+    code = reference(captured, names, options)
+    arguments = ", ".join(name for name, _ in signature.parameters)
+    rule = f"replace {options.name} with {signature.name}({arguments})"
+    text = "\n\n".join([_kernel(signature, options, code.bitcode), written.pattern, rule])
+    return _Spec(formatter.format(text), code.text, code.complete, "")
+
+
+def _kernel(signature: capture.Signature, options: capture.Options, bitcode: bool) -> str:
+    variable, symbol = "", ""
+    if options.element_variable:
+        variable = f"<{capture.VARIABLE} in {{{', '.join(capture.VARIABLE_CHOICES)}}}>"
+        symbol = f'symbol "{signature.name}_{{{capture.VARIABLE}}}"\n'
+    parameters = ", ".join(f"{name}: {kind}" for name, kind in signature.parameters)
+    results = ", ".join(signature.results)
+    made = results if len(signature.results) == 1 else f"({results})"
+    form = " as bitcode" if bitcode else ""
+    return f'kernel {signature.name}{variable}({parameters}) -> {made} {{\n{symbol}cpu "{options.name}.c"{form}\n}}'
+
+
+# ---- proof -------------------------------------------------------------------------------------------------------
+
+
+def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> Found:
+    """What the spec's pattern finds in the module. Raises _UnprovenError if the place is not among it."""
+    try:
+        spec = load_text(made.text)
+    except OpspliceError as failure:
+        raise _UnprovenError(f"{made.text}\n{failure}") from None
+    graphs = graphs_of(spec) if spec.rules else _graphs(spec)
+    found = engine.find(module, graphs)
+    here = [match for match in found.matches if match.roots == roots]
+    if not here:
+        missed = [f"nearest: {miss}" for miss in found.near_misses[:_SHOWN]]
+        raise _UnprovenError("\n".join([made.text, *missed]))
+    if spec.rules:
+        _check_kernel(module, spec, here[0], made.text)
+    return found
+
+
+def _graphs(spec: LoadedSpec) -> Any:
+    from opsplice.matchers.graph import compile_pattern
+
+    return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+
+
+def _check_kernel(module: ir.Module, spec: LoadedSpec, match: Match, text: str) -> None:
+    """Raise _UnprovenError if the kernel could not take the place of the match."""
+    targets = targets_of(module)
+    if not targets:
+        return  # before phase `preprocessing` nothing says what the program is compiled for
+    planned = plan([match], spec.rules, spec.kernels, targets, _no_artifact, fallback.obstacle(module, targets))
+    if planned.left:
+        raise _UnprovenError(f"{text}\nthe kernel cannot take its place: {planned.left[0].reason}")
+
+
+def _no_artifact(clause: tree.ArtifactClause, _symbol: str, _target: Any) -> Artifact:
+    from pathlib import Path
+
+    return Artifact(path=Path(clause.path), form="object", digest="", arch=None, toolchain=None, built=False)
+
+
+# ---- what is given back ------------------------------------------------------------------------------------------
+
+
+def _result(
+    job: CaptureJob,
+    root: ir.Value,
+    captured: Captured,
+    made: _Spec,
+    found: Found,
+    ops: Ops,
+    notes: list[str],
+) -> Capture:
+    if made.problem:
+        notes.append(f"there is no kernel: {made.problem}")
+    names = name_parts(captured)
+    function = _function_of(root.owner.operation)
+    return Capture(
+        name=job.name,
+        spec=made.text,
+        code=made.code,
+        function=_symbol(function),
+        location=location_text(root.owner.operation),
+        inputs={names.inputs[part]: _shown(ops, part.value) for part in captured.inputs},
+        matches=tuple(match.location for match in found.matches),
+        reference=made.reference,
+        notes=tuple(notes),
+    )
+
+
+def _shown(ops: Ops, value: ir.Value) -> str:
+    """What a user calls a value: the op that makes it, or its name in the program."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return value.get_name()
+    op = owner.operation
+    return f"{ops.handle(op)} ({location_text(op)})"
+
+
+def _function_of(op: ir.Operation) -> ir.Operation:
+    while op.parent is not None and not op.name.endswith((".func", ".initializer")):
+        op = op.parent.operation
+    return op
+
+
+def _symbol(function: ir.Operation) -> str:
+    return ir.StringAttr(function.attributes["sym_name"]).value if "sym_name" in function.attributes else ""
