@@ -180,7 +180,7 @@ class _Writer:
         return name
 
     def _let_name(self, part: Part) -> str:
-        return free_name(_let_base(part), self._taken())
+        return free_name(base_name(part), self._taken())
 
     def _taken(self) -> set[str]:
         own = {*self.let_names.values(), *(n for known in self.opaque_names.values() for n in known)}
@@ -283,7 +283,7 @@ def _rounded(value: float, element: str) -> float:
     return value
 
 
-def _let_base(part: Part) -> str:
+def base_name(part: Part) -> str:
     if isinstance(part, Reduction):
         return {"addf": "total", "addi": "total", "mulf": "product"}.get(
             _short(part.combiner), _LET_NAMES.get(_short(part.combiner), "t")

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opsplice.api import Program as Program
+    from opsplice.api import capture as capture
     from opsplice.api import compile as compile  # noqa: A004
     from opsplice.api import match as match
     from opsplice.api import transform as transform
+    from opsplice.captures import Capture as Capture
     from opsplice.errors import OpspliceError as OpspliceError
     from opsplice.report import Report as Report
     from opsplice.spec_lang.diagnostics import SpecError as SpecError
@@ -24,16 +26,29 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Capture": "opsplice.captures",
     "OpspliceError": "opsplice.errors",
     "Program": "opsplice.api",
     "Report": "opsplice.report",
     "SpecError": "opsplice.spec_lang.diagnostics",
+    "capture": "opsplice.api",
     "compile": "opsplice.api",
     "match": "opsplice.api",
     "transform": "opsplice.api",
 }
 
-__all__ = ["OpspliceError", "Program", "Report", "SpecError", "__version__", "compile", "match", "transform"]
+__all__ = [
+    "Capture",
+    "OpspliceError",
+    "Program",
+    "Report",
+    "SpecError",
+    "__version__",
+    "capture",
+    "compile",
+    "match",
+    "transform",
+]
 
 
 def __getattr__(name: str) -> Any:

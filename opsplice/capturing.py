@@ -1,20 +1,22 @@
 """A pattern from ops of a program: read, lift, write, and prove by matching the program with what was written.
 
-    model --to phase--> ops at a place --slices--> slice --lift--> parts --capture--> spec --engine.find--> the same place
+    model --to phase--> ops at a place --slices--> slice --lift--> parts --capture--> spec --find--> the same place
 
 Nothing is given back that was not found again. It imports the compiler; import it only when there is a model to read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.captures import Capture, CaptureJob, Op
 from opsplice.errors import OpspliceError
-from opsplice.frontends import ModuleSource
 from opsplice.matchers import capture, engine
+from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.lift import lift
 from opsplice.matchers.match import Found, Match
 from opsplice.matchers.names import name as name_parts
@@ -31,63 +33,9 @@ from opsplice.rewrites.plan import plan
 from opsplice.rewrites.reference import reference
 from opsplice.spec_lang import formatter, tree
 from opsplice.spec_lang.loader import LoadedSpec, load_text
-from opsplice.splice import graphs_of
 from opsplice.targets.artifacts import Artifact
 
-PHASES = ("input", "preprocessing")
 _SHOWN = 3
-_MAX_TEXT = 80
-_CHECKED_BY_THE_COMPILER = "artifacts are not looked for"
-
-
-@dataclass(frozen=True)
-class CaptureJob:
-    """What to capture. See `opsplice.capture` for the fields."""
-
-    source: ModuleSource
-    at: tuple[str, ...]
-    to: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
-    name: str = "captured"
-    phase: str = "preprocessing"
-    concrete: bool = False
-    element_variable: bool = False
-    packs: bool = False
-    flags: tuple[str, ...] = ()
-    verbose: bool = False
-
-
-@dataclass(frozen=True)
-class Op:
-    """An op that can be pointed at. handle: `linalg.generic#3`; values: the names of what it makes."""
-
-    handle: str
-    values: tuple[str, ...]
-    type: str
-    function: str
-    location: str
-
-
-@dataclass(frozen=True)
-class Capture:
-    """A captured pattern, with a kernel's declaration, a rule, and the kernel in C.
-
-    spec: the text of a `.splice` file; it names `<name>.c`. code: the text of that file.
-    location, function: of the op that was captured; inputs: for each parameter the program's own name for it.
-    matches: the locations of all places where the pattern holds in the program, this one among them.
-    reference: whether the C computes what the pattern says, in plain loops; otherwise it only has the prototype.
-    notes: what the user should know.
-    """
-
-    name: str
-    spec: str = field(repr=False)
-    code: str = field(repr=False)
-    function: str
-    location: str
-    inputs: dict[str, str]
-    matches: tuple[str, ...]
-    reference: bool
-    notes: tuple[str, ...] = ()
 
 
 def run_capture(on_progress: Any, job: CaptureJob) -> Capture:
@@ -140,7 +88,7 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     failures: list[str] = []
     for attempt in attempts:
         try:
-            made = _written(attempt, options)
+            made = _written(attempt, options, job.file)
             matches = _proven(module, made, part.roots)
         except _UnprovenError as failure:
             failures.append(str(failure))
@@ -167,7 +115,7 @@ class _Spec:
     problem: str
 
 
-def _written(captured: Captured, options: capture.Options) -> _Spec:
+def _written(captured: Captured, options: capture.Options, file: str) -> _Spec:
     names = name_parts(captured)
     written = capture.write(captured, names, options)
     signature = written.signature
@@ -176,11 +124,11 @@ def _written(captured: Captured, options: capture.Options) -> _Spec:
     code = reference(captured, names, options)
     arguments = ", ".join(name for name, _ in signature.parameters)
     rule = f"replace {options.name} with {signature.name}({arguments})"
-    text = "\n\n".join([_kernel(signature, options, code.bitcode), written.pattern, rule])
+    text = "\n\n".join([_kernel(signature, options, file, code.bitcode), written.pattern, rule])
     return _Spec(formatter.format(text), code.text, code.complete, "")
 
 
-def _kernel(signature: capture.Signature, options: capture.Options, bitcode: bool) -> str:
+def _kernel(signature: capture.Signature, options: capture.Options, file: str, bitcode: bool) -> str:
     variable, symbol = "", ""
     if options.element_variable:
         variable = f"<{capture.VARIABLE} in {{{', '.join(capture.VARIABLE_CHOICES)}}}>"
@@ -189,7 +137,7 @@ def _kernel(signature: capture.Signature, options: capture.Options, bitcode: boo
     results = ", ".join(signature.results)
     made = results if len(signature.results) == 1 else f"({results})"
     form = " as bitcode" if bitcode else ""
-    return f'kernel {signature.name}{variable}({parameters}) -> {made} {{\n{symbol}cpu "{options.name}.c"{form}\n}}'
+    return f'kernel {signature.name}{variable}({parameters}) -> {made} {{\n{symbol}cpu "{file}"{form}\n}}'
 
 
 # ---- proof -------------------------------------------------------------------------------------------------------
@@ -201,7 +149,7 @@ def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> Foun
         spec = load_text(made.text)
     except OpspliceError as failure:
         raise _UnprovenError(f"{made.text}\n{failure}") from None
-    graphs = graphs_of(spec) if spec.rules else _graphs(spec)
+    graphs = _graphs(spec)
     found = engine.find(module, graphs)
     here = [match for match in found.matches if match.roots == roots]
     if not here:
@@ -212,9 +160,7 @@ def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> Foun
     return found
 
 
-def _graphs(spec: LoadedSpec) -> Any:
-    from opsplice.matchers.graph import compile_pattern
-
+def _graphs(spec: LoadedSpec) -> list[Graph]:
     return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
 
 
@@ -229,8 +175,6 @@ def _check_kernel(module: ir.Module, spec: LoadedSpec, match: Match, text: str) 
 
 
 def _no_artifact(clause: tree.ArtifactClause, _symbol: str, _target: Any) -> Artifact:
-    from pathlib import Path
-
     return Artifact(path=Path(clause.path), form="object", digest="", arch=None, toolchain=None, built=False)
 
 
@@ -254,6 +198,7 @@ def _result(
         name=job.name,
         spec=made.text,
         code=made.code,
+        file=job.file,
         function=_symbol(function),
         location=location_text(root.owner.operation),
         inputs={names.inputs[part]: _shown(ops, part.value) for part in captured.inputs},
