@@ -19,6 +19,7 @@ from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Reduce, Te
 from opsplice.matchers.views import Views, defining_op, is_view, shape_of
 
 _CASTS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp"))
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 _MAX_SHOWN = 8
 
 
@@ -52,7 +53,8 @@ class _Selection:
     def select(self, at: Sequence[str], to: Sequence[str], inputs: Sequence[str]) -> Slice:
         places = [parse_place(text) for text in at]
         pointed = [self.ops.at(place) for place in places]
-        sinks = list(dict.fromkeys(self._sink(p, found, places) for p, found in zip(places, pointed, strict=True)))
+        made = [_reshaped(self._sink(place, found)) for place, found in zip(places, pointed, strict=True)]
+        sinks = list(dict.fromkeys(made))
         block = sinks[0].block
         if any(sink.block != block for sink in sinks):
             raise OpspliceError("the places are in different functions", hint="one kernel takes the place of one part")
@@ -65,12 +67,12 @@ class _Selection:
             return Slice(tuple(roots), frozenset(self._above(sinks, given)), given)
         ranges = [isinstance(p, Lines) and p.ranged for p in places]
         own = {op for found, ranged in zip(pointed, ranges, strict=True) if ranged for op in found}
-        starts = [sink for sink, ranged in zip(sinks, ranges, strict=False) if not ranged]
+        starts = list(dict.fromkeys(sink for sink, ranged in zip(made, ranges, strict=True) if not ranged))
         return Slice(tuple(roots), frozenset(own | (self._cone(starts) if starts else set())), given)
 
     # ---- what is made ---------------------------------------------------------------------------------------------
 
-    def _sink(self, place: Place, found: tuple[ir.Operation, ...], places: Sequence[Place]) -> ir.Operation:
+    def _sink(self, place: Place, found: tuple[ir.Operation, ...]) -> ir.Operation:
         """The op at a place that no other op there needs."""
         useful = [op for op in found if self._makes(op)]
         computing = [op for op in useful if not self._only_views(op)]
@@ -222,6 +224,19 @@ class _Selection:
                 return [value]
         hint = "names are those of the program after input conversion; without --at, capture lists them"
         raise OpspliceError(f"there is no value {text}", hint=hint)
+
+
+def _reshaped(op: ir.Operation) -> ir.Operation:
+    """The op that makes what an op only gives another shape, which is where a pattern is found."""
+    while op.name in _RESHAPES:
+        made = defining_op(op.operands[0])
+        if made is None or not isinstance(op.operands[0].type, ir.RankedTensorType) or made.name.startswith("hal."):
+            raise OpspliceError(
+                f"nothing is computed at {location_text(op)}: {op.name} gives an argument another shape",
+                hint="point at an op that computes; without --at, capture lists them",
+            )
+        op = made
+    return op
 
 
 def _read(op: ir.Operation) -> list[ir.Value]:

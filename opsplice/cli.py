@@ -194,7 +194,7 @@ def _add_capture(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--packs",
         action="store_true",
-        help="write leading dims that are only carried along as ...m, any number of them",
+        help="write leading dims that are only carried along as ...m",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the .splice to write, with the kernel in C beside it unless it is there"
