@@ -92,7 +92,7 @@ class _Lifter:
         except _CannotSayError as reason:
             op = value.owner.operation
             raise OpspliceError(
-                f"a pattern cannot say what {op.name} computes here: {reason}",
+                f"a pattern cannot say what is computed here: {reason}",
                 details=f"  {location_text(op)}",
                 hint="point at an op below or above it",
             ) from None
@@ -120,7 +120,7 @@ class _Lifter:
         try:
             step = self.views.expand(access)
             if step is None:
-                raise _CannotSayError("it is not among the ops that have an expression")
+                raise _CannotSayError(_unreadable(value.owner.operation))
             return self._at(step.term, frame)
         except _CannotSayError as reason:
             if not _nameable(value):
@@ -398,6 +398,11 @@ def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
     wanted = count if op == "arith.divf" else 1 / count
     close = math.isclose(number.value, wanted, rel_tol=_PRECISION.get(number.element, 0.0))
     return Number(number.value, number.element, of=loops) if close else number
+
+
+def _unreadable(op: ir.Operation) -> str:
+    own = " and holds code of its own, which its name does not tell" if effects.has_own_region(op) else ""
+    return f"{op.name} has no expression{own}"
 
 
 def _nameable(value: ir.Value) -> bool:

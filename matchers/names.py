@@ -13,7 +13,7 @@ from itertools import chain, count
 
 from iree.compiler import ir
 
-from opsplice.matchers.parts import Arrange, Captured, Contraction, Elementwise, Input, Part, walk
+from opsplice.matchers.parts import Arrange, Captured, Contraction, Elementwise, Input, Opaque, Part, walk
 from opsplice.matchers.places import name_of
 from opsplice.matchers.terms import Loop
 from opsplice.spec_lang import ops
@@ -177,13 +177,23 @@ def _roles(results: tuple[Part, ...]) -> dict[Input, str]:
     """The second operand of a contraction is a weight; a vector that is spread and added or multiplied with, a bias."""
     roles: dict[Input, str] = {}
     for part in walk(results):
-        if isinstance(part, Contraction) and isinstance(part.args[1], Input) and part.args[0] is not part.args[1]:
-            roles.setdefault(part.args[1], "w")
-        if isinstance(part, Elementwise) and part.op in _ROLES:
-            for arg in part.args:
-                if isinstance(arg, Arrange) and isinstance(arg.arg, Input) and len(arg.arg.axes) == 1:
-                    roles.setdefault(arg.arg, _ROLES[part.op])
+        convolution = isinstance(part, Opaque) and part.name.startswith("linalg.conv")
+        if isinstance(part, (Contraction, Opaque)) and (convolution or isinstance(part, Contraction)):
+            data, weight = _cast_of(part.args[0]), _cast_of(part.args[1])
+            if isinstance(weight, Input) and weight is not data:
+                roles.setdefault(weight, "w")
+        role = "bias" if convolution else _ROLES.get(part.op) if isinstance(part, Elementwise) else None
+        for arg in part.args if role and isinstance(part, (Elementwise, Opaque)) else ():
+            if isinstance(arg, Arrange) and isinstance(arg.arg, Input) and len(arg.arg.axes) == 1:
+                roles.setdefault(arg.arg, role or "")
     return roles
+
+
+def _cast_of(part: Part) -> Part:
+    """What a part is, before it was cast and put in another order."""
+    while isinstance(part, Arrange) or (isinstance(part, Elementwise) and len(part.args) == 1):
+        part = part.arg if isinstance(part, Arrange) else part.args[0]
+    return part
 
 
 # ---- dims --------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class _Selection:
             tops = {op for text in to for op in self.ops.at(parse_place(text))}
             return Slice(tuple(roots), self._between(sinks, tops), given)
         if given:
-            return Slice(tuple(roots), frozenset(self._above(sinks, given)), given)
+            return Slice(tuple(roots), frozenset(above(sinks, given)), given)
         ranges = [isinstance(p, Lines) and p.ranged for p in places]
         own = {op for found, ranged in zip(pointed, ranges, strict=True) if ranged for op in found}
         starts = list(dict.fromkeys(sink for sink, ranged in zip(made, ranges, strict=True) if not ranged))
@@ -82,7 +82,7 @@ class _Selection:
             raise OpspliceError(f"nothing at {place} computes a tensor: {names}", hint=hint)
         sinks: list[ir.Operation] = []
         for op in reversed(computing or useful):
-            if not any(op in self._above([sink], frozenset()) for sink in sinks if sink.block == op.block):
+            if not any(op in above([sink]) for sink in sinks if sink.block == op.block):
                 sinks.append(op)
         if len(sinks) == 1:
             return sinks[0]
@@ -121,24 +121,12 @@ class _Selection:
 
     # ---- what it is made from -------------------------------------------------------------------------------------
 
-    def _above(self, sinks: Iterable[ir.Operation], stop: frozenset[ir.Value]) -> set[ir.Operation]:
-        """The ops of the block that lead to the sinks, these included, without what only `stop` needs."""
-        found: set[ir.Operation] = set()
-        pending = list(sinks)
-        while pending:
-            op = pending.pop()
-            if op in found:
-                continue
-            found.add(op)
-            pending += [made for v in _read(op) if v not in stop and (made := defining_op(v)) is not None]
-        return found
-
     def _between(self, sinks: list[ir.Operation], tops: set[ir.Operation]) -> frozenset[ir.Operation]:
         """The ops on the ways from `tops` to the sinks, both included."""
-        above = self._above(sinks, frozenset())
+        reached = above(sinks)
         lead: set[ir.Operation] = set()
         for op in self.ops.all:
-            if op in above and (op in tops or any(defining_op(v) in lead for v in _read(op))):
+            if op in reached and (op in tops or any(defining_op(v) in lead for v in _read(op))):
                 lead.add(op)
         if not all(sink in lead for sink in sinks):
             raise OpspliceError(
@@ -149,8 +137,8 @@ class _Selection:
 
     def _cone(self, starts: Sequence[ir.Operation]) -> set[ir.Operation]:
         block = starts[0].block
-        above = self._above(starts, frozenset())
-        order = [op for op in self.ops.all if op in above and op.block == block]
+        reached = above(starts)
+        order = [op for op in self.ops.all if op in reached and op.block == block]
         cone = set(starts)
         reduced = {op for op in starts if self._reduces(op)}
         closed = {op for op in starts if self._contracts(op)}
@@ -224,6 +212,19 @@ class _Selection:
                 return [value]
         hint = "names are those of the program after input conversion; without --at, capture lists them"
         raise OpspliceError(f"there is no value {text}", hint=hint)
+
+
+def above(ops: Iterable[ir.Operation], stop: frozenset[ir.Value] = frozenset()) -> set[ir.Operation]:
+    """The ops that lead to some, these included, without those that only values of `stop` need."""
+    found: set[ir.Operation] = set()
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        if op in found:
+            continue
+        found.add(op)
+        pending += [made for v in _read(op) if v not in stop and (made := defining_op(v)) is not None]
+    return found
 
 
 def _reshaped(op: ir.Operation) -> ir.Operation:

@@ -24,8 +24,8 @@ from opsplice.matchers.packs import packed
 from opsplice.matchers.parts import Captured
 from opsplice.matchers.places import Ops
 from opsplice.matchers.search import location_text
-from opsplice.matchers.slices import select
-from opsplice.matchers.views import Views
+from opsplice.matchers.slices import above, select
+from opsplice.matchers.views import Views, defining_op
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.rewrites import fallback
 from opsplice.rewrites.devices import targets_of
@@ -62,7 +62,7 @@ def _listed(module: ir.Module) -> tuple[Op, ...]:
     found = []
     for op in ops.all:
         tensors = [value for value in op.results if isinstance(value.type, ir.RankedTensorType)]
-        if not tensors or op.name in ("tensor.empty", "linalg.fill", "arith.constant"):
+        if not tensors or op.name in ("tensor.empty", "linalg.fill", "arith.constant", "hal.tensor.barrier"):
             continue
         function = _function_of(op)
         state = states.setdefault(function, ir.AsmState(function))
@@ -76,6 +76,7 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     views, ops = Views(), Ops(module)
     part = select(ops, views, job.at, job.to, job.inputs)
     captured = lift(views, part)
+    _check_order(part.roots, captured, ops)
     notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]
     options = capture.Options(job.name, job.concrete, job.element_variable)
     attempts = [captured]
@@ -101,6 +102,18 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
         details=failures[-1],
         hint="this is a bug in opsplice; please report it with the model",
     )
+
+
+def _check_order(roots: tuple[ir.Value, ...], captured: Captured, ops: Ops) -> None:
+    """Raise OpspliceError if an input is made from a result: a kernel needs its inputs before it has results."""
+    made = {root.owner.operation for root in roots}
+    for part in captured.inputs:
+        op = defining_op(part.value)
+        if op is not None and made & above([op]):
+            raise OpspliceError(
+                f"{_shown(ops, part.value)} would be an input, and is made from a result",
+                hint="take what lies between as well, with --to, or one result alone",
+            )
 
 
 class _UnprovenError(Exception):
