@@ -258,14 +258,8 @@ def number_text(value: int | float, element: str) -> str:
         return str(value)
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    for digits in range(1, 18):
-        text = f"{value:.{digits}g}"
-        if _rounded(float(text), element) == value:
-            break
-    mantissa, mark, exponent = text.partition("e")
-    if "." not in mantissa and not mark:
-        mantissa += ".0"
-    return mantissa + mark + exponent
+    short = (float(f"{value:.{digits}g}") for digits in range(1, 18))
+    return repr(next((number for number in short if _rounded(number, element) == value), value))
 
 
 def _rounded(value: float, element: str) -> float:

@@ -107,9 +107,7 @@ class _Lifter:
     def _whole(self, value: ir.Value) -> Part:
         """A value that the slice makes, under all of its axes."""
         if value not in self.wholes:
-            part = self.wholes[value] = self._made(value)
-            if isinstance(part, Number) and part.of:
-                self.sizes.append((part, value))
+            self.wholes[value] = self._made(value)
         return self.wholes[value]
 
     def _made(self, value: ir.Value) -> Part:
@@ -182,6 +180,10 @@ class _Lifter:
         known = self._constant(access)
         if known is not None:
             return self._number(known)
+        size = self._size_read(access)
+        if size is not None:
+            self.sizes.append((size, value))
+            return size
         if self._is_input(value):
             return self._arranged(self._input(value), access, frame)
         # The value could be an input only where its own indices can be said.
@@ -218,9 +220,6 @@ class _Lifter:
         return _under(part, names, frame)
 
     def _apply(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
-        dim = self._cast_size(term)
-        if dim is not None:
-            return dim
         known = ops.find(term.op)
         if known is None or known.full_name != term.op:
             raise _CannotSayError(f"{term.op} is not an op of the language")
@@ -281,12 +280,22 @@ class _Lifter:
             return Number(1, element)
         return Number(index.size or 0, element, of=(index,))
 
-    def _cast_size(self, term: Apply) -> Number | None:
-        """A dim's size that is read at run time and cast to the element type."""
-        found: Term = term
-        while isinstance(found, Apply) and found.op in _DIM_CASTS:
-            found = self._look(found.args[0])
-        return self._size(found, term.type) if isinstance(found, DimSize) else None
+    def _size_read(self, access: Access) -> Number | None:
+        """A dim's size that is read at run time, wherever it is cast to the element type."""
+        found: Term = access
+        while isinstance(found, (Access, Apply)):
+            if isinstance(found, Access):
+                if found.value in self.cuts or found.value in self.slice.inputs:
+                    return None
+                step = self.views.expand(found)
+                if step is None:
+                    return None
+                found = step.term
+            elif found.op in _DIM_CASTS:
+                found = found.args[0]
+            else:
+                return None
+        return self._size(found, element_type(access.value)) if isinstance(found, DimSize) else None
 
     def _check_sizes(self, results: tuple[Part, ...]) -> None:
         """A size that is read at run time must be that of an input's dim, or the number itself is an input."""
@@ -332,7 +341,7 @@ class _Lifter:
             return frozenset().union(*map(self._free, term.args))
         if isinstance(term, Reduce):
             return self._free(term.body) - set(term.loops)
-        if not isinstance(term, Access) or self._constant(term) is not None:
+        if not isinstance(term, Access) or self._constant(term) is not None or self._size_read(term) is not None:
             return frozenset()
         found = self._deepest(term)
         if not _is_simple(found.indices):

@@ -209,11 +209,12 @@ def _dims(captured: Captured, taken: set[str]) -> dict[Loop, str]:
             used = {*found.values(), *taken}
             found[dim(axis)] = next(n for n in chain(letters, _OTHERS, _numbered("d")) if n not in used)
 
-    parts = list(walk(captured.results))
-    for part in parts:
+    made = {dim(axis) for part in captured.results for axis in part.axes}
+    for part in walk(captured.results):
         if isinstance(part, Contraction):
             for axis in dict.fromkeys(a for labels in part.labels for a in labels if a not in part.axes):
-                give(axis, "k")
+                if dim(axis) not in made:
+                    give(axis, "k")
     widest = max((*captured.results, *captured.inputs), key=lambda part: len(part.axes))
     for axis, letter in zip(reversed(widest.axes), _OUTER, strict=False):
         give(axis, letter)
