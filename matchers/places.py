@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 
-_LINES = re.compile(r"(?P<file>.*?):?(?P<first>\d+)(?:-(?P<last>\d+)|:\d+)?")
+_LINES = re.compile(r"(?:(?P<file>.*?):)?(?P<first>\d+)(?:-(?P<last>\d+)|:\d+)?")
 _OP = re.compile(r"(?P<name>[A-Za-z_][\w.$-]*\.[\w.$-]+)#(?P<number>\d+)")
 # Ops whose regions are scalar code of their own or other programs.
 _CLOSED = ("linalg.", "iree_linalg_ext.", "tensor.generate", "flow.dispatch", "flow.executable", "stream.", "hal.")
@@ -68,7 +68,7 @@ def parse_place(text: str) -> Place:
     last = int(lines["last"] or first)
     if first < 1 or last < first:
         raise OpspliceError(f"'{text}' is no range of lines", hint="lines are counted from 1, the first comes first")
-    return Lines(lines["file"], first, last, lines["last"] is not None)
+    return Lines(lines["file"] or "", first, last, lines["last"] is not None)
 
 
 class Ops:

@@ -42,19 +42,23 @@ class Reference:
 
 def reference(captured: Captured, names: Names, options: Options) -> Reference:
     """The C file for the kernel of a captured computation."""
-    symbol = f"{options.name}_kernel"
+    needs = c.Needs()
+    symbols = _symbols(captured, options).items()
     try:
-        needs = c.Needs()
-        if options.element_variable:
-            own = captured.results[0].element
-            kinds = [(f"{symbol}_{kind}", {own: kind}) for kind in VARIABLE_CHOICES]
-        else:
-            kinds = [(symbol, {})]
-        functions = [_Function(captured, names, options, elements, needs).text(name) for name, elements in kinds]
+        functions = [_Function(captured, names, options, elements, needs).text(name) for name, elements in symbols]
     except c.NoCodeError as reason:
         return _stub(captured, names, options, str(reason))
     comment = f"// What the pattern {options.name} says, in plain loops: right, not fast. Put your own in its place."
     return Reference("\n\n".join([_head(comment), *needs.helpers.values(), *functions]) + "\n", True, needs.bitcode)
+
+
+def _symbols(captured: Captured, options: Options) -> dict[str, dict[str, str]]:
+    """The functions of the file: for each its element types, where they are others than the computation's."""
+    symbol = f"{options.name}_kernel"
+    if not options.element_variable:
+        return {symbol: {}}
+    own = captured.results[0].element
+    return {f"{symbol}_{kind}": {own: kind} for kind in VARIABLE_CHOICES}
 
 
 def _head(comment: str) -> str:
@@ -63,13 +67,9 @@ def _head(comment: str) -> str:
 
 
 def _stub(captured: Captured, names: Names, options: Options, reason: str) -> Reference:
-    kinds = [(f"{options.name}_kernel", {})]
-    if options.element_variable:
-        own = captured.results[0].element
-        kinds = [(f"{options.name}_kernel_{kind}", {own: kind}) for kind in VARIABLE_CHOICES]
     comment = f"// The kernel of the pattern {options.name}. TODO: write it; {reason}."
     bodies = []
-    for name, elements in kinds:
+    for name, elements in _symbols(captured, options).items():
         head = _Function(captured, names, options, elements, c.Needs()).prototype(name)
         bodies.append(f'{head} {{\n#error "{name} is not written yet"\n}}')
     return Reference("\n\n".join([_head(comment), *bodies]) + "\n", False, False)
@@ -105,9 +105,9 @@ class _Function:
     def prototype(self, symbol: str) -> str:
         """The function's head: parameters, results, and a size for each dim in the order of the signature."""
         words = []
-        for part in self.captured.inputs:
-            kind, name = c.type_of(self._element(part)), self.names.inputs[part]
-            words.append(f"{kind} {name}" if part.scalar else f"const {kind} *restrict {name}")
+        for given in self.captured.inputs:
+            kind, name = c.type_of(self._element(given)), self.names.inputs[given]
+            words.append(f"{kind} {name}" if given.scalar else f"const {kind} *restrict {name}")
         for part, out in zip(self.captured.results, self.outs, strict=True):
             words.append(f"{c.type_of(self._element(part))} *restrict {out}")
         named = [self._size(a) for p in (*self.captured.inputs, *self.captured.results) for a in p.axes]

@@ -17,6 +17,8 @@ from opsplice.commands.jobs import in_child
 from opsplice.errors import OpspliceError
 from opsplice.render import style
 
+_MAX_PLACES = 8
+
 
 def run(options: argparse.Namespace) -> int:
     job = _job(options)
@@ -84,14 +86,14 @@ def _list(report: Any, job: CaptureJob) -> tuple[Op, ...]:
 def _show(captured: Capture, written: tuple[Path, ...], options: argparse.Namespace) -> None:
     """What is to be known beside the spec, on stderr."""
     color = sys.stderr.isatty()
-    lines = []
-    count = len(captured.matches)
-    places = f"{count} place{'s' * (count != 1)}"
-    lines.append(
-        f"{style(captured.name, 'bold', color)} matches {places} in the program, where it was taken among them"
-    )
-    lines += [f"  {place}" for place in dict.fromkeys(captured.matches)]
-    lines += [f"  {style(f'{name} is {source}', 'dim', color)}" for name, source in captured.inputs.items()]
+    lines = [f"captured {style(captured.name, 'bold', color)} at {captured.location} in @{captured.function}"]
+    width = max(map(len, captured.inputs), default=0)
+    lines += [f"  {name:<{width}}  {source}" for name, source in captured.inputs.items()]
+    others = list(captured.matches)
+    others.remove(captured.location)
+    lines += [f"  it matches at {place} as well" for place in others[:_MAX_PLACES]]
+    if len(others) > _MAX_PLACES:
+        lines.append(f"  and at {len(others) - _MAX_PLACES} places more")
     lines += [f"{style('note:', 'cyan', color)} {note}" for note in captured.notes]
     lines += [f"wrote {path}" for path in written]
     if options.output and captured.code and len(written) < 2:
