@@ -15,7 +15,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.places import Lines, Ops, Place, parse_place
 from opsplice.matchers.search import location_text
-from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Reduce, Term
+from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
 from opsplice.matchers.views import Views, defining_op, is_view, shape_of
 
 _CASTS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp"))
@@ -53,7 +53,7 @@ class _Selection:
     def select(self, at: Sequence[str], to: Sequence[str], inputs: Sequence[str]) -> Slice:
         places = [parse_place(text) for text in at]
         pointed = [self.ops.at(place) for place in places]
-        made = [_reshaped(self._sink(place, found)) for place, found in zip(places, pointed, strict=True)]
+        made = [self._unviewed(self._sink(place, found)) for place, found in zip(places, pointed, strict=True)]
         sinks = list(dict.fromkeys(made))
         block = sinks[0].block
         if any(sink.block != block for sink in sinks):
@@ -112,6 +112,30 @@ class _Selection:
     def _only_views(self, op: ir.Operation) -> bool:
         step = self.views.expand(self.views.whole(op.results[0])) if self._is_tensor(op.results[0]) else None
         return step is not None and is_view(step)
+
+    def _unviewed(self, op: ir.Operation) -> ir.Operation:
+        """The op that makes what an op only gives another shape, which is where a pattern is found."""
+        while (source := self._same_elements(op)) is not None:
+            made = defining_op(source)
+            if made is None or not self._is_tensor(source) or made.name.startswith("hal."):
+                raise OpspliceError(
+                    f"nothing is computed at {location_text(op)}: {op.name} gives an argument another shape",
+                    hint="point at an op that computes; without --at, capture lists them",
+                )
+            op = made
+        return op
+
+    def _same_elements(self, op: ir.Operation) -> ir.Value | None:
+        """The value whose elements an op hands on in their order, if it does no more."""
+        if op.name in _RESHAPES:
+            return op.operands[0]
+        if not self._only_views(op):
+            return None
+        whole = self.views.whole(op.results[0])
+        step = self.views.expand(whole)
+        assert step is not None, "it is a view"
+        same = isinstance(step.term, Access) and _nontrivial(step.term.indices) == _nontrivial(whole.indices)
+        return step.term.value if same and isinstance(step.term, Access) else None
 
     def _results(self, sink: ir.Operation) -> list[ir.Value]:
         """The results of an op that are read: those that are used, if any is."""
@@ -227,17 +251,8 @@ def above(ops: Iterable[ir.Operation], stop: frozenset[ir.Value] = frozenset()) 
     return found
 
 
-def _reshaped(op: ir.Operation) -> ir.Operation:
-    """The op that makes what an op only gives another shape, which is where a pattern is found."""
-    while op.name in _RESHAPES:
-        made = defining_op(op.operands[0])
-        if made is None or not isinstance(op.operands[0].type, ir.RankedTensorType) or made.name.startswith("hal."):
-            raise OpspliceError(
-                f"nothing is computed at {location_text(op)}: {op.name} gives an argument another shape",
-                hint="point at an op that computes; without --at, capture lists them",
-            )
-        op = made
-    return op
+def _nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    return tuple(index for index in indices if index != UNIT)
 
 
 def _read(op: ir.Operation) -> list[ir.Value]:

@@ -86,7 +86,8 @@ def _list(report: Any, job: CaptureJob) -> tuple[Op, ...]:
 def _show(captured: Capture, written: tuple[Path, ...], options: argparse.Namespace) -> None:
     """What is to be known beside the spec, on stderr."""
     color = sys.stderr.isatty()
-    lines = [f"captured {style(captured.name, 'bold', color)} at {captured.location} in @{captured.function}"]
+    what = "" if captured.name == DEFAULT_NAME else f" {style(captured.name, 'bold', color)}"
+    lines = [f"captured{what} at {captured.location} in @{captured.function}"]
     width = max(map(len, captured.inputs), default=0)
     lines += [f"  {name:<{width}}  {source}" for name, source in captured.inputs.items()]
     others = list(captured.matches)
