@@ -35,7 +35,10 @@ from opsplice.spec_lang import ops
 
 _PRODUCTS = {"arith.addf": ("arith.mulf", "arith.extf"), "arith.addi": ("arith.muli", "arith.extsi")}
 _DIM_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
-_UNREAD_ATTRIBUTES = frozenset(["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info"])
+# Attributes that say how to compute an op and not what.
+_UNREAD_ATTRIBUTES = frozenset(
+    ["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info", "fastmath", "overflowFlags"]
+)
 _MAX_CUTS = 10_000
 # How far apart a number and a size may be, relative: what rounding to the element type does.
 _PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
@@ -95,10 +98,6 @@ class _Lifter:
                 f"a pattern cannot say what is computed here: {reason}",
                 details=f"  {location_text(op)}",
                 hint="point at an op below or above it",
-            ) from None
-        except RecursionError:
-            raise OpspliceError(
-                "this part of the program nests too deep to capture", hint="say where it starts, with --inputs"
             ) from None
         if isinstance(found, (Input, Number)):
             raise OpspliceError(f"nothing is computed at {location_text(value.owner.operation)}")
@@ -419,7 +418,7 @@ def _nameable(value: ir.Value) -> bool:
     op = defining_op(value)
     if op is None or not isinstance(value.type, ir.RankedTensorType) or op.name == "tensor.empty":
         return False
-    return not op.name.startswith("arith.") and not effects.has_own_region(op) and not effects.has_effects(op)
+    return not effects.has_own_region(op) and not effects.has_effects(op)
 
 
 def _written(op: ir.Operation) -> tuple[tuple[str, str | int | float | bool], ...]:

@@ -219,5 +219,5 @@ def _dims(captured: Captured, taken: set[str]) -> dict[Loop, str]:
     for axis, letter in zip(reversed(widest.axes), _OUTER, strict=False):
         give(axis, letter)
     for axis in known:
-        give(axis, "")
+        give(axis, "nm")
     return found

@@ -43,7 +43,7 @@ def run_capture(on_progress: Any, job: CaptureJob) -> Capture:
     made: list[Capture] = []
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
-        step = Step(job.phase, "capture", lambda module: made.append(_capture(module, job)))
+        step = Step(job.phase, "capture", lambda module: made.append(capture_module(module, job)))
         run(compilation, [step], to=job.phase, on_progress=on_progress)
     return made[0]
 
@@ -70,6 +70,15 @@ def _listed(module: ir.Module) -> tuple[Op, ...]:
         kind = ", ".join(str(value.type) for value in tensors)
         found.append(Op(ops.handle(op), values, kind, _symbol(function), location_text(op)))
     return tuple(found)
+
+
+def capture_module(module: ir.Module, job: CaptureJob) -> Capture:
+    """Capture from a module that is at the job's phase; it is not changed."""
+    try:
+        return _capture(module, job)
+    except RecursionError:
+        hint = "say where it starts, with --to or --inputs"
+        raise OpspliceError("this part of the program nests too deep to capture", hint=hint) from None
 
 
 def _capture(module: ir.Module, job: CaptureJob) -> Capture:

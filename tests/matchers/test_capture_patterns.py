@@ -248,6 +248,27 @@ def test_an_op_without_an_expression_is_named_with_its_attributes() -> None:
     assert "negf(" in opsplice.capture(text, "arith.negf#1").spec
 
 
+def test_an_op_with_several_results_is_named_for_those_that_are_used() -> None:
+    body = "  %a, %b = math.sincos %x : tensor<8xf32>"
+    text = program("%x: tensor<8xf32>", body, "%b", "tensor<8xf32>")
+    assert pattern(opsplice.capture(text, "math.sincos#1")) == (
+        'pattern captured(x: tensor<n x f32>) {\n  _made, made = "math.sincos"(x)\n  made\n}'
+    )
+    text = program("%x: tensor<8xf32>", body, "%a, %b", "tensor<8xf32>, tensor<8xf32>")
+    assert pattern(opsplice.capture(text, "math.sincos#1")) == (
+        'pattern captured(x: tensor<n x f32>) {\n  made, made1 = "math.sincos"(x)\n  made, made1\n}'
+    )
+
+
+def test_a_part_that_nests_too_deep_is_said_to() -> None:
+    body = "\n".join(f"  %{i + 1} = math.exp %{i} : tensor<8xf32>" for i in range(400))
+    text = program("%0: tensor<8xf32>", body, "%400", "tensor<8xf32>")
+    with pytest.raises(OpspliceError, match="nests too deep") as failure:
+        opsplice.capture(text, "math.exp#400")
+    assert "--inputs" in (failure.value.hint or "")
+    assert opsplice.capture(text, "math.exp#400", to="math.exp#390").spec.count("exp(") == 11
+
+
 def test_a_reshape_in_between_ends_the_capture() -> None:
     body = """
   %a = math.exp %x : tensor<4x8xf32>
