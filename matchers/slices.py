@@ -8,7 +8,7 @@ with `to`, all that lies between the two; with `inputs`, all down to these. It r
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
@@ -51,6 +51,10 @@ class _Selection:
         self.views = views
 
     def select(self, at: Sequence[str], to: Sequence[str], inputs: Sequence[str]) -> Slice:
+        part = self._taken(at, to, inputs)
+        return replace(part, roots=tuple(dict.fromkeys(self._source(root, part) for root in part.roots)))
+
+    def _taken(self, at: Sequence[str], to: Sequence[str], inputs: Sequence[str]) -> Slice:
         places = [parse_place(text) for text in at]
         pointed = [self.ops.at(place) for place in places]
         made = [self._unviewed(self._sink(place, found)) for place, found in zip(places, pointed, strict=True)]
@@ -124,6 +128,18 @@ class _Selection:
                 )
             op = made
         return op
+
+    def _source(self, root: ir.Value, part: Slice) -> ir.Value:
+        """The value of a slice that has a root's elements in their order: one transposed twice is the one before."""
+        whole = access = self.views.whole(root)
+        found = root
+        while (step := self.views.expand(access)) is not None and isinstance(step.term, Access):
+            access = step.term
+            if part.starts_at(access.value):
+                break
+            if _nontrivial(access.indices) == _nontrivial(whole.indices):
+                found = access.value
+        return found
 
     def _same_elements(self, op: ir.Operation) -> ir.Value | None:
         """The value whose elements an op hands on in their order, if it does no more."""
