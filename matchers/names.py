@@ -167,8 +167,11 @@ def _given(part: Input) -> str | None:
     """The name that the program gives a value, if it is one that a person would."""
     value = part.value
     owner = value.owner
-    location = value.location if isinstance(owner, ir.Block) else owner.operation.location
-    given = name_of(location).rpartition("/")[2].removeprefix("p_").replace(".", "_").replace("-", "_")
+    if not isinstance(owner, ir.Block) and owner.operation.name == "util.global.load":
+        given = ir.FlatSymbolRefAttr(owner.operation.attributes["global"]).value.removeprefix("__auto.")
+    else:
+        given = name_of(value.location if isinstance(owner, ir.Block) else owner.operation.location)
+    given = given.rpartition("/")[2].removeprefix("p_").replace(".", "_").replace("-", "_")
     fits = _WORD.fullmatch(given) is not None and len(given) > 1 and ops.find(given) is None
     return given if fits and not _NO_NAME.fullmatch(given) and given not in _TAKEN else None
 

@@ -21,7 +21,7 @@ from opsplice.matchers.lift import lift
 from opsplice.matchers.match import Found, Match
 from opsplice.matchers.names import name as name_parts
 from opsplice.matchers.packs import packed
-from opsplice.matchers.parts import Captured
+from opsplice.matchers.parts import Captured, walk
 from opsplice.matchers.places import Ops
 from opsplice.matchers.search import location_text
 from opsplice.matchers.slices import above, select
@@ -86,6 +86,7 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     part = select(ops, views, job.at, job.to, job.inputs)
     captured = lift(views, part)
     _check_order(part.roots, captured, ops)
+    _check_connected(part.roots, captured, ops)
     notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]
     options = capture.Options(job.name, job.concrete, job.element_variable)
     attempts = [captured]
@@ -106,11 +107,11 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
         if attempt is captured and len(attempts) > 1:
             notes.append("with a pack the pattern does not match here, so there is none")
         return _result(job, part.roots[0], attempt, made, matches, ops, notes)
-    raise OpspliceError(
-        "the captured pattern does not match the place that it was taken from",
-        details=failures[-1],
-        hint="this is a bug in opsplice; please report it with the model",
-    )
+    hint = "this is a bug in opsplice; please report it with the model"
+    if len(part.roots) > 1:
+        hint = "several results are found from the first: give --at in another order, or for one result alone"
+    message = "the captured pattern does not match the place that it was taken from"
+    raise OpspliceError(message, details=failures[-1], hint=hint)
 
 
 def _check_order(roots: tuple[ir.Value, ...], captured: Captured, ops: Ops) -> None:
@@ -123,6 +124,19 @@ def _check_order(roots: tuple[ir.Value, ...], captured: Captured, ops: Ops) -> N
                 f"{_shown(ops, part.value)} would be an input, and is made from a result",
                 hint="take what lies between as well, with --to, or one result alone",
             )
+
+
+def _check_connected(roots: tuple[ir.Value, ...], captured: Captured, ops: Ops) -> None:
+    """Raise OpspliceError if a result shares no input with those before it: a match finds one result from another."""
+    known = set(map(id, walk(captured.results[:1])))
+    for root, part in zip(roots[1:], captured.results[1:], strict=True):
+        own = set(map(id, walk((part,))))
+        if not own & known:
+            raise OpspliceError(
+                f"{_shown(ops, root)} has no input in common with the results before it",
+                hint="capture it on its own: nothing is gained by one kernel for both",
+            )
+        known |= own
 
 
 class _UnprovenError(Exception):

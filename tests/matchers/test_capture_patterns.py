@@ -163,6 +163,24 @@ def test_names_of_the_program_are_kept() -> None:
     assert "captured(layer_scale: tensor<n x f32>, x: tensor<n x f32>)" in capture.spec
 
 
+def test_weights_have_the_names_of_their_globals() -> None:
+    text = """util.global private mutable @fc.weight = dense<1.0> : tensor<8xf32>
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %w = util.global.load @fc.weight : tensor<8xf32>
+  %r = arith.mulf %x, %w : tensor<8xf32>
+  return %r : tensor<8xf32>
+}"""
+    assert "captured(x: tensor<n x f32>, fc_weight: tensor<n x f32>)" in opsplice.capture(text, "arith.mulf#1").spec
+
+
+def test_weights_in_the_program_are_inputs() -> None:
+    body = """
+  %w = arith.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+  %r = arith.mulf %x, %w : tensor<3xf32>"""
+    text = program("%x: tensor<3xf32>", body, "%r", "tensor<3xf32>")
+    assert "captured(x: tensor<n x f32>, y: tensor<n x f32>)" in opsplice.capture(text, "arith.mulf#1").spec
+
+
 LINEAR = """
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x4x16xf32>

@@ -146,6 +146,28 @@ def test_a_result_that_another_is_made_from() -> None:
     assert "  e = exp(contract[m k, k n -> m n](x, w))\n  e, tanh(contract[m n, n l -> m l](e, w1))\n" in spec
 
 
+def test_results_without_an_input_in_common() -> None:
+    text = """func.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = math.absf %x : tensor<4xf32>
+  %1 = math.exp %y : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}"""
+    with pytest.raises(OpspliceError, match=r"math\.exp#1 .* has no input in common"):
+        opsplice.capture(text, ["math.absf#1", "math.exp#1"])
+
+
+def test_places_in_different_functions() -> None:
+    text = "\n".join(
+        f"""func.func @{name}(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %0 = math.absf %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}}"""
+        for name in "fg"
+    )
+    with pytest.raises(OpspliceError, match="different functions"):
+        opsplice.capture(text, ["math.absf#1", "math.absf#2"])
+
+
 def test_nothing_is_computed_by_arguments() -> None:
     with pytest.raises(OpspliceError, match="nothing at line 1 computes a tensor"):
         body("1")
