@@ -9,6 +9,7 @@ import math
 import struct
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.names import Labels, Names, free_name
@@ -87,7 +88,7 @@ class _Writer:
         self.uses = _occurrences(captured.results)
         self.lets: list[str] = []
         self.let_names: dict[int, str] = {}
-        self.opaque_names: dict[int, list[str]] = {}
+        self.opaque_names: dict[Any, list[str]] = {}
         self.results = {id(part) for part in captured.results}
 
     def write(self) -> Written:
@@ -191,7 +192,7 @@ class _Writer:
         if isinstance(part, Elementwise):
             return self._call(part, args)
         if isinstance(part, Opaque):
-            return f"{self._quoted(part)}({args}){_attributes(part)} : {self._type(part)}"
+            return f"{_string(part.name)}({args}){_attributes(part)} : {self._type(part)}"
         labels = Labels(self.captured, self.names)
         made = part.axes
         if isinstance(part, Contraction):
@@ -216,19 +217,15 @@ class _Writer:
             text += f" : {self._element(part.element)}"
         return text
 
-    def _quoted(self, part: Opaque) -> str:
-        return _string(part.name)
-
     def _one_of_several(self, part: Opaque) -> str:
-        key = id(part.op) if part.op is None else hash(part.op)
-        if key not in self.opaque_names:
+        if part.op not in self.opaque_names:
             used = {p.number for p in walk(self.captured.results) if isinstance(p, Opaque) and p.op == part.op}
             args = ", ".join(self._text(arg) for arg in part.args)
-            names: list[str] = self.opaque_names.setdefault(key, [])
+            names: list[str] = self.opaque_names.setdefault(part.op, [])
             for number in range(part.count):
                 names.append(free_name("made" if number in used else "_made", self._taken()))
-            self.lets.append(f"{', '.join(names)} = {self._quoted(part)}({args}){_attributes(part)}")
-        return self.opaque_names[key][part.number]
+            self.lets.append(f"{', '.join(names)} = {_string(part.name)}({args}){_attributes(part)}")
+        return self.opaque_names[part.op][part.number]
 
     def _number(self, part: Number) -> str:
         named = [self.names.dims.get(self.captured.axes.dim(axis)) for axis in part.of]
