@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opsplice.api import Program as Program
+    from opsplice.api import capture as capture
     from opsplice.api import compile as compile  # noqa: A004
     from opsplice.api import explain as explain
     from opsplice.api import export as export
     from opsplice.api import match as match
     from opsplice.api import transform as transform
+    from opsplice.captures import Capture as Capture
     from opsplice.errors import OpspliceError as OpspliceError
     from opsplice.explanation import Explanation as Explanation
     from opsplice.report import Report as Report
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Capture": "opsplice.captures",
     "Explanation": "opsplice.explanation",
     "OpspliceError": "opsplice.errors",
     "Program": "opsplice.api",
     "Report": "opsplice.report",
     "SpecError": "opsplice.spec_lang.diagnostics",
+    "capture": "opsplice.api",
     "compile": "opsplice.api",
     "explain": "opsplice.api",
     "export": "opsplice.api",
@@ -40,12 +44,14 @@ _HOMES = {
 }
 
 __all__ = [
+    "Capture",
     "Explanation",
     "OpspliceError",
     "Program",
     "Report",
     "SpecError",
     "__version__",
+    "capture",
     "compile",
     "explain",
     "export",

@@ -17,6 +17,7 @@ from opsplice.report import Report
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+    from opsplice.captures import Capture
     from opsplice.explanation import Explanation
     from opsplice.exporting import Exported
     from opsplice.runtime import LoadedProgram
@@ -160,6 +161,55 @@ def export(
     return export_spec(Path(spec), tuple(flags), tuple(archs), objects, Path(folder), partial=partial)
 
 
+def capture(
+    model: Any,
+    at: str | Sequence[str],
+    flags: Sequence[str] = (),
+    *,
+    to: str | Sequence[str] = (),
+    inputs: str | Sequence[str] = (),
+    name: str = "captured",
+    file: str | None = None,
+    phase: str = "preprocessing",
+    concrete: bool = False,
+    element_variable: bool = False,
+    packs: bool = False,
+) -> Capture:
+    """Write a pattern from ops of a model, proven by matching the model with it.
+
+    model, flags: as for `compile`.
+    at: what it makes, a place for each result: `model.mlir:12`, `model.mlir:10-25` or `linalg.softmax#1`. A place takes
+        the op and what leads up to it, a range its own ops.
+    to: where it starts instead: all that lies between is taken.
+    inputs: where it stops instead: places, or SSA names of the program at `phase`, such as `%5`.
+    name, file: what the pattern and the kernel's C file are called; the file is `<name>.c` if it is not said.
+    phase: `preprocessing`, or `input`, where the program is read before that.
+    concrete: write sizes as they are. element_variable: write a type variable for the results' element type.
+    packs: write leading dims that are only carried along as a pack.
+
+    Raises OpspliceError where there is no such place, or what is there has no pattern.
+    """
+    from opsplice.captures import PHASES, CaptureJob, check_name
+    from opsplice.capturing import run_capture
+
+    if phase not in PHASES:
+        raise OpspliceError(f"nothing can be captured at phase '{phase}'", hint=f"write {' or '.join(PHASES)}")
+    job = CaptureJob(
+        source=frontends.load(model),
+        at=_texts(at),
+        to=_texts(to),
+        inputs=_texts(inputs),
+        name=check_name(name),
+        file=file if file is not None else f"{name}.c",
+        phase=phase,
+        concrete=concrete,
+        element_variable=element_variable,
+        packs=packs,
+        flags=tuple(flags),
+    )
+    return run_capture(_silent, job)
+
+
 def check_matched(report: Report) -> None:
     """Raise OpspliceError if a rule matched nothing."""
     if not report.unmatched:
@@ -196,6 +246,10 @@ def _paths(specs: Iterable[SpecPath]) -> tuple[Path, ...]:
     if isinstance(specs, (str, os.PathLike)):
         return (Path(specs),)
     return tuple(Path(s) for s in specs)
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _silent(_event: Any) -> None:

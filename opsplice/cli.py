@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_export(commands)
     _add_import(commands)
+    _add_capture(commands)
     _add_fmt(commands)
     _add_lint(commands)
     _add_doctor(commands)
@@ -200,6 +201,52 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .splice to write; - for stdout")
     parser.add_argument("--partial", action="store_true", help="leave out what cannot be read, and say so")
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _add_capture(commands: argparse._SubParsersAction) -> None:
+    about = "write a pattern, a kernel and a rule from ops of a model; without --at, list the ops"
+    parser = _command(commands, "capture", about, flags=True)
+    parser.add_argument("model", help="MLIR text or bytecode")
+    parser.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="what it makes: file:line or linalg.generic#3, with what leads up to it, or the ops of file:first-last; "
+        "several times for several results",
+    )
+    parser.add_argument(
+        "--to", action="append", default=[], metavar="PLACE", help="where it starts: take all between this and --at"
+    )
+    parser.add_argument(
+        "--inputs",
+        action="extend",
+        type=_list,
+        default=[],
+        metavar="VALUE,...",
+        help="where it stops: places, or names such as %%5 that the list of ops shows",
+    )
+    parser.add_argument("--name", help="the pattern's name; default: after the file of -o")
+    parser.add_argument(
+        "--phase",
+        choices=("input", "preprocessing"),
+        default="preprocessing",
+        help="where the program is read (default: preprocessing)",
+    )
+    parser.add_argument("--concrete", action="store_true", help="write sizes as they are, not as names")
+    parser.add_argument(
+        "--element-variable", action="store_true", help="write a type variable T for the results' element type"
+    )
+    parser.add_argument(
+        "--packs",
+        action="store_true",
+        help="write leading dims that are only carried along as ...m",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the .splice to write, with the kernel in C beside it unless it is there"
+    )
+    parser.add_argument("--no-isolate", action="store_true", help="read in this process: a crash of IREE ends it")
+    _add_common(parser)
 
 
 def _add_fmt(commands: argparse._SubParsersAction) -> None:

@@ -59,6 +59,17 @@ def test_the_readme_shows_the_sample() -> None:
     assert "kernel" + shown == parser_text(spec)
 
 
+def test_the_captures_are_what_is_captured() -> None:
+    """The patterns that the documentation shows are those that the commands before them write."""
+    import opsplice
+
+    model = ROOT / "samples" / "transformer" / "torch.mlir"
+    page = (ROOT / "docs" / "capture.md").read_text()
+    assert opsplice.capture(model, "torch.mlir:59", name="layernorm", packs=True).spec == BLOCK.findall(page)[0]
+    shown = (ROOT / "README.md").read_text().partition("$ cat softmax.splice\n")[2].partition("```")[0]
+    assert opsplice.capture(model, "torch.mlir:40-40", name="softmax", packs=True).spec == shown
+
+
 def parser_text(spec: str) -> str:
     """A spec without the comment that it begins with."""
     assert parser.parse(spec).rules

@@ -14,7 +14,10 @@ from opsplice.job import Job, Question
 from opsplice.render import Status, report_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opsplice.explanation import Explanation
+    from opsplice.frontends import ModuleSource
     from opsplice.job import Outcome
     from opsplice.report import Report
 
@@ -40,20 +43,27 @@ def explain_job(options: argparse.Namespace) -> Explanation:
 def _in_child(options: argparse.Namespace, task: str, question: Question | None = None) -> Any:
     source = frontends.load(options.model)
     job = Job(source, tuple(Path(s) for s in options.spec), options.flags, options.target, options.verbose)
+    return in_child(options, source, _work, (task, job, question))
+
+
+def in_child(
+    options: argparse.Namespace, source: ModuleSource, work: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    """`work(progress, *arguments)` in a child process, so that a crash of the compiler is an OpspliceError."""
     with Status() as status:
         if options.no_isolate:
-            return _work(status.show, task, job, question)
+            return work(status.show, *arguments)
         from opsplice.pipeline.crash import compiler_crash
         from opsplice.pipeline.flags import asks_to_print
         from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 
         try:
             return call_isolated(
-                _work,
-                (task, job, question),
+                work,
+                arguments,
                 on_progress=status.show,
                 method="fork",
-                capture_stderr=not (job.verbose or asks_to_print(job.flags)),
+                capture_stderr=not (options.verbose or asks_to_print(options.flags)),
             )
         except ChildCrashError as crash:
             command = shlex.join(["opsplice", *sys.argv[1:], "--no-isolate"])

@@ -1,0 +1,435 @@
+"""Lifts a slice of a program to parts: from what each element is (`matchers.terms`) to expressions on whole tensors.
+
+Each tensor that the program makes is lifted once, under axes of its own; where it is read under other indices it is
+broadcast or transposed. Views of all kinds vanish on the way. What no expression says (a window, an index used as a
+number, a reshape between two computations) ends the slice: the nearest tensor below it becomes an input.
+"""
+
+from __future__ import annotations
+
+import math
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers import effects
+from opsplice.matchers.parts import (
+    Arrange,
+    Axes,
+    Captured,
+    Contraction,
+    Elementwise,
+    Input,
+    Number,
+    Opaque,
+    Part,
+    Reduction,
+    Stop,
+    walk,
+)
+from opsplice.matchers.search import location_text
+from opsplice.matchers.slices import Slice
+from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
+from opsplice.matchers.views import Views, defining_op, element_type, shape_of
+from opsplice.spec_lang import ops
+
+_PRODUCTS = {"arith.addf": ("arith.mulf", "arith.extf"), "arith.addi": ("arith.muli", "arith.extsi")}
+_DIM_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
+# Attributes that say how to compute an op and not what.
+_UNREAD_ATTRIBUTES = frozenset(
+    ["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info", "fastmath", "overflowFlags"]
+)
+_MAX_CUTS = 10_000
+# How far apart a number and a size may be, relative: what rounding to the element type does.
+_PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
+_LEAST_MEAN = 2
+
+
+class _CannotSayError(Exception):
+    """What is read has no expression; the message says what it is."""
+
+
+class _AgainError(Exception):
+    """A value was found to be an input, or an op to be named: lift again, knowing that."""
+
+
+def lift(views: Views, part: Slice) -> Captured:
+    """Lift a slice. Raises OpspliceError where not even its last op can be said."""
+    cuts: dict[ir.Value, str] = {}
+    named: set[ir.Value] = set()
+    for _ in range(_MAX_CUTS):
+        lifter = _Lifter(views, part, cuts, named)
+        try:
+            return lifter.run()
+        except _AgainError:
+            continue
+    raise OpspliceError("this part of the program is too large to capture", hint="say where it starts, with --inputs")
+
+
+class _Lifter:
+    def __init__(self, views: Views, part: Slice, cuts: dict[ir.Value, str], named: set[ir.Value]) -> None:
+        self.views = views
+        self.slice = part
+        self.cuts = cuts
+        self.named = named
+        self.axes = Axes()
+        self.inputs: dict[ir.Value, Input] = {}
+        self.wholes: dict[ir.Value, Part] = {}
+        self.parts: dict[tuple[int, tuple[Loop, ...]], Part] = {}
+        self.kept: list[Term] = []  # so that ids stay their own
+        self.free: dict[int, frozenset[Loop]] = {}
+        self.sizes: list[tuple[Number, ir.Value]] = []
+
+    def run(self) -> Captured:
+        results = tuple(self._root(value) for value in self.slice.roots)
+        self._check_sizes(results)
+        inputs = dict.fromkeys(part for part in walk(results) if isinstance(part, Input))
+        stops = tuple(Stop(value, reason) for value, reason in self.cuts.items() if value in self.inputs)
+        return Captured(results, tuple(inputs), self.axes, stops)
+
+    # ---- whole values ---------------------------------------------------------------------------------------------
+
+    def _root(self, value: ir.Value) -> Part:
+        try:
+            found = self._whole(value)
+        except _CannotSayError as reason:
+            op = value.owner.operation
+            raise OpspliceError(
+                f"a pattern cannot say what is computed here: {reason}",
+                details=f"  {location_text(op)}",
+                hint="point at an op below or above it",
+            ) from None
+        if isinstance(found, (Input, Number)):
+            raise OpspliceError(f"nothing is computed at {location_text(value.owner.operation)}")
+        return found
+
+    def _whole(self, value: ir.Value) -> Part:
+        """A value that the slice makes, under all of its axes."""
+        if value not in self.wholes:
+            self.wholes[value] = self._made(value)
+        return self.wholes[value]
+
+    def _made(self, value: ir.Value) -> Part:
+        access = self.views.whole(value)
+        frame = _loops(access.indices)
+        if value in self.named:
+            return self._opaque(value, frame)
+        try:
+            step = self.views.expand(access)
+            if step is None:
+                raise _CannotSayError(_unreadable(value.owner.operation))
+            return self._at(step.term, frame)
+        except _CannotSayError as reason:
+            if not _nameable(value):
+                raise
+            self.named.add(value)
+            raise _AgainError from reason
+
+    def _input(self, value: ir.Value) -> Input:
+        if value not in self.inputs:
+            shape = shape_of(value)
+            if shape is None:
+                raise _CannotSayError(f"it takes a value of type {value.type}")
+            axes = _loops(self.views.whole(value).indices)
+            self.inputs[value] = Input(value, axes, element_type(value), scalar=not shape)
+        return self.inputs[value]
+
+    def _opaque(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part:
+        op = value.owner.operation
+        args = tuple(self._operand(operand) for operand in op.operands)
+        number, count = ir.OpResult(value).result_number, len(op.results)
+        return Opaque(op, op.name, args, _written(op), number, count, element_type(value), frame)
+
+    def _operand(self, value: ir.Value) -> Part:
+        if shape_of(value) is None:
+            raise _CannotSayError(f"it takes a value of type {value.type}")
+        access = self.views.whole(value)
+        return self._at(access, _loops(access.indices))
+
+    # ---- terms ----------------------------------------------------------------------------------------------------
+
+    def _at(self, term: Term, frame: tuple[Loop, ...]) -> Part:
+        """A term as a part with the axes `frame`."""
+        key = (id(term), frame)
+        if key not in self.parts:
+            self.kept.append(term)
+            self.parts[key] = self._lifted(term, frame)
+        return self.parts[key]
+
+    def _lifted(self, term: Term, frame: tuple[Loop, ...]) -> Part:
+        if isinstance(term, Access):
+            return self._access(term, frame)
+        if isinstance(term, Constant):
+            return self._number(term)
+        if isinstance(term, Apply):
+            return self._apply(term, frame)
+        if isinstance(term, Reduce):
+            return self._reduce(term, frame)
+        if isinstance(term, DimSize):
+            return self._size(term, "index")
+        raise _CannotSayError("it uses an index as a number")
+
+    def _number(self, term: Constant) -> Number:
+        if isinstance(term.value, float) and math.isnan(term.value):
+            raise _CannotSayError("it holds the constant NaN")
+        return Number(term.value, term.type)
+
+    def _access(self, access: Access, frame: tuple[Loop, ...]) -> Part:
+        value = access.value
+        known = self._constant(access)
+        if known is not None:
+            return self._number(known)
+        size = self._size_read(access)
+        if size is not None:
+            self.sizes.append((size, value))
+            return size
+        if self._is_input(value):
+            return self._arranged(self._input(value), access, frame)
+        # The value could be an input only where its own indices can be said.
+        can_start = _is_simple(access.indices) and value not in self.slice.roots
+        try:
+            step = self.views.expand(access)
+            if step is not None and isinstance(step.term, Access):
+                return self._at(step.term, frame)
+            return self._arranged(self._whole(value), access, frame)
+        except _CannotSayError as reason:
+            if not can_start or value in self.cuts:
+                raise
+            self.cuts[value] = str(reason)
+            raise _AgainError from reason
+
+    def _is_input(self, value: ir.Value) -> bool:
+        return value not in self.slice.roots and (value in self.cuts or self.slice.starts_at(value))
+
+    def _constant(self, access: Access) -> Constant | None:
+        """The constant that an element is, wherever it is made."""
+        found = self.views.resolve(access)
+        return found if isinstance(found, Constant) and access.value not in self.slice.inputs else None
+
+    def _arranged(self, part: Part, access: Access, frame: tuple[Loop, ...]) -> Part:
+        """A whole value read at the indices of an access, under the axes `frame`."""
+        if not _is_simple(access.indices):
+            raise _CannotSayError("it reads elements in windows, or through a reshape between two computations")
+        own, labels = self.views.whole(access.value).indices, access.indices
+        if any((a == UNIT) != (b == UNIT) for a, b in zip(own, labels, strict=True)):
+            raise _CannotSayError("it reads a part of a tensor")
+        names = _loops(labels)
+        for axis, name in zip(part.axes, names, strict=True):
+            self.axes.join(axis, name)
+        return _under(part, names, frame)
+
+    def _apply(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
+        known = ops.find(term.op)
+        if known is None or known.full_name != term.op:
+            raise _CannotSayError(f"{term.op} is not an op of the language")
+        free = self._free(term)
+        own = tuple(axis for axis in frame if axis in free)
+        if own != frame:
+            return _under(self._at(term, own), own, frame)
+        args = tuple(self._argument(arg, frame) for arg in term.args)
+        if term.op in ("arith.divf", "arith.mulf"):
+            args = tuple(_size_of_sum(term.op, number, args) for number in range(2))
+        return Elementwise(term.op, args, term.attributes, term.type, frame)
+
+    def _argument(self, arg: Term, frame: tuple[Loop, ...]) -> Part:
+        """An operand: under the whole frame, or a scalar."""
+        needed = self._free(arg)
+        at = tuple(axis for axis in frame if axis in needed)
+        return _under(self._at(arg, at), at, frame) if at else self._at(arg, ())
+
+    def _reduce(self, term: Reduce, frame: tuple[Loop, ...]) -> Part:
+        free = self._free(term)
+        own = tuple(axis for axis in frame if axis in free)
+        if own != frame:
+            return _under(self._at(term, own), own, frame)
+        if not all(loop in self._free(term.body) for loop in term.loops):
+            raise _CannotSayError("it sums over a dim that none of its inputs has")
+        product = self._product(term, frame)
+        if product is not None:
+            return product
+        inner = self._order(term.body, (*frame, *term.loops))
+        return Reduction(term.combiner, self._at(term.body, inner), inner, self._element(term.body), frame)
+
+    def _product(self, term: Reduce, frame: tuple[Loop, ...]) -> Contraction | None:
+        """A sum of products over different axes, as a contraction; None for other reductions."""
+        times, widen = _PRODUCTS.get(term.combiner, ("", ""))
+        body = self._look(term.body)
+        if not isinstance(body, Apply) or body.op != times:
+            return None
+        factors: list[tuple[Term, str]] = []
+        for arg in body.args:
+            seen = self._look(arg)
+            wide = isinstance(seen, Apply) and seen.op == widen
+            factors.append((seen.args[0], widen) if isinstance(seen, Apply) and wide else (arg, ""))
+        needs = [self._free(factor) for factor, _ in factors]
+        if not all(needs) or all(need == needs[0] for need in needs):
+            return None
+        args, labels = [], []
+        for (factor, _), need in zip(factors, needs, strict=True):
+            order = self._order(factor, tuple(axis for axis in (*frame, *term.loops) if axis in need))
+            args.append(self._at(factor, order))
+            labels.append(order)
+        return Contraction(tuple(args), tuple(labels), tuple(w for _, w in factors), body.type, frame)
+
+    # ---- sizes as numbers -----------------------------------------------------------------------------------------
+
+    def _size(self, term: DimSize, element: str) -> Number:
+        index = self.views.whole(term.value).indices[term.axis]
+        if not isinstance(index, Loop):
+            return Number(1, element)
+        return Number(index.size or 0, element, of=(index,))
+
+    def _size_read(self, access: Access) -> Number | None:
+        """A dim's size that is read at run time, wherever it is cast to the element type."""
+        found: Term = access
+        while isinstance(found, (Access, Apply)):
+            if isinstance(found, Access):
+                if found.value in self.cuts or found.value in self.slice.inputs:
+                    return None
+                step = self.views.expand(found)
+                if step is None:
+                    return None
+                found = step.term
+            elif found.op in _DIM_CASTS:
+                found = found.args[0]
+            else:
+                return None
+        return self._size(found, element_type(access.value)) if isinstance(found, DimSize) else None
+
+    def _check_sizes(self, results: tuple[Part, ...]) -> None:
+        """A size that is read at run time must be that of an input's dim, or the number itself is an input."""
+        known = {self.axes.dim(a) for part in walk(results) if isinstance(part, Input) for a in part.axes}
+        for number, value in self.sizes:
+            if any(self.axes.dim(axis) not in known for axis in number.of):
+                self.cuts[value] = "it is the size of a dim that none of the inputs has"
+                raise _AgainError
+
+    # ---- axes -----------------------------------------------------------------------------------------------------
+
+    def _look(self, term: Term) -> Term:
+        """The term that makes an element, through views and values of the slice, but not into its inputs."""
+        while isinstance(term, Access) and not self._is_input(term.value) and self._constant(term) is None:
+            step = self.views.expand(term) if term.value not in self.named else None
+            if step is None:
+                return term
+            term = step.term
+        return term
+
+    def _deepest(self, access: Access) -> Access:
+        """The access furthest up through views whose indices are plain."""
+        found = access
+        while not self._is_input(access.value):
+            step = self.views.expand(access)
+            if step is None or not isinstance(step.term, Access):
+                break
+            access = step.term
+            if _is_simple(access.indices):
+                found = access
+        return found
+
+    def _free(self, term: Term) -> frozenset[Loop]:
+        """The axes that a term depends on."""
+        key = id(term)
+        if key not in self.free:
+            self.kept.append(term)
+            self.free[key] = self._needs(term)
+        return self.free[key]
+
+    def _needs(self, term: Term) -> frozenset[Loop]:
+        if isinstance(term, Apply):
+            return frozenset().union(*map(self._free, term.args))
+        if isinstance(term, Reduce):
+            return self._free(term.body) - set(term.loops)
+        if not isinstance(term, Access) or self._constant(term) is not None or self._size_read(term) is not None:
+            return frozenset()
+        found = self._deepest(term)
+        if not _is_simple(found.indices):
+            raise _CannotSayError("it reads elements in windows, or through a reshape between two computations")
+        return frozenset(_loops(found.indices))
+
+    def _order(self, term: Term, axes: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        """The axes in the order in which the first tensor that has them all does, to save a transpose."""
+        pending = [term]
+        while pending:
+            each = pending.pop()
+            if isinstance(each, Apply):
+                pending += reversed(each.args)
+            elif isinstance(each, Access):
+                labels = _loops(self._deepest(each).indices)
+                if set(labels) == set(axes):
+                    return labels
+        return axes
+
+    def _element(self, term: Term) -> str:
+        if isinstance(term, Access):
+            return element_type(term.value)
+        if isinstance(term, Reduce):
+            return self._element(term.body)
+        return term.type if isinstance(term, (Apply, Constant)) else "index"
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _loops(indices: tuple[Index, ...]) -> tuple[Loop, ...]:
+    return tuple(index for index in indices if isinstance(index, Loop))
+
+
+def _is_simple(indices: tuple[Index, ...]) -> bool:
+    """Whether each index is a loop of its own or that of a dim of size one."""
+    loops = _loops(indices)
+    return len(set(loops)) == len(loops) and all(isinstance(i, Loop) or i == UNIT for i in indices)
+
+
+def _under(part: Part, labels: tuple[Loop, ...], frame: tuple[Loop, ...]) -> Part:
+    """A part whose axes are called `labels`, under the axes `frame`."""
+    if labels == frame:
+        return part
+    kind = "transpose" if len(labels) == len(frame) else "broadcast"
+    return Arrange(kind, part, labels, part.element, frame)
+
+
+def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
+    """An operand; where a sum is divided by the size of what it was taken over, a number that knows that it is one.
+
+    So is the reciprocal that a sum is multiplied by.
+    """
+    number, total = args[position], args[1 - position]
+    while isinstance(total, Arrange):
+        total = total.arg
+    if not isinstance(number, Number) or not isinstance(total, Reduction) or total.combiner != "arith.addf":
+        return number
+    loops = tuple(axis for axis in total.labels if axis not in total.axes)
+    count = math.prod(loop.size or 0 for loop in loops)
+    if count < _LEAST_MEAN or (op == "arith.divf" and position == 0):
+        return number
+    wanted = count if op == "arith.divf" else 1 / count
+    close = math.isclose(number.value, wanted, rel_tol=_PRECISION.get(number.element, 0.0))
+    return Number(number.value, number.element, of=loops) if close else number
+
+
+def _unreadable(op: ir.Operation) -> str:
+    own = " and holds code of its own, which its name does not tell" if effects.has_own_region(op) else ""
+    return f"{op.name} has no expression{own}"
+
+
+def _nameable(value: ir.Value) -> bool:
+    """Whether a pattern can look for the op that makes a value by its name."""
+    op = defining_op(value)
+    if op is None or not isinstance(value.type, ir.RankedTensorType) or op.name == "tensor.empty":
+        return False
+    return not effects.has_own_region(op) and not effects.has_effects(op)
+
+
+def _written(op: ir.Operation) -> tuple[tuple[str, str | int | float | bool], ...]:
+    """The attributes of an op as a pattern writes them."""
+    found: list[tuple[str, str | int | float | bool]] = []
+    for name in op.attributes:
+        attribute = op.attributes[name]
+        if name in _UNREAD_ATTRIBUTES or "." in name or isinstance(attribute, ir.UnitAttr):
+            continue
+        if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
+            found.append((name, attribute.value))
+        else:
+            found.append((name, str(attribute)))
+    return tuple(sorted(found))

@@ -1,0 +1,263 @@
+"""A pattern from ops of a program: read, lift, write, and prove by matching the program with what was written.
+
+    model --to phase--> ops at a place --slices--> slice --lift--> parts --capture--> spec --find--> the same place
+
+Nothing is given back that was not found again. It imports the compiler; import it only when there is a model to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.captures import Capture, CaptureJob, Op
+from opsplice.errors import OpspliceError
+from opsplice.matchers import capture, engine
+from opsplice.matchers.graph import Graph, compile_pattern
+from opsplice.matchers.lift import lift
+from opsplice.matchers.match import Found, Match
+from opsplice.matchers.names import name as name_parts
+from opsplice.matchers.packs import packed
+from opsplice.matchers.parts import Captured, walk
+from opsplice.matchers.pointing import Ops
+from opsplice.matchers.search import location_text
+from opsplice.matchers.slices import above, select
+from opsplice.matchers.views import Views, defining_op
+from opsplice.pipeline.compiler import Compilation, Step, run
+from opsplice.rewrites import fallback
+from opsplice.rewrites.devices import targets_of
+from opsplice.rewrites.plan import plan
+from opsplice.rewrites.reference import reference
+from opsplice.spec_lang import formatter, tree
+from opsplice.spec_lang.loader import LoadedSpec, load_text
+from opsplice.targets.artifacts import Artifact
+
+_SHOWN = 3
+
+
+def run_capture(on_progress: Any, job: CaptureJob) -> Capture:
+    """Capture in this process. Raises OpspliceError; a crash of the compiler ends the process."""
+    made: list[Capture] = []
+    with Compilation(job.flags, verbose=job.verbose) as compilation:
+        compilation.load(job.source)
+        step = Step(job.phase, "capture", lambda module: made.append(capture_module(module, job)))
+        run(compilation, [step], to=job.phase, on_progress=on_progress)
+    return made[0]
+
+
+def list_ops(on_progress: Any, job: CaptureJob) -> tuple[Op, ...]:
+    """The ops that can be pointed at: those that make tensors."""
+    with Compilation(job.flags, verbose=job.verbose) as compilation:
+        compilation.load(job.source)
+        run(compilation, [], to=job.phase, on_progress=on_progress)
+        return _listed(compilation.module)
+
+
+def _listed(module: ir.Module) -> tuple[Op, ...]:
+    ops = Ops(module)
+    states: dict[ir.Operation, ir.AsmState] = {}
+    found = []
+    for op in ops.all:
+        tensors = [value for value in op.results if isinstance(value.type, ir.RankedTensorType)]
+        if not tensors or op.name in ("tensor.empty", "linalg.fill", "arith.constant", "hal.tensor.barrier"):
+            continue
+        function = _function_of(op)
+        state = states.setdefault(function, ir.AsmState(function))
+        values = tuple(value.get_name(state) for value in op.results)
+        kind = ", ".join(str(value.type) for value in tensors)
+        found.append(Op(ops.handle(op), values, kind, _symbol(function), location_text(op)))
+    return tuple(found)
+
+
+def capture_module(module: ir.Module, job: CaptureJob) -> Capture:
+    """Capture from a module that is at the job's phase; it is not changed."""
+    try:
+        return _capture(module, job)
+    except RecursionError:
+        hint = "say where it starts, with --to or --inputs"
+        raise OpspliceError("this part of the program nests too deep to capture", hint=hint) from None
+
+
+def _capture(module: ir.Module, job: CaptureJob) -> Capture:
+    views, ops = Views(), Ops(module)
+    part = select(ops, views, job.at, job.to, job.inputs)
+    captured = lift(views, part)
+    _check_order(part.roots, captured, ops)
+    _check_connected(part.roots, captured, ops)
+    notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]
+    options = capture.Options(job.name, job.concrete, job.element_variable)
+    attempts = [captured]
+    if job.packs:
+        wider = packed(captured)
+        if wider is None:
+            notes.append("no leading dims are only carried along, so there is no pack")
+        else:
+            attempts.insert(0, wider)
+    failures: list[str] = []
+    for attempt in attempts:
+        try:
+            made = _written(attempt, options, job.file)
+            matches = _proven(module, made, part.roots)
+        except _UnprovenError as failure:
+            failures.append(str(failure))
+            continue
+        if attempt is captured and len(attempts) > 1:
+            notes.append("with a pack the pattern does not match here, so there is none")
+        return _result(job, part.roots[0], attempt, made, matches, ops, notes)
+    hint = "this is a bug in opsplice; please report it with the model"
+    if len(part.roots) > 1:
+        hint = "several results are found from the first: give --at in another order, or for one result alone"
+    message = "the captured pattern does not match the place that it was taken from"
+    raise OpspliceError(message, details=failures[-1], hint=hint)
+
+
+def _check_order(roots: tuple[ir.Value, ...], captured: Captured, ops: Ops) -> None:
+    """Raise OpspliceError if an input is made from a result: a kernel needs its inputs before it has results."""
+    made = {root.owner.operation for root in roots}
+    for part in captured.inputs:
+        op = defining_op(part.value)
+        if op is not None and made & above([op]):
+            raise OpspliceError(
+                f"{_shown(ops, part.value)} would be an input, and is made from a result",
+                hint="take what lies between as well, with --to, or one result alone",
+            )
+
+
+def _check_connected(roots: tuple[ir.Value, ...], captured: Captured, ops: Ops) -> None:
+    """Raise OpspliceError if a result shares no input with those before it: a match finds one result from another."""
+    known = set(map(id, walk(captured.results[:1])))
+    for root, part in zip(roots[1:], captured.results[1:], strict=True):
+        own = set(map(id, walk((part,))))
+        if not own & known:
+            raise OpspliceError(
+                f"{_shown(ops, root)} has no input in common with the results before it",
+                hint="capture it on its own: nothing is gained by one kernel for both",
+            )
+        known |= own
+
+
+class _UnprovenError(Exception):
+    """A pattern that does not hold where it was taken from; the message shows it, and why not."""
+
+
+@dataclass(frozen=True)
+class _Spec:
+    text: str
+    code: str
+    reference: bool
+    problem: str
+
+
+def _written(captured: Captured, options: capture.Options, file: str) -> _Spec:
+    names = name_parts(captured)
+    written = capture.write(captured, names, options)
+    signature = written.signature
+    if signature.problem:
+        return _Spec(formatter.format(written.pattern), "", False, signature.problem)
+    code = reference(captured, names, options)
+    arguments = ", ".join(name for name, _ in signature.parameters)
+    rule = f"replace {options.name} with {signature.name}({arguments})"
+    text = "\n\n".join([_kernel(signature, options, file, code.bitcode), written.pattern, rule])
+    return _Spec(formatter.format(text), code.text, code.complete, "")
+
+
+def _kernel(signature: capture.Signature, options: capture.Options, file: str, bitcode: bool) -> str:
+    variable, symbol = "", ""
+    if options.element_variable:
+        variable = f"<{capture.VARIABLE} in {{{', '.join(capture.VARIABLE_CHOICES)}}}>"
+        symbol = f'symbol "{signature.name}_{{{capture.VARIABLE}}}"\n'
+    parameters = ", ".join(f"{name}: {kind}" for name, kind in signature.parameters)
+    results = ", ".join(signature.results)
+    made = results if len(signature.results) == 1 else f"({results})"
+    form = " as bitcode" if bitcode else ""
+    return f'kernel {signature.name}{variable}({parameters}) -> {made} {{\n{symbol}cpu "{file}"{form}\n}}'
+
+
+# ---- proof -------------------------------------------------------------------------------------------------------
+
+
+def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> Found:
+    """What the spec's pattern finds in the module. Raises _UnprovenError if the place is not among it."""
+    try:
+        spec = load_text(made.text)
+    except OpspliceError as failure:
+        raise _UnprovenError(f"{made.text}\n{failure}") from None
+    graphs = _graphs(spec)
+    found = engine.find(module, graphs)
+    here = [match for match in found.matches if match.roots == roots]
+    if not here:
+        missed = [f"nearest: {miss}" for miss in found.near_misses[:_SHOWN]]
+        raise _UnprovenError("\n".join([made.text, *missed]))
+    if spec.rules:
+        _check_kernel(module, spec, here[0], made.text)
+    return found
+
+
+def _graphs(spec: LoadedSpec) -> list[Graph]:
+    return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+
+
+def _check_kernel(module: ir.Module, spec: LoadedSpec, match: Match, text: str) -> None:
+    """Raise _UnprovenError if the kernel could not take the place of the match."""
+    targets = targets_of(module)
+    if not targets:
+        return  # before phase `preprocessing` nothing says what the program is compiled for
+    planned = plan([match], spec.rules, spec.kernels, targets, _no_artifact, fallback.obstacle(module, targets))
+    if planned.left:
+        raise _UnprovenError(f"{text}\nthe kernel cannot take its place: {planned.left[0].reason}")
+
+
+def _no_artifact(clause: tree.ArtifactClause, _symbol: str, _target: Any) -> Artifact:
+    return Artifact(path=Path(clause.path), form="object", digest="", arch=None, toolchain=None, built=False)
+
+
+# ---- what is given back ------------------------------------------------------------------------------------------
+
+
+def _result(
+    job: CaptureJob,
+    root: ir.Value,
+    captured: Captured,
+    made: _Spec,
+    found: Found,
+    ops: Ops,
+    notes: list[str],
+) -> Capture:
+    if made.problem:
+        notes.append(f"there is no kernel: {made.problem}")
+    names = name_parts(captured)
+    function = _function_of(root.owner.operation)
+    return Capture(
+        name=job.name,
+        spec=made.text,
+        code=made.code,
+        file=job.file,
+        function=_symbol(function),
+        location=location_text(root.owner.operation),
+        inputs={names.inputs[part]: _shown(ops, part.value) for part in captured.inputs},
+        matches=tuple(match.location for match in found.matches),
+        reference=made.reference,
+        notes=tuple(notes),
+    )
+
+
+def _shown(ops: Ops, value: ir.Value) -> str:
+    """What a user calls a value: the op that makes it, or its name in the program."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return value.get_name()
+    op = owner.operation
+    return f"{ops.handle(op)} ({location_text(op)})"
+
+
+def _function_of(op: ir.Operation) -> ir.Operation:
+    while op.parent is not None and not op.name.endswith((".func", ".initializer")):
+        op = op.parent.operation
+    return op
+
+
+def _symbol(function: ir.Operation) -> str:
+    return ir.StringAttr(function.attributes["sym_name"]).value if "sym_name" in function.attributes else ""
