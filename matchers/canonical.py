@@ -67,7 +67,7 @@ _NAN_BLIND = {
     "arith.minnumf": "arith.minimumf",
     "arith.minimumnumf": "arith.minimumf",
 }
-_FOLDED: dict[str, Callable[..., int | float]] = {
+FOLDED: dict[str, Callable[..., int | float]] = {
     "arith.addf": lambda a, b: a + b,
     "arith.subf": lambda a, b: a - b,
     "arith.mulf": lambda a, b: a * b,
@@ -312,7 +312,7 @@ def constant(term: Any, resolve: Callable[[Any], Any], depth: int = 0) -> Consta
         return term
     if not isinstance(term, Apply) or depth > _MAX_FOLD:
         return None
-    fold = _COMPARED.get(_predicate(term)) if term.op == "arith.cmpf" else _FOLDED.get(term.op)
+    fold = _COMPARED.get(_predicate(term)) if term.op == "arith.cmpf" else FOLDED.get(term.op)
     if fold is None:
         return None
     values = []

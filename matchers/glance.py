@@ -6,12 +6,12 @@ the ops that views look through; what comes from any other op may be anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.canonical import ASSOCIATIVE, MAY_VANISH, names_of
+from opsplice.matchers.canonical import ASSOCIATIVE, BECOMES, FOLDED, MAY_VANISH, names_of
 from opsplice.matchers.graph import Graph
 from opsplice.matchers.index import Ends, Index, is_last
 from opsplice.matchers.terms import Apply, Reduce
@@ -19,11 +19,31 @@ from opsplice.matchers.terms import Apply, Reduce
 _DEEPEST = 16
 _NOTHING: frozenset[str] = frozenset()
 _UNSEEN: Any = object()
-# The names of the ops that a pattern has right below its outermost op, None for what is no op.
-_Needs = tuple[str | None, ...]
+# Among the names of ops: a number, or what may be folded to one; and before those that an op may only be read as.
+_NUMBER, _READ = "a number", "as "
+# For what a pattern has right below its outermost op the names one of which it must go by, None for what is no op.
+_Needs = tuple[frozenset[str] | None, ...]
+# Where an op is read as another: which operands of the other are operands of it, in whatever place, so that an operand
+# that is an op of the pattern's must be among them (`canonical.readings`); and what one of its own must come from.
+_READ_FROM: dict[tuple[str | None, str | None], tuple[int, ...]] = {
+    ("arith.mulf", "arith.divf"): (0,),
+    ("arith.divf", "arith.mulf"): (0, 1),
+    ("arith.addf", "arith.subf"): (0,),
+    ("arith.subf", "arith.addf"): (0, 1),
+    ("arith.negf", "arith.subf"): (1,),
+    ("arith.negf", "arith.mulf"): (0, 1),
+    **{(f"arith.{name}", "arith.negf"): (0,) for name in ("mulf", "divf", "subf")},
+}
+_READ_WITH: dict[tuple[str | None, str | None], frozenset[str]] = {
+    ("arith.mulf", "arith.divf"): frozenset({"math.rsqrt", "arith.divf", _NUMBER}),
+    ("arith.mulf", "arith.negf"): frozenset({_NUMBER}),
+    ("arith.divf", "arith.negf"): frozenset({_NUMBER}),
+    ("arith.subf", "arith.negf"): frozenset({_NUMBER}),
+    ("arith.addf", "arith.subf"): frozenset({"arith.negf", _NUMBER}),
+    ("arith.addf", "math.fma"): frozenset({"arith.mulf"}),
+}
 _ANYTHING: _Needs = ()
 _VIEWS = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.splat"})
-_OPAQUE = frozenset({"tensor.empty", "arith.constant"})
 # Ops of which a body, if they have one, makes each element.
 _STRUCTURED = ("linalg.generic", "linalg.matmul", "linalg.batch_matmul", "linalg.transpose", "linalg.broadcast")
 
@@ -56,7 +76,7 @@ class Glance:
             needs = self._needs[ends] = self._needs_of(ends)
         if not is_last(inner):
             return False
-        self._made[op.result] = _becoming(inner)  # what comes next will ask for it
+        self._made[op.result] = self._of_inner(op, inner, _DEEPEST)  # what comes next will ask for it
         if _ANYTHING in needs:
             return False
         given = self._given(op, inner)
@@ -64,9 +84,9 @@ class Glance:
             return False
         names = _NOTHING.union(*given)
         for need in needs:
-            if all(name is None or name in names for name in need):
+            if all(part is None or not part.isdisjoint(names) for part in need):
                 return False
-            if self._partly and any(name in at for name, at in zip(need, given, strict=False)):
+            if self._partly and any(part and not part.isdisjoint(at) for part, at in zip(need, given, strict=False)):
                 return False
         return True
 
@@ -76,10 +96,16 @@ class Glance:
         for graph in self._index.starting_at(ends):
             node: Any = graph.results[0].node
             needs = _ANYTHING
-            if graph in self._local and _name(node) == ends[1] and not _is_chain(node):
+            if graph in self._local and _is_chain(node):
+                # Another step of the chain stands below, but for a quotient, whose divisor is one.
+                anything = self._partly or ends[1] == "arith.divf"
+                needs = _ANYTHING if anything else (_either(node.op),)
+            elif graph in self._local and ends[1] != _name(node):
+                needs = _read_needs(ends[1], node)
+            elif graph in self._local:
                 below: Sequence[Any] = node.args if isinstance(node, Apply) else [node.body, node.body]
-                needs = tuple(map(_name, below))
-            found[_ANYTHING if not any(needs) else needs] = None
+                needs = tuple(None if (name := _name(part)) is None else _either(name) for part in below)
+            found[_ANYTHING if all(part is None for part in needs) else needs] = None
         return tuple(found)
 
     def _given(self, op: ir.Operation, inner: ir.Operation) -> list[frozenset[str]] | None:
@@ -92,7 +118,8 @@ class Glance:
         for used in inner.operands:
             owner = used.owner
             if not isinstance(owner, ir.Block):
-                made = _becoming(owner.operation) if owner.operation.block == block else self._made_by(used, _DEEPEST)
+                inside = owner.operation.block == block
+                made = self._of_inner(op, owner.operation, _DEEPEST) if inside else self._made_by(used, _DEEPEST)
             elif owner != block:
                 made = _NOTHING
             else:
@@ -119,12 +146,14 @@ class Glance:
             return _NOTHING
         op = owner.operation
         name = op.name
-        if name in _OPAQUE:
+        if name == "tensor.empty":
             return _NOTHING
+        if name == "arith.constant":
+            return _CONSTANT
         if name in _VIEWS:
             return self._made_by(op.operands[0], depth - 1) if depth else None
         if name.startswith(("arith.", "math.")):
-            return _becoming(op)
+            return self._of_op(op, lambda used: self._made_by(used, depth - 1) if depth else None)
         if name == "linalg.fill":
             return self._made_by(op.operands[0], depth - 1) if depth else None
         if name not in _STRUCTURED or len(op.results) != 1:
@@ -134,11 +163,39 @@ class Glance:
         last = body[len(body) - 1].operation.operands[0]
         owner = last.owner
         if not isinstance(owner, ir.Block):
-            made = owner.operation
-            return _becoming(made) if made.block == block else self._made_by(last, depth - 1) if depth else None
+            if owner.operation.block == block:
+                return self._of_inner(op, owner.operation, depth)
+            return self._made_by(last, depth - 1) if depth else None
         if owner != block:
             return _NOTHING
         return self._made_by(op.operands[ir.BlockArgument(last).arg_number], depth - 1) if depth else None
+
+    def _of_inner(self, op: ir.Operation, inner: ir.Operation, depth: int) -> frozenset[str] | None:
+        """As `_made_by`, for an op in the body of a structured op."""
+        block = op.regions[0].blocks[0]
+
+        def made(used: ir.Value) -> frozenset[str] | None:
+            owner = used.owner
+            if not depth:
+                return None
+            if not isinstance(owner, ir.Block):
+                within = owner.operation.block == block
+                return self._of_inner(op, owner.operation, depth - 1) if within else self._made_by(used, depth - 1)
+            number = ir.BlockArgument(used).arg_number
+            return self._made_by(op.operands[number], depth - 1) if owner == block else _NOTHING
+
+        return self._of_op(inner, made)
+
+    def _of_op(self, op: ir.Operation, made: Callable[[ir.Value], frozenset[str] | None]) -> frozenset[str] | None:
+        """The names that an op on elements may go by. made: those of what an operand comes from."""
+        names = _becoming(op)
+        if names is None or op.name not in FOLDED:
+            return names
+        for used in op.operands:
+            below = made(used)
+            if below is not None and _NUMBER not in below:
+                return names
+        return names | _CONSTANT
 
 
 def _name(node: Any) -> str | None:
@@ -158,8 +215,28 @@ def _becoming(op: ir.Operation) -> frozenset[str] | None:
         return None
     names = _SINGLE.get(name)
     if names is None:
-        names = _SINGLE[name] = frozenset(names_of(name))
+        forms = (name, *BECOMES.get(name, ()))
+        names = _SINGLE[name] = frozenset((*forms, *(_READ + other for other in names_of(name) if other not in forms)))
     return names
 
 
-_SINGLE: dict[str, frozenset[str]] = {"arith.constant": _NOTHING}
+def _read_needs(name: str | None, node: Any) -> _Needs:
+    """What an op of a name needs to be read as the outermost one of a pattern."""
+    pair = (name, _name(node))
+    if pair == ("math.rsqrt", "arith.divf"):  # of one by a root
+        return (frozenset(),) if _name(node.args[0]) else _ANYTHING
+    with_ = _READ_WITH.get(pair)
+    if not isinstance(node, Apply) or pair not in _READ_FROM:
+        return _ANYTHING if with_ is None else (with_,)
+    names = [_name(node.args[at]) for at in _READ_FROM[pair]]
+    from_ = frozenset[str]().union(*(_either(n) for n in names if n)) if all(names) else None
+    return tuple(need for need in (with_, from_) if need is not None)
+
+
+def _either(name: str) -> frozenset[str]:
+    """A name for what goes by it, and for what may be read as that."""
+    return frozenset({name, _READ + name})
+
+
+_CONSTANT = frozenset({_NUMBER})
+_SINGLE: dict[str, frozenset[str]] = {"arith.constant": _CONSTANT}

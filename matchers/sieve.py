@@ -142,18 +142,22 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
         return known is not None and _near(known.value, what, below)
     if kind == "reduce":
         return isinstance(found, Reduce) and found.combiner == what and _fits(below, found.body, views)
-    if not isinstance(found, Apply) or found.op != what:
-        return bool(views.readings(found, what))  # what it is then made of is left to the search
-    if below is None or len(views.readings(found, what)) > 1:
-        return True
-    if len(found.args) != len(below):
+    spellings = views.readings(found, what)
+    if not spellings or below is None:
+        return bool(spellings)
+    return any(_fit_below(what, below, spelling.args, views) for spelling in spellings)
+
+
+def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: Views) -> bool:
+    """Whether the operands of an op fit, in either order where it commutes."""
+    if len(args) != len(below):
         return False
-    if all(_fits(part, arg, views) for part, arg in zip(below, found.args, strict=True)):
+    if all(_fits(part, arg, views) for part, arg in zip(below, args, strict=True)):
         return True
     op = ops.find(what)
     if op is None or not op.commutative:
         return False
-    return all(_fits(part, arg, views) for part, arg in zip(below, reversed(found.args), strict=True))
+    return all(_fits(part, arg, views) for part, arg in zip(below, reversed(args), strict=True))
 
 
 def _begins(outline: Any, term: Any, views: Views) -> bool:

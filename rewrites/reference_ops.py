@@ -29,7 +29,7 @@ _COMPARE_FLOATS = {
     "ule": "!({a} > {b})", "une": "{a} != {b}", "uno": "({a} != {a} || {b} != {b})", "true": "1",
 }  # fmt: skip
 _COMPARE_INTEGERS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_EXTREMA = {"maximumf": ">", "minimumf": "<", "maxnumf": ">", "minnumf": "<", "maxsi": ">", "minsi": "<"}
+_EXTREMA = {"maximumf": ">", "minimumf": "<", "maxsi": ">", "minsi": "<"}
 _FLOOR = {"floor": "floor{f}({x})", "round": "round{f}({x})"}
 # Functions of a double, made of those that bitcode may call. Each names the helpers that it uses.
 _HELPERS = {
@@ -184,8 +184,8 @@ def _need(name: str, needs: Needs) -> None:
 def _extremum(name: str, element: str, needs: Needs) -> str:
     helper = f"{name}_{element}"
     kind, sign = type_of(element), _EXTREMA[name]
-    # maximumf and its like give NaN where one is NaN; maxnumf and its like the other one.
-    test = {"maximumf": " || a != a", "minimumf": " || a != a", "maxnumf": " || b != b", "minnumf": " || b != b"}
+    # maximumf and its like give NaN where one is NaN; maxnumf, which gives the other one, is read as maximumf.
+    test = {"maximumf": " || a != a", "minimumf": " || a != a"}
     body = f"return a {sign} b{test.get(name, '')} ? a : b;"
     needs.helpers.setdefault(helper, f"static inline {kind} {helper}({kind} a, {kind} b) {{ {body} }}")
     return helper
