@@ -773,7 +773,11 @@ class Search:
 
     def _condition_failed(self, where: Any, sizes: conditions.Sizes) -> bool:
         failed = conditions.first_failure(where, sizes, self._judge)
-        kind = Kind.USE if isinstance(failed, Asked) and failed.kind != "weight" else Kind.CONDITION
+        kind = Kind.CONDITION
+        if isinstance(failed, Asked) and failed.kind != "weight":
+            kind = Kind.USE
+            shared = [v for v in self._values(failed.name) if uses.user_outside(v, self.ops) is not None]
+            self.place = next((op for op in map(defining_op, shared) if op is not None), None)
         return self._fail(failed, conditions.written(failed), self._what_is(failed, sizes), kind)
 
     def _what_is(self, condition: Any, sizes: conditions.Sizes) -> str:
