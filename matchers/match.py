@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from opsplice.matchers.bounds import bounds_of
+from opsplice.matchers.conditions import Known
 from opsplice.matchers.terms import DimSize
 from opsplice.spec_lang import ops, tree
 
@@ -52,13 +54,16 @@ class Match:
     function: str
     location: str
 
-    def static_dims(self) -> dict[str, int | tuple[int | None, ...] | None]:
-        """The dims as numbers, None for those known only at run time; `rank(m)` and `bits(T)` under their own text."""
+    def static_dims(self) -> dict[str, Known | tuple[Known, ...]]:
+        """The dims as numbers, None for those known only at run time, or what the program assumes of them.
 
-        def number(size: Size) -> int | None:
-            return size if isinstance(size, int) else None
+        `rank(m)` and `bits(T)` are there under their own text.
+        """
 
-        found: dict[str, int | tuple[int | None, ...] | None] = {}
+        def number(size: Size) -> Known:
+            return size if isinstance(size, int) else bounds_of(size)
+
+        found: dict[str, Known | tuple[Known, ...]] = {}
         for name, size in self.dims.items():
             found[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
             if isinstance(size, tuple):

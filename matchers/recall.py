@@ -18,6 +18,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.matchers.bounds import ASSUMING_OP, TYING_OPS
 from opsplice.matchers.graph import Anything, Choice, Graph, Input, Label, Number, Result, Tie, Whole, Window
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.spec_lang import ops, tree
@@ -28,6 +29,8 @@ _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree
 # Ops all of whose own attributes are read by nobody but a pattern that names them.
 _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates)
 _CASTS = frozenset(op.full_name for op in ops.OPS.values() if op.is_cast)
+# Ops that say something of sizes that are known at run time only.
+_SIZED = TYING_OPS | {ASSUMING_OP}
 _MOST_READS = 512
 _KNOWN_FIELDS = {
     Apply: {"op", "args", "attributes", "type"},
@@ -232,7 +235,7 @@ class Recall:
         if name in self._wholes:
             if len(op.regions) and not name.startswith("linalg."):
                 return None, ()
-        elif not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
+        elif name not in _SIZED and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
             return (name, value.type, len(op.results), value.result_number), ()  # views do not look into it
         uses = tuple(op.operands)
         types = [used.type for used in uses]

@@ -19,6 +19,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import chains, conditions, effects, uses
+from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.graph import (
     Anything,
     Asked,
@@ -964,11 +965,11 @@ class Search:
                 return True
         return self._fail(node, f"the constant {_number_text(node)}", self._describe(found), Kind.CONSTANT)
 
-    def _static_dims(self) -> dict[str, int | tuple[int | None, ...] | None]:
-        def number(size: Size) -> int | None:
-            return size if isinstance(size, int) else None
+    def _static_dims(self) -> dict[str, conditions.Known | tuple[conditions.Known, ...]]:
+        def number(size: Size) -> conditions.Known:
+            return size if isinstance(size, int) else bounds_of(size, self.views.reads)
 
-        sizes: dict[str, int | tuple[int | None, ...] | None] = dict(self.integers)
+        sizes: dict[str, conditions.Known | tuple[conditions.Known, ...]] = dict(self.integers)
         for name, (size, _) in self.dims.items():
             sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
             if isinstance(size, tuple):

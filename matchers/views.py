@@ -210,7 +210,7 @@ class Views:
         if name in ("tensor.expand_shape", "tensor.collapse_shape"):
             source = _reshaped(op, access.indices)
             return None if source is None else Step(source, op)
-        if name == "tensor.cast":
+        if name in ("tensor.cast", "flow.tensor.tie_shape"):
             return Step(Access(op.operands[0], access.indices), op)
         if name == "tensor.dim":
             axis = defining_op(op.operands[1])

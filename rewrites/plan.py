@@ -17,6 +17,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions, uses
+from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
@@ -271,9 +272,12 @@ def _check_condition(where: tree.Condition | None, match: Match, whose: str, siz
     raise _LeaveError(f"{whose} condition `{conditions.text(failed)}` does not hold{f': {shown}' if shown else ''}")
 
 
-def _shown(size: int | tuple[int | None, ...] | None) -> str:
+def _shown(size: conditions.Known | tuple[conditions.Known, ...]) -> str:
     if isinstance(size, tuple):
         return " x ".join(map(_shown, size))
+    if isinstance(size, conditions.Bounds):
+        high = "any" if size.high is None else str(size.high)
+        return f"dynamic ({size.low} to {high}, a multiple of {size.divisor})"
     return "dynamic" if size is None else str(size)
 
 
@@ -430,10 +434,11 @@ class _Signature:
         return symbol
 
 
-def _numbers(size: Size | tuple[Size, ...]) -> int | tuple[int | None, ...] | None:
+def _numbers(size: Size | tuple[Size, ...]) -> conditions.Known | tuple[conditions.Known, ...]:
+    """Sizes as numbers, or as what the program assumes of them."""
     if isinstance(size, tuple):
-        return tuple(s if isinstance(s, int) else None for s in size)
-    return size if isinstance(size, int) else None
+        return tuple(s if isinstance(s, int) else bounds_of(s) for s in size)
+    return size if isinstance(size, int) else bounds_of(size)
 
 
 def _product(size: Size | tuple[Size | None, ...] | None) -> int | None:

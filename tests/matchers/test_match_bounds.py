@@ -1,0 +1,108 @@
+"""Conditions on sizes of which the program only says what it assumes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opsplice.matchers import conditions
+from opsplice.matchers.conditions import Bounds
+from opsplice.spec_lang.parser import parse
+
+PAYLOAD = """
+func.func @f(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {{
+  %c0 = arith.constant 0 : index
+  %d = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %a = util.assume.int %d{assumption} : index
+  %t = flow.tensor.tie_shape %x : tensor<?x8xf32>{{%a}}
+  %0 = math.tanh %t : tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}}
+"""
+ASSUMED = "<umin = 16, umax = 4096, udiv = 16>"
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("m % 16 == 0", 1),
+        ("m % 8 == 0", 1),
+        ("m % 32 == 0", 0),
+        ("m <= 4096", 1),
+        ("m < 4096", 0),
+        ("m >= 16", 1),
+        ("m > 16", 0),
+        ("m != 17", 1),
+        ("m == 16", 0),
+        ("2 * m % 32 == 0", 1),
+        ("(m + 16) % 16 == 0", 1),
+        ("ceildiv(m, 16) <= 256", 1),
+        ("m * n <= 32768", 1),
+        ("not m > 4096", 1),
+        ("m % 32 == 0 or m <= 5000", 1),
+    ],
+)
+def test_assumptions_fulfil_conditions(find, condition, count):
+    spec = f"pattern p(x: tensor<m x n x f32>) where {condition} {{ tanh(x) }}"
+    assert find(PAYLOAD.format(assumption=ASSUMED), spec).count == count
+
+
+@pytest.mark.parametrize(
+    ("assumption", "condition", "count"),
+    [
+        ("<udiv = 8>", "m % 8 == 0", 1),
+        ("<udiv = 8>", "m <= 4096", 0),
+        ("[<umin = 8, umax = 8>, <umin = 32, umax = 64, udiv = 32>]", "m >= 8 and m <= 64", 1),
+        ("[<umin = 8, umax = 8>, <umin = 32, umax = 64, udiv = 32>]", "m >= 32", 0),
+    ],
+)
+def test_what_is_not_assumed_and_several_cases(find, assumption, condition, count):
+    spec = f"pattern p(x: tensor<m x n x f32>) where {condition} {{ tanh(x) }}"
+    assert find(PAYLOAD.format(assumption=assumption), spec).count == count
+
+
+def test_places_with_other_assumptions_are_told_apart(find):
+    payload = "".join(
+        PAYLOAD.format(assumption=text).replace("@f", f"@f{i}")
+        for i, text in enumerate(["<udiv = 16>", "<udiv = 8>", "<udiv = 16>"])
+    )
+    spec = "pattern p(x: tensor<m x n x f32>) where m % 16 == 0 { tanh(x) }"
+    assert [m.function for m in find(f"module {{ {payload} }}", spec).found.matches] == ["f0", "f2"]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    low=st.integers(0, 40),
+    span=st.integers(0, 60),
+    divisor=st.integers(1, 12),
+    factor=st.integers(1, 5),
+    shift=st.integers(-9, 9),
+    modulus=st.integers(1, 12),
+    limit=st.integers(-5, 60),
+    form=st.sampled_from(["{f} * n", "n % {k}", "floordiv(n, {k})", "ceildiv(n, {k})", "n + {s}", "n - {f}", "n"]),
+    compare=st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+)
+def test_verdicts_hold_for_every_number_within_the_bounds(
+    low, span, divisor, factor, shift, modulus, limit, form, compare
+):
+    left = form.format(f=factor, k=modulus, s=shift).replace("+ -", "- ")
+    text = f"pattern p(x: tensor<n x f32>) where {left} {compare} {limit} {{ negf(x) }}"
+    where = parse(text).patterns[0].where
+    numbers = [n for n in range(low, low + span + 1) if n % divisor == 0]
+    verdict = conditions.holds(where, {"n": Bounds(low, low + span, divisor)})
+    if verdict is not None:
+        assert all(conditions.holds(where, {"n": number}) is verdict for number in numbers)
+
+
+def test_every_comparison_is_tried_both_ways():
+    found = {
+        conditions.holds(
+            parse(f"pattern p(x: tensor<n x f32>) where n {op} {limit} {{ negf(x) }}").patterns[0].where,
+            {"n": Bounds(8, 16, 8)},
+        )
+        for op, limit in itertools.product(["==", "!=", "<", "<=", ">", ">="], [4, 8, 12, 16, 20])
+    }
+    assert found == {True, False, None}
