@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice import splice
+from opsplice import importing, splice
 from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation, PatternExplanation
 from opsplice.frontends.source import UNNAMED, ModuleSource
@@ -29,15 +29,11 @@ MOST_POINTED = 50
 
 
 def check(specs: Sequence[Spec], question: Question) -> tuple[LoadedSpec, ...]:
-    """The specs, if they can answer a question. Raises OpspliceError for what is wrong whatever the model is."""
-    loaded = []
-    for spec in specs:
-        if isinstance(spec, TransformSpec):
-            raise OpspliceError(
-                f"{spec.path} is a transform-dialect spec, whose matchers are not patterns that can be explained",
-                hint="write the pattern in a .splice file; `opsplice match` tells which rules of a .mlir spec match",
-            )
-        loaded.append(spec)
+    """The specs, if they can answer a question; transform-dialect ones are read as patterns, as far as they can be.
+
+    Raises OpspliceError for what is wrong whatever the model is.
+    """
+    loaded = [importing.read_as_splice(spec.path)[0] if isinstance(spec, TransformSpec) else spec for spec in specs]
     names = [name for spec in loaded for name in spec.patterns]
     if question.pattern is not None and question.pattern not in names:
         hint = did_you_mean(question.pattern, names)

@@ -12,6 +12,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.rewrites import transform_spec
 from opsplice.rewrites.importing.importer import Imported, import_spec
+from opsplice.spec_lang.loader import LoadedSpec, load_text
 
 
 def import_file(path: Path, *, partial: bool = False) -> Imported:
@@ -35,3 +36,9 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
     if not found.rules:
         raise OpspliceError(f"nothing of {path} can be imported", details="\n".join(found.unread))
     return found
+
+
+def read_as_splice(path: Path) -> tuple[LoadedSpec, tuple[str, ...]]:
+    """A transform spec as one of our own, as far as it can be read, and what could not be. Raises as `import_file`."""
+    found = import_file(path, partial=True)
+    return load_text(found.text, Path(f"{path}, read as .splice")), found.unread

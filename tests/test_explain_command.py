@@ -223,7 +223,7 @@ def test_as_json(folder: Path) -> None:
         (["--at=here"], ["cannot tell what 'here' points at"]),
         (["--at=linalg.matmul#2"], ["there is no linalg.matmul#2: the program has 1 such op "]),
         (["--at=linalg.mathmul"], ["the program has no op linalg.mathmul", "did you mean linalg.matmul?"]),
-        (["--spec=other.mlir"], ["is a transform-dialect spec"]),
+        (["--spec=other.mlir"], ["is no transform spec"]),
         (["--spec=absent.splice"], ["there is no file absent.splice"]),
     ],
     ids=["near", "far", "line", "file", "nonsense", "number", "name", "transform", "absent"],
@@ -239,6 +239,20 @@ def test_mistakes(folder: Path, arguments: list[str], wanted: list[str]) -> None
     as_json = explain(*arguments, "--json", cwd=folder)
     assert as_json.returncode == 1
     assert wanted[0].strip() in json.loads(as_json.stdout)["error"]
+
+
+def test_a_transform_spec_is_explained_as_patterns() -> None:
+    sample = Path(__file__).parent.parent / "samples" / "mul_abs_negate"
+    done = subprocess.run(
+        [sys.executable, "-m", "opsplice", "explain", "model.mlir", "--spec=replace.mlir"],
+        capture_output=True,
+        text=True,
+        cwd=sample,
+        check=True,
+    )
+    assert "replace.mlir, read as .splice" in done.stdout
+    assert "model.mlir:8:13" in done.stdout
+    assert "2 matches" in done.stdout
 
 
 def test_wrong_usage(folder: Path) -> None:

@@ -123,6 +123,12 @@ def test_errors_are_shown_with_the_findings_of_other_files(clash: Path, tmp_path
     assert main(["lint", str(tmp_path / "spec.mlir")]) == 1
 
 
+def test_a_transform_spec_is_linted_as_patterns(capsys):
+    sample = Path(__file__).parent.parent / "samples" / "mul_abs_negate"
+    assert main(["lint", str(sample / "replace.mlir")]) == 0
+    assert capsys.readouterr().out == "nothing found in 1 file\n"
+
+
 def test_match_shows_the_warnings_of_its_specs(clash: Path, tmp_path: Path, capsys):
     model = tmp_path / "model.mlir"
     model.write_text("func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> { return %x : tensor<8xf32> }")

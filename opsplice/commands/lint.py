@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.commands import isolated
 from opsplice.linting import findings
 from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, render
 from opsplice.spec_lang.lint import CODES
@@ -61,12 +61,22 @@ def _check_codes(given: Sequence[str], flag: str) -> None:
 
 def _findings(name: str) -> Sequence[Diagnostic]:
     path = Path(name)
-    if path.suffix in (".mlir", ".mlirbc"):
-        raise OpspliceError(f"{path} is no .splice file, and lint reads no other")
     try:
+        if path.suffix in (".mlir", ".mlirbc"):
+            return isolated.call(_imported_findings, path)
         return findings(load(path))
     except SpecError as failure:
         return failure.diagnostics
+
+
+def _imported_findings(path: Path) -> Sequence[Diagnostic]:
+    """Those of a transform spec read as a `.splice` file. Runs in the child: only there is the compiler imported."""
+    from opsplice.importing import read_as_splice
+
+    spec, left_out = read_as_splice(path)
+    for line in left_out:
+        print(f"left out: {line}", file=sys.stderr)
+    return findings(spec)
 
 
 def _json(diagnostic: Diagnostic) -> dict[str, Any]:
