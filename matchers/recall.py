@@ -44,7 +44,18 @@ _KNOWN_FIELDS = {
     Label: {"id", "name", "pack", "windowed"},
     Result: {"node", "labels"},
     Tie: {"labels", "size", "pack", "node"},
-    Graph: {"pattern", "results", "ties", "conditions", "variables", "rearranged", "spans", "size", "factors", "through"},
+    Graph: {
+        "pattern",
+        "results",
+        "ties",
+        "conditions",
+        "variables",
+        "rearranged",
+        "spans",
+        "size",
+        "factors",
+        "through",
+    },
 }
 # Fields that this module does not know of: a part that has something there may read anything.
 _NEW_FIELDS = {kind: {f.name for f in dataclasses.fields(kind)} - known for kind, known in _KNOWN_FIELDS.items()}

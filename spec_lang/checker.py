@@ -25,6 +25,7 @@ from opsplice.spec_lang.inference import (
     infer,
     pattern_factors,
 )
+from opsplice.spec_lang.parameters import instances
 from opsplice.spec_lang.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 
 # Where in IREE's pipeline rules may apply. `start` is the program as the frontend wrote it.
@@ -80,6 +81,10 @@ def _check_all(specs: Sequence[tree.Spec], checked: Checked, report: Report) -> 
     kernels, patterns = checked.kernels, checked.patterns
     _collect("kernel", (k for s in specs for k in s.kernels), kernels, report)
     _collect("pattern", (p for s in specs for p in s.patterns), patterns, report)
+    made = instances(patterns, checked.rules, report)
+    for template in [p for p in patterns.values() if p.op_variables]:
+        del patterns[template.name]
+    patterns.update(made)
     for kernel in kernels.values():
         _check_kernel(kernel, report)
     # Until a pattern is inferred, as one in a circle never is when it is first used, its results may be anything.
@@ -518,7 +523,7 @@ def _check_rule(
     report: Report,
 ) -> None:
     pattern = patterns.get(rule.pattern)
-    if pattern is None:
+    if pattern is None and "<" not in rule.pattern:  # with ops put in, it was reported where that failed
         advice = did_you_mean(rule.pattern, patterns)
         if advice is None and rule.pattern in kernels:
             advice = "that is a kernel: write replace pattern with kernel(...)"
@@ -542,7 +547,7 @@ def _check_rule(
         if pattern is not None:
             _check_template(rule, patterns[rule.kernel], pattern, signatures, known, report)
         return
-    if kernel is None:
+    if kernel is None and "<" not in rule.kernel:
         advice = did_you_mean(rule.kernel, [*kernels, *patterns])
         report(error(rule.kernel_span, f"unknown kernel or pattern {rule.kernel}", advice))
     if pattern is None or kernel is None:

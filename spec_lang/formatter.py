@@ -183,8 +183,11 @@ class _Formatter:
         return self._block(f"{head}{given}) -> {made}{where} {{", brace, self._clauses(kernel), kernel.span.end)
 
     def _parameter_brackets(self, declared: tree.Kernel | tree.Pattern) -> tuple[int, int]:
-        variables, parameters = declared.type_variables, declared.parameters
-        open_ = self._find("(", variables[-1].span.end if variables else declared.name_span.end)
+        variables: list[tree.TypeVariable | tree.OpVariable] = list(declared.type_variables)
+        if isinstance(declared, tree.Pattern):
+            variables += declared.op_variables
+        parameters = declared.parameters
+        open_ = self._find("(", max((v.span.end for v in variables), default=declared.name_span.end))
         return open_, self._find(")", parameters[-1].span.end if parameters else open_)
 
     def _clauses(self, kernel: tree.Kernel) -> list[_Line]:
@@ -202,7 +205,7 @@ class _Formatter:
         return sorted(lines, key=lambda line: line.start)
 
     def _pattern(self, pattern: tree.Pattern) -> str:
-        head = f"pattern {pattern.name}{_variables(pattern.type_variables)}("
+        head = f"pattern {pattern.name}{_variables(pattern.type_variables, pattern.op_variables)}("
         parameters = [(p.span, f"{p.name}: {p.type}") for p in pattern.parameters]
         open_, close = self._parameter_brackets(pattern)
         through = f" through {', '.join(pattern.through)}" if pattern.through else ""
@@ -373,11 +376,11 @@ def _squeezed(span: Span) -> str:
     return "".join(_COMMENT.sub("", span.source.text[span.start : span.end]).split())
 
 
-def _variables(variables: tuple[tree.TypeVariable, ...]) -> str:
-    if not variables:
+def _variables(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpVariable, ...] = ()) -> str:
+    if not variables and not ops:
         return ""
     written = [v.name + (f" in {{{', '.join(map(str, v.choices))}}}" if v.choices else "") for v in variables]
-    return f"<{', '.join(written)}>"
+    return f"<{', '.join([*written, *(f'op {o.name}' for o in ops)])}>"
 
 
 def _kernel_type(written: tree.Type) -> str:

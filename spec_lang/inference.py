@@ -246,6 +246,8 @@ class _Inference:
             return None
         for arg in call.args:
             self.value(arg)
+        if "<" in call.callee:
+            return None  # reported where ops were put in
         self.fail(
             call.callee_span,
             f"unknown op or pattern {call.callee}",

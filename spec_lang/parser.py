@@ -246,7 +246,7 @@ class _Builder:
             self._span(word, parts[-1]),
             str(name),
             self._span(name, name),
-            variables or (),
+            self._of_types(variables or ()),
             self._written_for("kernel", parameters or ()),
             self._results(results),
             grid,
@@ -363,12 +363,13 @@ class _Builder:
             self._span(word, close),
             str(name),
             self._span(name, name),
-            variables,
+            self._type_variables(variables),
             parameters,
             where,
             tuple(statements[:-1]),
             statements[-1],
             through or (),
+            tuple(v for v in variables if isinstance(v, tree.OpVariable)),
         )
 
     def through(self, parts: list) -> tuple[str, ...]:
@@ -432,7 +433,8 @@ class _Builder:
         return self._nest(tree.Alternatives(self._span(parts[0], parts[-1]), tuple(options)), *options)
 
     def call(self, parts: list) -> tree.Call | tree.Uses:
-        callee, optional, _, args, close, attributes, type_ = parts
+        callee, given, optional, _, args, close, attributes, type_ = parts
+        callee = self._with_ops(callee, given)
         if callee in _USES:
             return self._uses(callee, optional, args or (), attributes and attributes[1], type_, close)
         span = self._span(callee, type_ or (attributes and attributes[1]) or close)
@@ -619,8 +621,21 @@ class _Builder:
 
     # ---- parameters and types ----
 
-    def variables(self, parts: list) -> tuple[tree.TypeVariable, ...]:
+    def variables(self, parts: list) -> tuple[tree.TypeVariable | tree.OpVariable, ...]:
         return tuple(parts[1:-1:2])
+
+    def op_variable(self, parts: list) -> tree.OpVariable:
+        return tree.OpVariable(self._span(parts[0], parts[1]), self._declared(parts[1]))
+
+    def _of_types(self, variables: tuple[Any, ...]) -> tuple[tree.TypeVariable, ...]:
+        """The variables of a kernel."""
+        for variable in variables:
+            if isinstance(variable, tree.OpVariable):
+                self._fail(variable.span, "only patterns have op variables")
+        return variables
+
+    def _type_variables(self, variables: tuple[Any, ...]) -> tuple[tree.TypeVariable, ...]:
+        return tuple(v for v in variables if isinstance(v, tree.TypeVariable))
 
     def variable(self, parts: list) -> tree.TypeVariable:
         choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
@@ -702,8 +717,25 @@ class _Builder:
         return self._nest(tree.Is(self._span(value, form), str(value), form, negated is not None), form)
 
     def form(self, parts: list) -> tree.Call:
-        callee, _, args, close = parts
+        callee, given, _, args, close = parts
+        callee = self._with_ops(callee, given)
         return self._called(self._span(callee, close), callee, args or ())
+
+    def given(self, parts: list) -> tuple[str, Token]:
+        """The ops between angle brackets, and where they end."""
+        return ", ".join(map(str, parts[1:-1:2])), parts[-1]
+
+    def used(self, parts: list) -> Token:
+        return self._with_ops(*parts)
+
+    def _with_ops(self, callee: Token, given: tuple[str, Token] | None) -> Token:
+        """A name with the ops in its angle brackets, as one."""
+        if given is None:
+            return callee
+        if callee.type != "NAME":
+            self._fail(callee, "only patterns take ops in angle brackets")
+        ops, close = given
+        return Token("NAME", f"{callee}<{ops}>", callee.start_pos, end_pos=close.end_pos)
 
     def function(self, parts: list) -> tree.Arithmetic | tree.Property | tree.Predicate:
         name, args, span = parts[0], parts[2:-1:2], self._span(parts[0], parts[-1])

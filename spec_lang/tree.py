@@ -123,6 +123,14 @@ class TypeVariable:
 
 
 @dataclass(frozen=True)
+class OpVariable:
+    """`op act` in the angle brackets of a pattern: an op, or a pattern, that is said where the pattern is used."""
+
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True)
 class Parameter:
     span: Span
     name: str
@@ -295,7 +303,8 @@ class Attribute:
 class Call:
     """`callee(args) {attributes} : type`.
 
-    callee: an elementwise op by its arith or math name (`mulf`, `math.exp`), another pattern's name, or, when `quoted`,
+    callee: an elementwise op by its arith or math name (`mulf`, `math.exp`), another pattern's name (`gated<silu>` with
+    ops put in), or, when `quoted`,
     any op's full name (`"torch.aten.gelu"`), in which `*` stands for any letters.
     optional: `mulf?(x, s)`, there or only its first operand. rest: `"op"(x, ...)`, any further operands.
     """
@@ -436,6 +445,7 @@ class Pattern:
     """What to look for: the results, as expressions over typed inputs.
 
     through: what is looked through wherever it stands: `cast` (changes of the element type's width), `reshape`.
+    op_variables: what has to be said before it is a pattern; see `parameters`.
     """
 
     span: Span
@@ -447,6 +457,7 @@ class Pattern:
     body: tuple[Let, ...]
     results: tuple[Expr, ...]
     through: tuple[str, ...] = ()
+    op_variables: tuple[OpVariable, ...] = ()
 
 
 @dataclass(frozen=True)

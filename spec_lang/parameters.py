@@ -1,0 +1,93 @@
+"""Patterns with ops for parameters: `pattern gated<op act>(...) { mulf(act(x), y) }`, used as `gated<silu>(x, y)`.
+
+Such a pattern is none yet. For each way in which it is used there is one, with the ops put in and a name that says
+which they are: `gated<silu>`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from opsplice.spec_lang import ops as known_ops
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error
+
+# More than this many are taken for a pattern that goes on using itself.
+MAX_INSTANCES = 1000
+_USE = re.compile(r"([A-Za-z_]\w*)<(.*)>\Z")
+
+Report = Callable[[Diagnostic], None]
+
+
+def instances(
+    patterns: Mapping[str, tree.Pattern], rules: Iterable[tree.Rule], report: Report
+) -> dict[str, tree.Pattern]:
+    """The patterns that are none yet, with ops put in as they are used. patterns: all that are declared.
+
+    Reports each use that comes to nothing.
+    """
+    made: dict[str, tree.Pattern] = {}
+    pending = [use for p in patterns.values() if not p.op_variables for use in _uses(p)]
+    pending += [(name, span) for rule in rules for name, span in _rule_uses(rule)]
+    while pending:
+        name, span = pending.pop()
+        found = _USE.match(name)
+        template = None if found is None else patterns.get(found[1])
+        if found is None or name in made:
+            continue
+        if template is None:
+            report(error(span, f"unknown pattern {found[1]}", did_you_mean(found[1], patterns)))
+            continue
+        given = [each.strip() for each in found[2].split(",")]
+        if len(given) != len(template.op_variables):
+            wanted = len(template.op_variables)
+            report(error(span, f"{found[1]} takes {wanted or 'no'} op{'s' * (wanted != 1)}, found {len(given)}"))
+            continue
+        unknown = next((op for op in given if op not in patterns and known_ops.find(op) is None), None)
+        if unknown is not None:
+            advice = did_you_mean(unknown, [*known_ops.OPS, *patterns])
+            report(error(span, f"unknown op or pattern {unknown}", advice))
+            continue
+        if len(made) >= MAX_INSTANCES:
+            report(error(span, f"there are more than {MAX_INSTANCES} of these: does {found[1]} use itself?"))
+            break
+        ops = {variable.name: op for variable, op in zip(template.op_variables, given, strict=True)}
+        made[name] = _with_ops(template, name, ops)
+        pending += _uses(made[name])
+    return made
+
+
+def _rule_uses(rule: tree.Rule) -> Iterator[tuple[str, tree.Span]]:
+    for name, span in ((rule.pattern, rule.pattern_span), (rule.kernel, rule.kernel_span)):
+        if "<" in name:
+            yield name, span
+
+
+def _uses(pattern: tree.Pattern) -> list[tuple[str, tree.Span]]:
+    """What a pattern calls with ops in angle brackets."""
+    found: list[tuple[str, tree.Span]] = []
+    _changed((pattern.body, pattern.results, pattern.where), lambda call: found.append((call.callee, call.callee_span)))
+    return [(name, span) for name, span in found if "<" in name]
+
+
+def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree.Pattern:
+    def callee(call: tree.Call) -> str:
+        return re.sub(r"[A-Za-z_][\w.]*", lambda word: ops.get(word[0], word[0]), call.callee)
+
+    changed = {f: _changed(getattr(template, f), callee) for f in ("body", "results", "where")}
+    return dataclasses.replace(template, name=name, op_variables=(), **changed)
+
+
+def _changed(part: Any, callee: Callable[[tree.Call], str | None]) -> Any:
+    """A part of a pattern with other callees, where `callee` gives any."""
+    if isinstance(part, tuple):
+        return tuple(_changed(each, callee) for each in part)
+    if not dataclasses.is_dataclass(part) or isinstance(part, (tree.Span, tree.Source, type)):
+        return part
+    fields = {f.name: _changed(getattr(part, f.name), callee) for f in dataclasses.fields(part)}
+    if isinstance(part, tree.Call) and not part.quoted:
+        fields["callee"] = callee(part) or part.callee
+    return type(part)(**fields)
