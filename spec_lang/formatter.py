@@ -288,19 +288,21 @@ class _Formatter:
         return f"{_head(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){_tail(expr)}"
 
     def _alternatives(self, expr: tree.Alternatives, indent: int, column: int, reserve: int) -> str:
-        """`a | b`, each on a line of its own where they do not fit on one."""
-        flat = _flat(expr)
-        commented = self._has_comments(expr.options[0].span.start, expr.span.end)
-        if not commented and column + len(flat) + reserve <= WIDTH:
-            return flat
-        out: list[str] = []
+        """`a | b`, each on a line of its own where they do not fit on one, or a comment stands between them."""
+        fits = column + len(_flat(expr)) + reserve <= WIDTH
+        texts: list[str] = []
+        comments: list[list[_Comment]] = []
         position = expr.span.start
-        for number, option in enumerate(expr.options):
-            text = self._expr(option, indent, column if number == 0 else indent + 2, reserve)
-            comments = self._take(position, option.span.start)
-            out += [" " * indent * bool(out) + c.text for c in comments]
-            out.append(f"{' ' * indent}| {text}" if number else text)
+        for option in expr.options:
+            comments.append(self._take(position, option.span.start) if texts else [])
+            texts.append(self._expr(option, indent, indent + 2 if texts and not fits else column, reserve))
             position = option.span.end
+        if fits and not any(comments) and not any("\n" in text for text in texts):
+            return " | ".join(texts)
+        out = [texts[0]]
+        for above, text in zip(comments[1:], texts[1:], strict=True):
+            out += [" " * indent + c.text for c in above]
+            out.append(f"{' ' * indent}| {text}")
         return "\n".join(out)
 
     def _open_bracket(self, expr: tree.Expr) -> int | None:

@@ -191,8 +191,22 @@ ARITHMETIC = st.recursive(
     ),
     max_leaves=6,
 )
+COMPARISONS = st.tuples(ARITHMETIC, st.sampled_from(["==", "!=", "<", ">="]), ARITHMETIC).map(" ".join)
+ASKED = st.sampled_from(
+    (
+        *(
+            "weight ( x )",
+            "only ( x )",
+            "shared ( x )",
+            'inside ( "scf.for" )',
+            "T in { f32 , i8 }",
+            "bits ( T ) <= 16",
+        ),
+        *("rank ( m ) == 2", "x is negf ( _ )", 'x is not "a.b" ( x , ... )', "x is gated < tanh > ( x , _ )"),
+    )
+)
 CONDITIONS = st.recursive(
-    st.tuples(ARITHMETIC, st.sampled_from(["==", "!=", "<", ">="]), ARITHMETIC).map(" ".join),
+    st.one_of(COMPARISONS, ASKED),
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(" ".join),
         inner.map("( {} )".format),
@@ -202,15 +216,24 @@ CONDITIONS = st.recursive(
 )
 LABELS = st.lists(st.one_of(NAMES, NAMES.map("...{}".format)), max_size=3).map(" ".join)
 SUBSCRIPTS = st.tuples(listed(LABELS, 1, 2), LABELS).map("[ {0[0]} -> {0[1]} ]".format)
-ATTRIBUTES = st.tuples(NAMES, st.one_of(STRINGS, SIGNED, NAMES, st.just("true"))).map(" = ".join)
+ATTRIBUTE_VALUES = st.one_of(STRINGS, SIGNED, NAMES, st.sampled_from(["true", "[ 1 , - 2 ]", "[ ]"]))
+ATTRIBUTES = st.one_of(
+    st.tuples(NAMES, ATTRIBUTE_VALUES).map(" = ".join),
+    st.sampled_from(["a", "! a", "a = ? b", "a.b in { 1 , 2 }", 'a in { "x" , [ 1 ] }', "a in { true }"]),
+)
 TAILS = st.one_of(st.just(""), ELEMENTS.map(" : {}".format), TENSORS.map(" : {}".format))
 
 
 def calls(inner):
-    callee = st.one_of(NAMES, st.just("math.exp"), STRINGS)
+    callee = st.one_of(
+        NAMES, st.sampled_from(["math.exp", "mulf ?", "gated < tanh >", "p < math.exp , q > ?"]), STRINGS
+    )
     attributes = st.one_of(st.just(""), listed(ATTRIBUTES).map(" {{ {} }}".format))
     return st.one_of(
         st.tuples(callee, listed(inner), attributes, TAILS).map("{0[0]} ( {0[1]} ){0[2]}{0[3]}".format),
+        st.tuples(STRINGS, listed(inner.map("{} , ".format), 0, 1)).map("{0[0]} ( {0[1]} ... )".format),
+        st.tuples(st.sampled_from(["only", "shared"]), inner).map("{0[0]} ( {0[1]} )".format),
+        listed(inner, 2, 3, "|").map("( {} )".format),
         st.tuples(SUBSCRIPTS, listed(inner), TAILS).map("contract {0[0]} ( {0[1]} ){0[2]}".format),
         st.tuples(NAMES, SUBSCRIPTS, inner).map("reduce {0[0]} {0[1]} ( {0[2]} )".format),
         st.tuples(st.sampled_from(["broadcast", "transpose"]), SUBSCRIPTS, inner).map(
@@ -224,7 +247,7 @@ CONSTANTS = st.one_of(
     ARITHMETIC.map("const ( {} )".format),
     st.tuples(ARITHMETIC, ARITHMETIC).map("const ( {0[0]} .. {0[1]} )".format),
 )
-VALUES = st.recursive(st.one_of(NAMES, CONSTANTS), calls, max_leaves=8)
+VALUES = st.recursive(st.one_of(NAMES, CONSTANTS, st.just("_")), calls, max_leaves=8)
 OPTIONAL_WHERE = st.one_of(st.just(""), CONDITIONS.map(" where {}".format))
 VARIABLES = st.sampled_from(["", "< T >", "< T in { f32 , f64 } , U >"])
 LETS = st.tuples(listed(NAMES, 1, 2), VALUES).map(" = ".join)
@@ -234,9 +257,11 @@ LETS = st.tuples(listed(NAMES, 1, 2), VALUES).map(" = ".join)
 def patterns(draw):
     parameters = draw(listed(st.tuples(NAMES, st.one_of(TENSORS, ELEMENTS)).map(" : ".join)))
     body = " ".join(draw(st.lists(LETS, max_size=3)))
-    results = draw(listed(calls(VALUES), 1, 3))
-    where = draw(OPTIONAL_WHERE)
-    return f"pattern {draw(NAMES)} {draw(VARIABLES)} ( {parameters} ){where} {{ {body} {results} }}"
+    # A result in brackets of its own would be taken for the operands of a name that the line before ends with.
+    results = draw(listed(calls(VALUES), 1, 3).filter(lambda text: not text.startswith("(")))
+    where = draw(st.sampled_from(["", " through cast", " through cast , reshape"])) + draw(OPTIONAL_WHERE)
+    variables = draw(st.one_of(VARIABLES, st.sampled_from(["< op f >", "< T , op f , U , op g >"])))
+    return f"pattern {draw(NAMES)} {variables} ( {parameters} ){where} {{ {body} {results} }}"
 
 
 @st.composite
@@ -256,9 +281,16 @@ ARTIFACTS = st.tuples(
     STRINGS,
     st.sampled_from(["", " as bitcode", ' flags "-O3"', ' flags "-O3" as object']),
 ).map("{0[0]} {0[1]}{0[2]}".format)
-RULES = st.tuples(
-    NAMES, OPTIONAL_WHERE, NAMES, listed(st.one_of(NAMES, SIGNED)), st.sampled_from(["", " otherwise keep"])
-).map("replace {0[0]}{0[1]} with {0[2]} ( {0[3]} ){0[4]}".format)
+USED = st.one_of(NAMES, st.sampled_from(["p < tanh >", "p < tanh , q >"]))
+SETTLED = st.sampled_from(["", " at start", " at global-optimization", " priority 3", " at input priority - 1"])
+SUBJECTS = st.tuples(USED, SETTLED, OPTIONAL_WHERE).map("".join)
+RULES = st.one_of(
+    st.tuples(SUBJECTS, USED, listed(st.one_of(NAMES, SIGNED)), st.sampled_from(["", " otherwise keep"])).map(
+        "replace {0[0]} with {0[1]} ( {0[2]} ){0[3]}".format
+    ),
+    SUBJECTS.map("annotate {} with {{ a.b = 1 , c }}".format),
+    st.just('run "canonicalize, cse" at input'),
+)
 IMPORTS = STRINGS.map("import {}".format)
 SPECS = st.lists(st.one_of(patterns(), kernels(), RULES, IMPORTS), max_size=4).map(" ".join)
 
