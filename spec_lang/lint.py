@@ -270,7 +270,8 @@ def _unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:
     for declared in both:
         words = _words(declared.span, strings=True) if declared.type_variables else []
         for variable in declared.type_variables:
-            if words.count(variable.name) == 1:
+            # `tensor<n xT>` holds T too.
+            if words.count(variable.name) == 1 and not any(word.endswith(f"x{variable.name}") for word in words):
                 message = f"nothing in {declared.name} is of type {variable.name}"
                 yield warning(variable.span, message, "remove it", code="unused-type-variable")
 
