@@ -9,7 +9,6 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import chains, conditions, effects, uses
+from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.graph import (
     Anything,
@@ -36,20 +36,27 @@ from opsplice.matchers.graph import (
     Window,
     heads,
 )
+from opsplice.matchers.labels import (
+    Sizes,
+    flat_size,
+    kept,
+    nontrivial,
+    pair,
+    rank_text,
+    sizes_of,
+    unflattened,
+    window_sizes,
+)
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
 from opsplice.matchers.sizes import Classes
 from opsplice.matchers.terms import (
     UNIT,
     Access,
-    Affine,
     Apply,
     Constant,
     DimSize,
-    Flat,
     Index,
     Loop,
-    Part,
-    Point,
     Reduce,
     Sum,
     Term,
@@ -111,8 +118,6 @@ class _GaveUpError(Exception):
 
 # A linked list of (pattern node, payload term): cheap to extend, shared between branches.
 Goals = tuple[tuple[Any, Any], Any] | None
-# The size of a dim, or the sizes of a pack.
-Sizes = Size | tuple[Size, ...]
 
 
 class Search:
@@ -320,9 +325,9 @@ class Search:
         free = [label for label in result.labels if label not in self.labels]
         if len(free) != len(result.labels):
             return self._unify(result.node, result.labels, access.indices) is not None
-        pairs = _pair(result.labels, access.indices, {})
+        pairs = pair(result.labels, access.indices, {})
         if pairs is None:
-            return self._fail(result.node, f"rank {_rank(result.labels)}", f"rank {len(access.indices)}", Kind.RANK)
+            return self._fail(result.node, f"rank {rank_text(result.labels)}", f"rank {len(access.indices)}", Kind.RANK)
         for label, indices in pairs:
             self._set(self.labels, label, indices)
         return True
@@ -482,7 +487,7 @@ class Search:
         nothing = True
         for access in self._chain(term):
             op = defining_op(access.value)
-            if op is not None and _is_named(op.name, node.op):
+            if op is not None and is_named(op.name, node.op):
                 nothing = False
                 yield lambda access=access, op=op: self._whole(node, access, op)
         if nothing:
@@ -530,11 +535,11 @@ class Search:
         if wanted.absent:
             return found is None or self._fail(node, f"no {wanted.name}", found_text, Kind.ATTRIBUTE)
         choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
-        if found is not None and (not choices or any(_same_attribute(choice, found) for choice in choices)):
+        if found is not None and (not choices or any(same_attribute(choice, found) for choice in choices)):
             return True
         if not choices:
             return self._fail(node, f"an attribute {wanted.name}", found_text, Kind.ATTRIBUTE)
-        written = ", ".join(map(_attribute_text, choices))
+        written = ", ".join(map(attribute_text, choices))
         return self._fail(
             node,
             f"{wanted.name} in {{{written}}}" if wanted.choices else f"{wanted.name} = {written}",
@@ -644,9 +649,9 @@ class Search:
         self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
     ) -> list[tuple[Label, tuple[Index, ...]]] | None:
         """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
-        pairs = _pair(labels, indices, self.labels)
+        pairs = pair(labels, indices, self.labels)
         if pairs is None:
-            self._fail(node, f"rank {_rank(labels)}", f"rank {len(indices)}", Kind.RANK)
+            self._fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
             return None
         for label, found in pairs:
             if not self._unify_label(node, label, found):
@@ -658,14 +663,12 @@ class Search:
             return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
         if bound is not None:
-            same = _nontrivial(bound) == _nontrivial(found) or (
-                label.pack and _unflattened(bound) == _unflattened(found)
-            )
+            same = nontrivial(bound) == nontrivial(found) or (label.pack and unflattened(bound) == unflattened(found))
             return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims", Kind.DIMS)
         scope = self.scopes.get(label)
         if scope is not None:
             loops = self.reductions[scope]
-            real = _nontrivial(found)
+            real = nontrivial(found)
             if any(i not in loops or (scope, i) in self.used for i in real):
                 return self._fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
             if not real and not label.pack and not self._may_be_single(scope):
@@ -715,10 +718,10 @@ class Search:
         access: Access,
     ) -> bool:
         self._note_sizes(access)
-        sizes = _sizes(access)
+        sizes = sizes_of(access)
         for index, extent in sizes.items():
             self._set(self.extents, index, extent)
-        sizes |= _window_sizes(access)
+        sizes |= window_sizes(access)
         shape: list[Sizes] = []
         for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
             found = tuple(sizes.get(i, 1) for i in indices)
@@ -741,7 +744,7 @@ class Search:
         return True
 
     def _note_sizes(self, access: Access) -> None:
-        for index, size in _sizes(access).items():
+        for index, size in sizes_of(access).items():
             self._set(self.equal, (index, size))
 
     # ---- the end --------------------------------------------------------------------------------------------------
@@ -862,7 +865,7 @@ class Search:
             left = [loop for loop in loops if (node, loop) not in self.used]
             free = [label for label in node.loops if label not in self.labels]
             singles = sum(not label.pack for label in free)
-            pairs = _pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
+            pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
             if pairs is None:
                 return self._fail(
                     node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims", Kind.REDUCTION
@@ -930,8 +933,8 @@ class Search:
         known, known_indices = self.dims[name]
         if isinstance(known, int) and known == size:
             return True  # a factor in a window may be a dim's size, and has no index
-        left, right = _kept(known, known_indices), _kept(size, indices)
-        if len(left) != len(right) and isinstance(size, tuple) and _flat_size(left) == _flat_size(right) != 0:
+        left, right = kept(known, known_indices), kept(size, indices)
+        if len(left) != len(right) and isinstance(size, tuple) and flat_size(left) == flat_size(right) != 0:
             return True  # the same dims of a pack, flattened in one of the two
         if len(left) == len(right) and all(
             classes.same(a, b) or classes.same(i, j) for (a, i), (b, j) in zip(left, right, strict=True)
@@ -1038,83 +1041,6 @@ def _append(more: list[tuple[Any, Any]], rest: Goals) -> Goals:
     return rest
 
 
-def _pair(
-    labels: tuple[Label, ...], indices: tuple[Index, ...], bound: dict[Label, tuple[Index, ...]]
-) -> list[tuple[Label, tuple[Index, ...]]] | None:
-    """Labels against indices by position; a pack takes what the others leave.
-
-    Where there are more indices than labels, those of size-one dims are dropped from the left; where there are fewer,
-    labels bound to size one stand for nothing.
-    """
-    pack = next((i for i, label in enumerate(labels) if label.pack), None)
-    if pack is not None:
-        after = len(labels) - pack - 1
-        if len(indices) < len(labels) - 1:
-            return None
-        stop = len(indices) - after
-        singles = zip((*labels[:pack], *labels[pack + 1 :]), (*indices[:pack], *indices[stop:]), strict=True)
-        pairs: list[tuple[Label, tuple[Index, ...]]] = [(label, (index,)) for label, index in singles]
-        pairs.insert(pack, (labels[pack], indices[pack:stop]))
-        return pairs
-    extra = len(indices) - len(labels)
-    if extra > 0:
-        kept = list(indices)
-        for index in indices:
-            if extra and index == UNIT:
-                kept.remove(UNIT)
-                extra -= 1
-        if extra:
-            return None
-        return [(label, (index,)) for label, index in zip(labels, kept, strict=True)]
-    if extra < 0:
-        units = [label for label in labels if bound.get(label) == (UNIT,) and not label.windowed][:-extra]
-        if len(units) != -extra:
-            return None
-        rest = iter(indices)
-        return [(label, (UNIT,) if label in units else (next(rest),)) for label in labels]
-    return [(label, (index,)) for label, index in zip(labels, indices, strict=True)]
-
-
-def _unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
-    """Indices in one form for all that flatten to the same: a pack may be several dims here and one there.
-
-    Flattened ones are taken apart, and all parts of one index put together again.
-    """
-    parts: list[Index] = []
-    for index in indices:
-        parts.extend(_unflattened(index.parts) if isinstance(index, Flat) else (index,))
-    whole: list[Index] = []
-    while parts:
-        first = parts[0]
-        if isinstance(first, Part):
-            count = len(first.sizes)
-            if parts[:count] == [Part(first.whole, i, first.sizes) for i in range(count)]:
-                parts[:count] = _unflattened((first.whole,))
-                continue
-        whole.append(parts.pop(0))
-    return _nontrivial(tuple(whole))
-
-
-def _nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
-    return tuple(i for i in indices if i != UNIT)
-
-
-def _rank(labels: tuple[Label, ...]) -> str:
-    packs = any(label.pack for label in labels)
-    return f"{len(labels) - 1} or more" if packs else str(len(labels))
-
-
-def _kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
-    """Sizes with their indices, without those of size one."""
-    sizes = size if isinstance(size, tuple) else (size,)
-    return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
-
-
-def _flat_size(kept: list[tuple[Size, Index]]) -> int:
-    """The product of sizes; 0 where one is dynamic."""
-    return math.prod(size if isinstance(size, int) else 0 for size, _ in kept)
-
-
 def _is_dynamic(size: Sizes) -> bool:
     return any(isinstance(s, DimSize) for s in (size if isinstance(size, tuple) else (size,)))
 
@@ -1127,28 +1053,6 @@ def _own_name(name: str) -> str:
 def _may_use(op: ir.Operation, root: ir.Operation) -> bool:
     """False if an op comes before a root in its block, so that nothing that it uses can be made from the root."""
     return op.block != root.block or not op.is_before_in_block(root)
-
-
-def _sizes(access: Access) -> dict[Index, Size]:
-    """The size that each index of an access runs over, read off the value."""
-    shape = shape_of(access.value) or ()
-    return {
-        index: DimSize(access.value, axis) if size is None else size
-        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
-        if not isinstance(
-            index, (Point, Sum, Affine)
-        )  # several indices of one text may run over parts of different dims
-    }
-
-
-def _window_sizes(access: Access) -> dict[Index, Size]:
-    """The sizes of the dims that are read at a sum of indices, or at any other arithmetic on them."""
-    shape = shape_of(access.value) or ()
-    return {
-        index: DimSize(access.value, axis) if size is None else size
-        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
-        if isinstance(index, (Sum, Affine))
-    }
 
 
 def _size_text(size: Sizes) -> str:
@@ -1168,38 +1072,3 @@ def _dims(count: int) -> str:
 def _number_text(node: Number) -> str:
     low = conditions.text(node.low)
     return low if node.high is None else f"{low}..{conditions.text(node.high)}"
-
-
-def _is_named(name: str, wanted: str) -> bool:
-    return name == wanted or ("*" in wanted and fnmatch.fnmatchcase(name, wanted))
-
-
-def _attribute_text(value: tree.AttributeValue) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _same_attribute(value: tree.AttributeValue, found: ir.Attribute) -> bool:
-    if isinstance(found, ir.StringAttr):
-        return found.value == value
-    if isinstance(found, ir.BoolAttr):
-        return found.value == value
-    if isinstance(found, ir.IntegerAttr):
-        return not isinstance(value, bool) and found.value == value
-    if isinstance(found, ir.FloatAttr):
-        return isinstance(value, (int, float)) and found.value == float(value)
-    if isinstance(value, tuple):
-        return list(value) == _numbers_of(found)
-    return str(found) == str(value)
-
-
-def _numbers_of(found: ir.Attribute) -> list[int | float] | None:
-    """The numbers of a list attribute, however it is kept; None if it is no list of numbers."""
-    if isinstance(found, ir.ArrayAttr):
-        items = [item.value for item in found if isinstance(item, (ir.IntegerAttr, ir.FloatAttr))]
-        return items if len(items) == len(found) else None
-    kinds = (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseF32ArrayAttr, ir.DenseF64ArrayAttr)
-    if isinstance(found, (*kinds, ir.DenseIntElementsAttr, ir.DenseFPElementsAttr)):
-        return list(found)
-    return None

@@ -1,0 +1,47 @@
+"""Names and attributes of ops, as patterns write them and as programs have them."""
+
+from __future__ import annotations
+
+import fnmatch
+
+from iree.compiler import ir
+
+from opsplice.spec_lang import tree
+
+
+def is_named(name: str, wanted: str) -> bool:
+    """Whether an op's name is the one that a pattern wants, in which `*` stands for any letters."""
+    return name == wanted or ("*" in wanted and fnmatch.fnmatchcase(name, wanted))
+
+
+def attribute_text(value: tree.AttributeValue) -> str:
+    """A value as patterns write it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def same_attribute(value: tree.AttributeValue, found: ir.Attribute) -> bool:
+    """Whether an attribute of a program has the value that a pattern writes, whatever its width."""
+    if isinstance(found, ir.StringAttr):
+        return found.value == value
+    if isinstance(found, ir.BoolAttr):
+        return found.value == value
+    if isinstance(found, ir.IntegerAttr):
+        return not isinstance(value, bool) and found.value == value
+    if isinstance(found, ir.FloatAttr):
+        return isinstance(value, (int, float)) and found.value == float(value)
+    if isinstance(value, tuple):
+        return list(value) == _numbers_of(found)
+    return str(found) == str(value)
+
+
+def _numbers_of(found: ir.Attribute) -> list[int | float] | None:
+    """The numbers of a list attribute, however it is kept; None if it is no list of numbers."""
+    if isinstance(found, ir.ArrayAttr):
+        items = [item.value for item in found if isinstance(item, (ir.IntegerAttr, ir.FloatAttr))]
+        return items if len(items) == len(found) else None
+    kinds = (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseF32ArrayAttr, ir.DenseF64ArrayAttr)
+    if isinstance(found, (*kinds, ir.DenseIntElementsAttr, ir.DenseFPElementsAttr)):
+        return list(found)
+    return None

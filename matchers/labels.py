@@ -1,0 +1,112 @@
+"""Labels of a pattern against indices of a payload, and the sizes that these run over."""
+
+from __future__ import annotations
+
+import math
+
+from opsplice.matchers.graph import Label
+from opsplice.matchers.match import Size
+from opsplice.matchers.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
+from opsplice.matchers.views import shape_of
+
+# The size of a dim, or the sizes of a pack.
+Sizes = Size | tuple[Size, ...]
+
+
+def pair(
+    labels: tuple[Label, ...], indices: tuple[Index, ...], bound: dict[Label, tuple[Index, ...]]
+) -> list[tuple[Label, tuple[Index, ...]]] | None:
+    """Labels against indices by position; a pack takes what the others leave.
+
+    Where there are more indices than labels, those of size-one dims are dropped from the left; where there are fewer,
+    labels bound to size one stand for nothing.
+    """
+    pack = next((i for i, label in enumerate(labels) if label.pack), None)
+    if pack is not None:
+        after = len(labels) - pack - 1
+        if len(indices) < len(labels) - 1:
+            return None
+        stop = len(indices) - after
+        singles = zip((*labels[:pack], *labels[pack + 1 :]), (*indices[:pack], *indices[stop:]), strict=True)
+        pairs: list[tuple[Label, tuple[Index, ...]]] = [(label, (index,)) for label, index in singles]
+        pairs.insert(pack, (labels[pack], indices[pack:stop]))
+        return pairs
+    extra = len(indices) - len(labels)
+    if extra > 0:
+        kept = list(indices)
+        for index in indices:
+            if extra and index == UNIT:
+                kept.remove(UNIT)
+                extra -= 1
+        if extra:
+            return None
+        return [(label, (index,)) for label, index in zip(labels, kept, strict=True)]
+    if extra < 0:
+        units = [label for label in labels if bound.get(label) == (UNIT,) and not label.windowed][:-extra]
+        if len(units) != -extra:
+            return None
+        rest = iter(indices)
+        return [(label, (UNIT,) if label in units else (next(rest),)) for label in labels]
+    return [(label, (index,)) for label, index in zip(labels, indices, strict=True)]
+
+
+def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Indices in one form for all that flatten to the same: a pack may be several dims here and one there.
+
+    Flattened ones are taken apart, and all parts of one index put together again.
+    """
+    parts: list[Index] = []
+    for index in indices:
+        parts.extend(unflattened(index.parts) if isinstance(index, Flat) else (index,))
+    whole: list[Index] = []
+    while parts:
+        first = parts[0]
+        if isinstance(first, Part):
+            count = len(first.sizes)
+            if parts[:count] == [Part(first.whole, i, first.sizes) for i in range(count)]:
+                parts[:count] = unflattened((first.whole,))
+                continue
+        whole.append(parts.pop(0))
+    return nontrivial(tuple(whole))
+
+
+def nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    return tuple(i for i in indices if i != UNIT)
+
+
+def rank_text(labels: tuple[Label, ...]) -> str:
+    packs = any(label.pack for label in labels)
+    return f"{len(labels) - 1} or more" if packs else str(len(labels))
+
+
+def kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
+    """Sizes with their indices, without those of size one."""
+    sizes = size if isinstance(size, tuple) else (size,)
+    return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
+
+
+def flat_size(kept: list[tuple[Size, Index]]) -> int:
+    """The product of sizes; 0 where one is dynamic."""
+    return math.prod(size if isinstance(size, int) else 0 for size, _ in kept)
+
+
+def sizes_of(access: Access) -> dict[Index, Size]:
+    """The size that each index of an access runs over, read off the value."""
+    shape = shape_of(access.value) or ()
+    return {
+        index: DimSize(access.value, axis) if size is None else size
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
+        if not isinstance(
+            index, (Point, Sum, Affine)
+        )  # several indices of one text may run over parts of different dims
+    }
+
+
+def window_sizes(access: Access) -> dict[Index, Size]:
+    """The sizes of the dims that are read at a sum of indices, or at any other arithmetic on them."""
+    shape = shape_of(access.value) or ()
+    return {
+        index: DimSize(access.value, axis) if size is None else size
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
+        if isinstance(index, (Sum, Affine))
+    }
