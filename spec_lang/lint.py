@@ -6,8 +6,8 @@ proof. What rules do to each other is judged by `matchers.shadow`.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -37,7 +37,6 @@ CODES: Mapping[str, str] = {
 }
 
 _MAX_PARTS = 32  # so many parts of a condition are compared with each other
-_COMMENT_OR_STRING = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -210,19 +209,13 @@ def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Itera
 
 def _unused_declarations(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
     """Kernels and patterns that are named nowhere. A file without rules is there for others to import."""
-    in_patterns: Counter[str] = Counter()
-    elsewhere: set[str] = set()  # in rules and the like; kernels name no kernel and no pattern
-    for item in (item for file in spec.files for item in file.items):
-        if isinstance(item, tree.Pattern):
-            in_patterns.update(set(_words(item.span)))
-        elif not isinstance(item, (tree.Import, tree.Kernel)):
-            elsewhere.update(_words(item.span))
+    used = {name for file in spec.files for item in file.items for name in _named(item)}
     for file in files:
         for item in file.items if file.rules else ():
             if not isinstance(item, (tree.Kernel, tree.Pattern)) or item.name.startswith("_"):
                 continue
             kind = "kernel" if isinstance(item, tree.Kernel) else "pattern"
-            if item.name not in elsewhere and (kind == "kernel" or in_patterns[item.name] == 1):
+            if item.name not in used:
                 message = f"nothing uses {kind} {item.name}"
                 yield warning(item.name_span, message, "remove it, or begin its name with _", code=f"unused-{kind}")
 
@@ -233,8 +226,7 @@ def _unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Di
     by_path = {file.source.path.resolve(): file for file in spec.files if file.source.path is not None}
     used: dict[int, set[str]] = {}
     for file in spec.files:
-        spans = [item.span for item in file.items if not isinstance(item, tree.Import)]
-        used[id(file)] = {word for span in spans for word in _words(span)}
+        used[id(file)] = {name for item in file.items for name in _named(item)}
     for file in files:
         for import_ in file.imports:
             reached = _reached(_target(import_), by_path)
@@ -268,19 +260,48 @@ def _reached(path: Path, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
 def _unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:
     both: list[tree.Kernel | tree.Pattern] = [*file.kernels, *file.patterns]
     for declared in both:
-        words = _words(declared.span, strings=True) if declared.type_variables else []
+        names = _types_in(declared) if declared.type_variables else set()
         for variable in declared.type_variables:
-            # `tensor<n xT>` holds T too.
-            if words.count(variable.name) == 1 and not any(word.endswith(f"x{variable.name}") for word in words):
+            if variable.name not in names:
                 message = f"nothing in {declared.name} is of type {variable.name}"
                 yield warning(variable.span, message, "remove it", code="unused-type-variable")
 
 
-def _words(span: Span, *, strings: bool = False) -> list[str]:
-    """The words of a declaration's text, without those in comments and, unless asked for, in strings."""
-    text = span.source.text[span.start : span.end]
-    text = _COMMENT_OR_STRING.sub(lambda m: m[0] if strings and m[0][0] == '"' else " ", text)
-    return _WORD.findall(text)
+def _named(item: object) -> Iterator[str]:
+    """The kernels and patterns that a declaration names, besides itself."""
+    if isinstance(item, tree.Rule):
+        yield from _WORD.findall(f"{item.pattern} {item.kernel}")
+    elif isinstance(item, tree.Pattern):
+        for part in _parts(item):
+            if isinstance(part, tree.Call) and not part.quoted:
+                yield from _WORD.findall(part.callee)
+
+
+def _types_in(declared: tree.Kernel | tree.Pattern) -> set[str]:
+    """The names that stand where a type variable can."""
+    found: set[str] = set()
+    for part in _parts(declared):
+        if isinstance(part, tree.ScalarType):
+            found.add(part.name)
+        elif isinstance(part, tree.Membership):
+            found.add(part.variable)
+        elif isinstance(part, tree.Property):
+            found.add(part.name)
+    if isinstance(declared, tree.Kernel) and declared.symbol is not None:
+        found.update(_WORD.findall(declared.symbol))
+    return found
+
+
+def _parts(node: object) -> Iterator[object]:
+    """A node of the tree and all below it, without spans."""
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tuple):
+            pending.extend(part)
+        elif dataclasses.is_dataclass(part) and not isinstance(part, (type, tree.Span)):
+            yield part
+            pending.extend(getattr(part, field.name) for field in dataclasses.fields(part))
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
