@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples each time, so that what passes once passes always; with OPSPLICE_FUZZ=1 new ones are tried.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("new", print_blob=True)
+settings.load_profile("new" if os.environ.get("OPSPLICE_FUZZ") else "same")
 
 ROOT = Path(__file__).parent.parent
 
