@@ -309,6 +309,15 @@ def test_a_kernel_at_each_phase(spliced, phase):
     np.testing.assert_array_equal(program.run("main", -X), 2 * X)
 
 
+def test_a_kernel_for_a_dispatch(spliced):
+    """At phase flow the whole program is one dispatch, of a tanh and an abs."""
+    spec = f"""{KERNEL}pattern p(x: tensor<...m x f32>) {{ "flow.dispatch"(x) : tensor<...m x f32> }}
+    replace p at flow with twice(x)"""
+    program = spliced(HLO, spec, {"twice.c": TWICE})
+    assert [r.kernel for r in program.report.replacements] == ["twice"]
+    np.testing.assert_array_equal(program.run("main", -X), -2 * X)
+
+
 def test_rules_of_several_phases_in_one_spec(spliced):
     spec = f"""{KERNEL}
     pattern early(x: tensor<...m x f32>) {{ "stablehlo.tanh"(x) : tensor<...m x f32> }}
