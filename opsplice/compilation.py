@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from opsplice import explaining, linting
+from opsplice import linting
 from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
@@ -73,6 +73,8 @@ def preview(on_progress: Progress, job: Job) -> Report:
 
 def explained(on_progress: Progress, job: Job, question: Question) -> Explanation:
     """Why the patterns of the specs match or do not; the module is converted but not compiled, and not changed."""
+    from opsplice import explaining  # what only this needs takes long to load
+
     specs = explaining.check(load_specs(job.specs), question)
     steps = _Steps(job, preview=True)
     found: list[Explanation] = []

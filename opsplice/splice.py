@@ -20,9 +20,9 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import fallback, insertion, template, transform_spec
+from opsplice.rewrites import fallback, insertion, transform_spec
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.calls import Action, Insertion, KernelCall
+from opsplice.rewrites.calls import Action, Insertion, KernelCall, Written
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.spec_lang import tree
@@ -105,9 +105,10 @@ class Splicer:
 
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver) -> Plan:
         targets = targets_of(module) if self.targets is None else self.targets
-        write = functools.partial(template.write, patterns=spec.patterns)
         obstacle = fallback.obstacle(module, targets)
-        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write)
+        return plan(
+            found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, functools.partial(_written_out, spec)
+        )
 
     def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
@@ -204,6 +205,12 @@ def run_passes(module: ir.Module, spec: LoadedSpec) -> None:
             told = [line for line in str(failure).splitlines() if "error:" in line] or str(failure).splitlines()
             message = told[0].rpartition("error:")[2].strip()
             raise OpspliceError(f'cannot run "{run.passes}"', details=f"{run.passes_span}: {message}") from None
+
+
+def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule) -> Written:
+    from opsplice.rewrites import template  # few specs need it
+
+    return template.write(match, rule, spec.patterns)
 
 
 def _find(module: ir.Module, spec: LoadedSpec) -> Found:

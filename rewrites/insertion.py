@@ -23,7 +23,6 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.match import Match, Size
 from opsplice.rewrites import emit
 from opsplice.rewrites.calls import Argument, Insertion, Written
-from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import PLACEHOLDER
@@ -79,7 +78,7 @@ def _written(placer: Placer, code: Written, writers: ir.Attribute) -> ir.Value:
     """A pattern's ops, whose text is ours: what is wrong with it is a bug of ours."""
     values = [_fitted(placer, argument) for argument in code.arguments]
     arguments = ", ".join(f"%{argument.name}: {argument.kind}" for argument in code.arguments)
-    body = "\n".join(line.replace(NAME_ONLY, "") for line in code.lines)
+    body = "\n".join(code.lines)
     head = f"util.func private @opsplice_insertion({arguments}) -> {code.kind} {{\n"
     parsed = ir.Module.parse(f"{head}{body}\nutil.return {code.root} : {code.kind}\n}}")
     return _copied(parsed, values, writers)[0]

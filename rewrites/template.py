@@ -12,6 +12,7 @@ from opsplice.rewrites.calls import Argument, Written
 from opsplice.rewrites.export.gaps import GapError
 from opsplice.rewrites.export.speller import Instance, spell
 from opsplice.rewrites.export.spellings import Spelling
+from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.spec_lang import tree
 
 # As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them.
@@ -32,7 +33,8 @@ def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -
         Argument(name.removeprefix("%"), kind, binding, sizes)
         for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)
     )
-    return Written(rule.kernel_span, arguments, template.lines, template.root, template.kind)
+    lines = tuple(line.replace(NAME_ONLY, "") for line in template.lines)
+    return Written(rule.kernel_span, arguments, lines, template.root, template.kind)
 
 
 def _given(match: Match, arg: tree.Name | tree.Literal, parameter: tree.Parameter) -> tuple[Binding, tuple[Size, ...]]:
