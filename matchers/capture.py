@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.ir_names import short
 from opsplice.matchers.names import Labels, Names, free_name
 from opsplice.matchers.parts import (
     Arrange,
@@ -200,7 +201,7 @@ class _Writer:
             wide = f" : {self._element(part.element)}" if any(part.widened) else ""
             return f"contract[{given} -> {labels.text(made)}]({args}){wide}"
         assert isinstance(part, (Arrange, Reduction))
-        head = part.kind if isinstance(part, Arrange) else f"reduce {_short(part.combiner)}"
+        head = part.kind if isinstance(part, Arrange) else f"reduce {short(part.combiner)}"
         return f"{head}[{labels.text(part.labels)} -> {labels.text(made)}]({args})"
 
     def _call(self, part: Elementwise, args: str) -> str:
@@ -277,14 +278,14 @@ def _rounded(value: float, element: str) -> float:
 def base_name(part: Part) -> str:
     if isinstance(part, Reduction):
         return {"addf": "total", "addi": "total", "mulf": "product"}.get(
-            _short(part.combiner), _LET_NAMES.get(_short(part.combiner), "t")
+            short(part.combiner), _LET_NAMES.get(short(part.combiner), "t")
         )
     if isinstance(part, Contraction):
         return "product"
     if isinstance(part, Elementwise):
         if any(isinstance(arg, Number) and arg.of for arg in part.args):
             return "mean"
-        return _LET_NAMES.get(_short(part.op), "t")
+        return _LET_NAMES.get(short(part.op), "t")
     return "made"
 
 
@@ -305,7 +306,3 @@ def _value(value: str | int | float | bool) -> str:
 def _string(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'
-
-
-def _short(op: str) -> str:
-    return op.partition(".")[2]

@@ -15,10 +15,11 @@ from opsplice.matchers.alignment import Alignment
 from opsplice.matchers.attempt import Attempt
 from opsplice.matchers.drawing import draw
 from opsplice.matchers.graph import Graph
+from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Kind, Match, NearMiss
 from opsplice.matchers.nodes import heads
 from opsplice.matchers.places import function_of, outermost, place_of
-from opsplice.matchers.reasons import reason_of, short
+from opsplice.matchers.reasons import reason_of
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.tracing import TracedViews, Tracer

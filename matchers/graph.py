@@ -593,7 +593,9 @@ def _renamed(node: Any, scope: _Scope) -> Any:
         return dataclasses.replace(node, name=scope.dims.get(node.name, scope.prefix + node.name))
     if isinstance(node, tree.Property):
         names = scope.dims if node.kind == "rank" else scope.elements
-        return dataclasses.replace(node, name=names.get(node.name, node.name))
+        name = names.get(node.name, node.name)
+        width = ops.bits(name) if node.kind == "bits" else None
+        return dataclasses.replace(node, name=name) if width is None else tree.Literal(node.span, width)
     if isinstance(node, tree.Literal):
         return node
     return dataclasses.replace(node, left=_renamed(node.left, scope), right=_renamed(node.right, scope))

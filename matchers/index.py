@@ -14,6 +14,7 @@ from iree.compiler import ir, rewrite
 
 from opsplice.matchers.canonical import BECOMES, READ_AS, names_of
 from opsplice.matchers.graph import Graph, Whole, heads
+from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import defining_op, is_structured, shape_of
 
@@ -138,7 +139,7 @@ def _walked(top: ir.Operation) -> list[Candidate]:
         nonlocal function
         name = op.name
         if name.endswith(_FUNCTIONS):
-            function = _symbol(op)
+            function = symbol_of(op)
         elif len(op.results):
             found.append((function, op, None))
         return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
@@ -216,10 +217,6 @@ def _function_around(op: ir.Operation | None) -> str | None:
         if name.startswith(_OPAQUE_REGIONS):
             return None
         if function is None and name.endswith(_FUNCTIONS):
-            function = _symbol(op)
+            function = symbol_of(op)
         op = op.parent
     return function or ""
-
-
-def _symbol(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""

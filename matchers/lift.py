@@ -13,6 +13,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import effects
+from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.parts import (
     Arrange,
     Axes,
@@ -27,7 +28,6 @@ from opsplice.matchers.parts import (
     Stop,
     walk,
 )
-from opsplice.matchers.search import location_text
 from opsplice.matchers.slices import Slice
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
 from opsplice.matchers.views import Views, defining_op, element_type, shape_of

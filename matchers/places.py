@@ -13,11 +13,11 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.attempt import Place
+from opsplice.matchers.ir_names import location_of, places_of, symbol_of
 from opsplice.matchers.views import defining_op
 from opsplice.spec_lang.diagnostics import nearest
 
 _WIDTH = 200
-_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _MAPS = re.compile(r"\{indexing_maps = \[.*?\], iterator_types = (\[.*?\])\}")
 _NUMBERED = re.compile(r"(?P<name>[A-Za-z_][\w$]*(?:\.[\w$]+)+)(?:#(?P<number>\d+))?")
 _LINE = re.compile(r"(?:(?P<file>.*?):)?(?P<line>\d+)(?::(?P<column>\d+))?")
@@ -93,15 +93,6 @@ def place_of(thing: ir.Operation | ir.Value, *, text: bool = True) -> Place:
     return Place(name, location_of(thing), _text(thing) if text else "")
 
 
-def location_of(op: ir.Operation) -> str:
-    """`file:line:column`: the innermost place, where an op was inlined or fused; else what its location says, or ""."""
-    text = str(op.location)
-    place = _PLACE.search(text)
-    if place is not None:
-        return f"{place[1]}:{place[2]}:{place[3]}"
-    return "" if text == "loc(unknown)" else text.removeprefix("loc(").removesuffix(")")
-
-
 def _input_name(op: ir.Operation) -> str:
     if "name" in op.attributes:
         return ir.StringAttr(op.attributes["name"]).value
@@ -111,7 +102,7 @@ def _input_name(op: ir.Operation) -> str:
 
 def _function_name(op: ir.Operation) -> str:
     # Frontends put the work into a twin `main$async` of `main`.
-    return ir.StringAttr(op.attributes["sym_name"]).value.removesuffix("$async") if "sym_name" in op.attributes else ""
+    return symbol_of(op).removesuffix("$async")
 
 
 def outermost(op: ir.Operation) -> ir.Operation:
@@ -157,7 +148,7 @@ def _numbered(ops: list[ir.Operation], at: At) -> list[ir.Operation]:
     if named:
         count = f"{len(named)} such op{'s' * (len(named) > 1)}"
         raise OpspliceError(f"there is no {at.text}: the program has {count} when patterns are looked for")
-    if any(_is_file(file, at.name) for op in ops for file, _, _ in _PLACE.findall(str(op.location))):
+    if any(_is_file(file, at.name) for op in ops for file, _, _ in places_of(op)):
         raise OpspliceError(f"{at.name} is a file", hint=f"write a line of it too: {at.name}:12")
     names = Counter(op.name for op in ops)
     near = nearest(at.name, names)
@@ -169,14 +160,14 @@ def _at_line(ops: list[ir.Operation], at: At) -> list[ir.Operation]:
     files: dict[str, set[int]] = {}
     found = []
     for op in ops:
-        for file, line, column in _PLACE.findall(str(op.location)):
+        for file, line, column in places_of(op):
             if not _is_file(file, at.file):
                 files.setdefault(file, set())
-            elif int(line) == at.line and (not at.column or int(column) == at.column):
+            elif line == at.line and (not at.column or column == at.column):
                 found.append(op)
                 break
             else:
-                files.setdefault(file, set()).add(int(line))
+                files.setdefault(file, set()).add(line)
     # A function stands at its line too, but it is no computation; nor is what ends one.
     found = [op for op in found if len(op.results)] or found
     if found:

@@ -10,6 +10,7 @@ from iree.compiler import ir
 from opsplice.matchers import conditions
 from opsplice.matchers.attempt import Reason
 from opsplice.matchers.graph import Graph, Input, Number, Whole
+from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Binding, Kind
 from opsplice.matchers.nodes import heads, nodes_below
 from opsplice.matchers.places import place_of
@@ -40,11 +41,6 @@ def other_uses(value: ir.Value, inside: frozenset[ir.Operation]) -> str:
         return ""
     shown = ", ".join(f"{p.op} at {p.location}" for p in others[:_MOST_USERS])
     return f"also used by {shown}" + (f" and {len(others) - _MOST_USERS} more" if len(others) > _MOST_USERS else "")
-
-
-def short(op: str) -> str:
-    """An op as patterns write it: `mulf` for `arith.mulf`, any other by its full name."""
-    return op.partition(".")[2] if op.startswith(("arith.", "math.")) else op
 
 
 class _Reasoner:

@@ -10,7 +10,6 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +35,7 @@ from opsplice.matchers.graph import (
     Window,
     heads,
 )
+from opsplice.matchers.ir_names import location_text, short
 from opsplice.matchers.labels import (
     Sizes,
     flat_size,
@@ -69,7 +69,6 @@ MAX_STEPS = 20_000
 _MAX_DEPTH = 200
 # How far apart a number in a pattern and one in a program may be, relative: a unit in the last place of the type.
 _PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
-_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 # What `through cast` looks through: other widths of the same numbers.
 _WIDTHS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci"))
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
@@ -384,7 +383,7 @@ class Search:
         found = self._look(node, term)
         spellings = self.views.readings(found, node.op)
         if not spellings or len(spellings[0].args) != len(node.args):
-            yield lambda: self._other_op(node, _short(node.op), found)
+            yield lambda: self._other_op(node, short(node.op), found)
             return
         given = dict(spellings[0].attributes)
         wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
@@ -412,7 +411,7 @@ class Search:
             if len(pairings) > 1 or respelled:  # what cannot hold is not tried, so that choices do not multiply
                 pairings = [p for p in pairings if all(self._may_hold(*goal) for goal in p[0])]
         if respelled and not pairings:
-            yield lambda: self._other_op(node, _short(node.op), found)
+            yield lambda: self._other_op(node, short(node.op), found)
             return
         self._set(self.held, id(node))
         for goals, seen in pairings or [(straight, ())]:
@@ -453,7 +452,7 @@ class Search:
     def _reduce(self, node: Reduce, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._look(node, term)
         if not isinstance(found, Reduce) or found.combiner != node.combiner:
-            self._other_op(node, f"a reduction by {_short(node.combiner)}", found)
+            self._other_op(node, f"a reduction by {short(node.combiner)}", found)
             return None
         packs = any(label.pack for label in node.loops)
         if len(node.loops) < len(found.loops) and not packs:
@@ -977,9 +976,7 @@ class Search:
             sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
             if isinstance(size, tuple):
                 sizes[f"rank({name})"] = len(size)
-        for name in (*self.types, *ops.COMMON_ELEMENTS):
-            sizes[f"bits({name})"] = ops.bits(self._element(name))
-        return sizes
+        return sizes | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
 
     def _match(self, value: ir.Value) -> Match:
         sizes = [(name, size) for name, (size, _) in self.dims.items()]
@@ -1009,9 +1006,9 @@ class Search:
         if isinstance(term, Constant):
             return f"the constant {term.value:g}"
         if isinstance(term, Apply):
-            return _short(term.op)
+            return short(term.op)
         if isinstance(term, Reduce):
-            return f"a reduction by {_short(term.combiner)}"
+            return f"a reduction by {short(term.combiner)}"
         if isinstance(term, Access):
             op = defining_op(term.value)
             return op.name if op is not None else f"an argument of {term.value.owner.owner.operation.name}"
@@ -1019,15 +1016,6 @@ class Search:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
-
-
-def location_text(op: ir.Operation) -> str:
-    """`file:line:column` of an op: the innermost place, where it was inlined or fused. Else what its location says."""
-    text = str(op.location)
-    place = _PLACE.search(text)
-    if place is not None:
-        return f"{place[1]}:{place[2]}:{place[3]}"
-    return text.removeprefix("loc(").removesuffix(")")
 
 
 def _is_commutative(name: str) -> bool:
@@ -1059,10 +1047,6 @@ def _size_text(size: Sizes) -> str:
     if isinstance(size, tuple):
         return " x ".join(map(_size_text, size)) or "nothing"
     return str(size) if isinstance(size, int) else "a dynamic size"
-
-
-def _short(op: str) -> str:
-    return op.partition(".")[2] if op.startswith(("arith.", "math.")) else op
 
 
 def _dims(count: int) -> str:

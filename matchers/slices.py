@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.pointing import Lines, Ops, Place, parse_place
-from opsplice.matchers.search import location_text
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
 from opsplice.matchers.views import Views, defining_op, is_view, shape_of
 

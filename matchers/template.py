@@ -9,9 +9,9 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.match import Binding, Match
 from opsplice.matchers.recall import Recall
-from opsplice.matchers.search import location_text
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Match
 from opsplice.matchers.terms import Access, Constant
 from opsplice.matchers.views import Views
@@ -90,13 +91,12 @@ def _is_within(op: ir.Operation, ops: Collection[ir.Operation]) -> bool:
 
 
 def _is_mutable(load: ir.Operation) -> bool:
-    reference = load.attributes["global"]
-    name = ir.FlatSymbolRefAttr(reference).value if "global" in load.attributes else str(reference)
+    name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
     top = load
     while top.parent is not None:
         top = top.parent.operation
     for op in top.regions[0].blocks[0].operations:
         held = op.operation
-        if "sym_name" in held.attributes and ir.StringAttr(held.attributes["sym_name"]).value == name:
+        if symbol_of(held) == name:
             return "is_mutable" in held.attributes
     return True

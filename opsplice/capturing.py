@@ -17,13 +17,13 @@ from opsplice.captures import Capture, CaptureJob, Op
 from opsplice.errors import OpspliceError
 from opsplice.matchers import capture, engine
 from opsplice.matchers.graph import Graph, compile_pattern
+from opsplice.matchers.ir_names import location_text, symbol_of
 from opsplice.matchers.lift import lift
 from opsplice.matchers.match import Found, Match
 from opsplice.matchers.names import name as name_parts
 from opsplice.matchers.packs import packed
 from opsplice.matchers.parts import Captured, walk
 from opsplice.matchers.pointing import Ops
-from opsplice.matchers.search import location_text
 from opsplice.matchers.slices import above, select
 from opsplice.matchers.views import Views, defining_op
 from opsplice.pipeline.compiler import Compilation, Step, run
@@ -68,7 +68,7 @@ def _listed(module: ir.Module) -> tuple[Op, ...]:
         state = states.setdefault(function, ir.AsmState(function))
         values = tuple(value.get_name(state) for value in op.results)
         kind = ", ".join(str(value.type) for value in tensors)
-        found.append(Op(ops.handle(op), values, kind, _symbol(function), location_text(op)))
+        found.append(Op(ops.handle(op), values, kind, symbol_of(function), location_text(op)))
     return tuple(found)
 
 
@@ -235,7 +235,7 @@ def _result(
         spec=made.text,
         code=made.code,
         file=job.file,
-        function=_symbol(function),
+        function=symbol_of(function),
         location=location_text(root.owner.operation),
         inputs={names.inputs[part]: _shown(ops, part.value) for part in captured.inputs},
         matches=tuple(match.location for match in found.matches),
@@ -257,7 +257,3 @@ def _function_of(op: ir.Operation) -> ir.Operation:
     while op.parent is not None and not op.name.endswith((".func", ".initializer")):
         op = op.parent.operation
     return op
-
-
-def _symbol(function: ir.Operation) -> str:
-    return ir.StringAttr(function.attributes["sym_name"]).value if "sym_name" in function.attributes else ""

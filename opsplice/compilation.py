@@ -44,22 +44,13 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     return Outcome(compiled.vmfb, steps.report, warnings)
 
 
-def run_isolated(
-    job: Job, on_progress: Progress | None, method: Literal["fork", "spawn"], command: str | None = None
-) -> Outcome:
-    """Compile in a child process, so that a crash of the compiler is an OpspliceError.
-
-    command: what the user would type to have the crash in the open.
-    """
+def run_isolated(job: Job, on_progress: Progress | None, method: Literal["fork", "spawn"]) -> Outcome:
+    """Compile in a child process, so that a crash of the compiler is an OpspliceError."""
+    hidden = not (job.verbose or asks_to_print(job.flags))  # what the compiler writes to stderr
     try:
-        return call_isolated(run_job, (job,), on_progress=on_progress, method=method, capture_stderr=captures(job))
+        return call_isolated(run_job, (job,), on_progress=on_progress, method=method, capture_stderr=hidden)
     except ChildCrashError as crash:
-        raise compiler_crash(crash, job.source, job.flags, command) from None
-
-
-def captures(job: Job) -> bool:
-    """Whether what the compiler writes to stderr is kept from the user: not if they asked to see it."""
-    return not (job.verbose or asks_to_print(job.flags))
+        raise compiler_crash(crash, job.source, job.flags, None) from None
 
 
 def preview(on_progress: Progress, job: Job) -> Report:

@@ -56,8 +56,9 @@ class Splicer:
         before = fallback.executables(module)
         split = False
         reports = []
+        patterns = engine.Patterns(graphs_of(spec))
         for number in itertools.count():
-            found = _find(module, spec)
+            found = engine.find(module, patterns, near_misses=_NEAREST)
             chosen = self._plan(module, spec, found, self.resolve)
             reports.append(_report(spec, found, chosen, number))
             actions = chosen.actions
@@ -71,7 +72,7 @@ class Splicer:
             insertion.forget_writers(module)
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
         later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
-        return _joined(spec, reports), later
+        return _joined(reports), later
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing built. A transform spec can only be applied, and passes only be run.
@@ -81,7 +82,7 @@ class Splicer:
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec)
         run_passes(module, spec)
-        found = _find(module, spec)
+        found = engine.find(module, graphs_of(spec), near_misses=_NEAREST)
         return _report(spec, found, self._plan(module, spec, found, _named_only))
 
     def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
@@ -213,10 +214,6 @@ def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule) -> Written:
     return template.write(match, rule, spec.patterns)
 
 
-def _find(module: ir.Module, spec: LoadedSpec) -> Found:
-    return engine.find(module, graphs_of(spec), near_misses=_NEAREST)
-
-
 def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
     """The compiled patterns that the rules of a spec use, in the order of the rules."""
     names = dict.fromkeys(rule.pattern for rule in spec.rules)
@@ -226,7 +223,7 @@ def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
 # ---- the report --------------------------------------------------------------------------------------------------
 
 
-def _joined(spec: LoadedSpec, reports: Sequence[Report]) -> Report:
+def _joined(reports: Sequence[Report]) -> Report:
     """The report of all rounds: what was left alone is what the last one left."""
     replacements = tuple(r for report in reports for r in report.replacements)
     *_, final = reports

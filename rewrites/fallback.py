@@ -20,6 +20,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.rewrites import emit
@@ -60,7 +61,9 @@ def split(module: ir.Module, calls: Sequence[Action], kept: Sequence[tuple[Progr
 
 def executables(module: ir.Module) -> frozenset[str]:
     """The names of the executables in a module that is not past dispatch creation."""
-    return frozenset(_name(op) for op in module.body.operations if op.operation.name == "stream.executable")
+    return frozenset(
+        symbol_of(op.operation) for op in module.body.operations if op.operation.name == "stream.executable"
+    )
 
 
 def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
@@ -70,7 +73,7 @@ def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
     """
     emit.load_dialects(module.context)
     for top in module.body.operations:
-        if top.operation.name != "hal.executable" or _name(top) not in names:
+        if top.operation.name != "hal.executable" or symbol_of(top.operation) not in names:
             continue
         for variant in top.operation.regions[0].blocks[0].operations:
             if variant.operation.name == "hal.executable.variant" and not _has_objects(variant.operation):
@@ -235,17 +238,13 @@ def _moved(match: Match, values: Mapping[Any, ir.Value]) -> Match:
 # ---- executables -----------------------------------------------------------------------------------------------------
 
 
-def _name(op: Any) -> str:
-    return ir.StringAttr(op.operation.attributes["sym_name"]).value
-
-
 def _has_objects(variant: ir.Operation) -> bool:
     return "objects" in variant.attributes and len(ir.ArrayAttr(variant.attributes["objects"])) > 0
 
 
 def _drop_calls(variant: ir.Operation) -> None:
     functions = [op for op in _nested(variant) if op.name == "func.func"]
-    linked = {_name(f): f for f in functions if "hal.import.static" in f.attributes}
+    linked = {symbol_of(f.operation): f for f in functions if "hal.import.static" in f.attributes}
     for op in _nested(variant):
         if op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value in linked:
             with ir.InsertionPoint(op), op.location:

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.match import Match, Size
+from opsplice.matchers.ir_names import symbol_of
+from opsplice.matchers.match import Binding, Match, Size
 from opsplice.rewrites import emit
 from opsplice.rewrites.calls import Argument, Insertion, Written
 from opsplice.rewrites.placing import Placer, builtin_type
@@ -43,7 +45,7 @@ def results(placer: Placer, insertion: Insertion, codes: Sequence[tree.Code]) ->
     if isinstance(insertion.code, Written):
         return [_written(placer, insertion.code, writers)]
     code = insertion.code
-    known = names(insertion.match)
+    known = _names(insertion.match)
     body, yielded = _cut(code)
     used = [name for name in known.values if re.search(rf"%{re.escape(name)}\b", code.text)]
     given = {name: _value(placer, known.values[name]) for name in used}
@@ -107,9 +109,9 @@ def import_symbols(module: ir.Module, codes: Sequence[tree.Code]) -> None:
     for code in codes:
         parsed = _parse("\n" * (code.span.line - 1) + code.text, code.span.line, code)
         _locate(parsed, code)
-        existing = {_symbol(op.operation): op.operation for op in module.body.operations}
+        existing = {symbol_of(op.operation): op.operation for op in module.body.operations}
         for op in parsed.body.operations:
-            name = _symbol(op.operation)
+            name = symbol_of(op.operation)
             if name and name in existing:
                 if str(existing[name]) == str(op):
                     continue
@@ -117,16 +119,16 @@ def import_symbols(module: ir.Module, codes: Sequence[tree.Code]) -> None:
             module.body.append(op.operation.clone())
 
 
+@dataclass(frozen=True)
 class _Names:
-    """What the names in an insertion stand for: values, and text of types."""
+    """What the names in an insertion stand for: inputs and dims as values, and the text of types."""
 
-    def __init__(self, values: Mapping[str, Any], types: Mapping[str, str]) -> None:
-        self.values = values
-        self.types = types
+    values: Mapping[str, Binding | Size | tuple[Size, ...]]
+    types: Mapping[str, str]
 
 
-def names(match: Match) -> _Names:
-    values: dict[str, Any] = {}
+def _names(match: Match) -> _Names:
+    values: dict[str, Binding | Size | tuple[Size, ...]] = {}
     types: dict[str, str] = {}
     for name, binding in match.inputs.items():
         values[name] = binding
@@ -147,12 +149,12 @@ def _size_text(size: Size | tuple[Size, ...]) -> str:
     return str(size) if isinstance(size, int) else "?"
 
 
-def _value(placer: Placer, named: Any) -> ir.Value:
-    if isinstance(named, (int, tuple)) or not hasattr(named, "constant"):
+def _value(placer: Placer, named: Binding | Size | tuple[Size, ...]) -> ir.Value:
+    if not isinstance(named, Binding):
         size = placer.size(named)
         return emit.index(size) if isinstance(size, int) else size
     if named.value is None:
-        return emit.constant(named.constant, ir.Type.parse(named.element))
+        return emit.constant(named.constant or 0, ir.Type.parse(named.element))
     return placer.current(named.value)
 
 
@@ -213,7 +215,3 @@ def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute
         copy.attributes[WRITERS] = writers
         copies.update(zip(op.operation.results, copy.results, strict=True))
     return [copies[value] for value in end.operands]
-
-
-def _symbol(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""

@@ -7,9 +7,10 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
-from opsplice.matchers.views import defining_op, is_builtin
+from opsplice.matchers.views import defining_op, element_type, is_builtin, shape_of
 from opsplice.rewrites import emit
 
 
@@ -132,8 +133,6 @@ def to_builtin(value: ir.Value) -> ir.Value:
 
 def builtin_type(value: ir.Value) -> ir.Type:
     """The builtin type for a value of a frontend's own tensor type."""
-    from opsplice.matchers.views import element_type, shape_of
-
     if is_builtin(value):
         return value.type
     shape = shape_of(value)
@@ -148,5 +147,4 @@ def _dynamic(kind: ir.RankedTensorType) -> list[int]:
 
 def _symbols(module: ir.Module) -> dict[str, int]:
     """The module's symbols, each with the number of the last one that was made from it."""
-    named = (op for op in module.body.operations if "sym_name" in op.operation.attributes)
-    return {ir.StringAttr(op.attributes["sym_name"]).value: 0 for op in named}
+    return {name: 0 for op in module.body.operations if (name := symbol_of(op.operation))}

@@ -19,7 +19,7 @@ from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.search import location_text
+from opsplice.matchers.ir_names import location_text, symbol_of
 
 _ENTRY = "__transform_main"
 _EXECUTABLES = ("stream.executable", "flow.executable", "hal.executable", "hal.executable.source")
@@ -125,7 +125,7 @@ def _place(location: ir.Location) -> str:
 
 def _entry(spec: ir.Module, path: Path) -> ir.Operation:
     for op in spec.body.operations:
-        if op.operation.name == "transform.named_sequence" and _name(op.operation) == _ENTRY:
+        if op.operation.name == "transform.named_sequence" and symbol_of(op.operation) == _ENTRY:
             return op.operation
     raise OpspliceError(
         f"{path} is no transform spec: it has no sequence @{_ENTRY}",
@@ -136,7 +136,7 @@ def _entry(spec: ir.Module, path: Path) -> ir.Operation:
 def _pairs(spec: ir.Module) -> list[Pair]:
     """The pairs of each foreach_match, in order."""
     sequences = {
-        _name(op.operation): op.operation for op in spec.body.operations if "sym_name" in op.operation.attributes
+        symbol_of(op.operation): op.operation for op in spec.body.operations if "sym_name" in op.operation.attributes
     }
     found: list[Pair] = []
     for op in _all(spec.operation, "transform.foreach_match"):
@@ -162,12 +162,8 @@ def _all(root: ir.Operation, *names: str) -> list[ir.Operation]:
 # ---- the module --------------------------------------------------------------------------------------------------
 
 
-def _name(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value
-
-
 def _symbols(module: ir.Module) -> set[str]:
-    return {_name(op.operation) for op in module.body.operations if "sym_name" in op.operation.attributes}
+    return {symbol_of(op.operation) for op in module.body.operations if "sym_name" in op.operation.attributes}
 
 
 def _content(module: ir.Module) -> Counter[str]:
@@ -195,12 +191,12 @@ def _changes(module: ir.Module, new: set[str]) -> Iterator[Change]:
     """Calls and dispatches of new symbols in functions that were there before."""
     for function in module.body.operations:
         op = function.operation
-        if not op.name.endswith(".func") or _name(op) in new:
+        if not op.name.endswith(".func") or symbol_of(op) in new:
             continue
         for user in _all(op, "util.call", "func.call", "flow.dispatch"):
             for symbol in _callees(user):
                 if symbol in new:
-                    yield Change(symbol, _name(op), location_text(user))
+                    yield Change(symbol, symbol_of(op), location_text(user))
 
 
 def _callees(op: ir.Operation) -> list[str]:
@@ -215,7 +211,7 @@ def _callees(op: ir.Operation) -> list[str]:
 def _resolve_objects(module: ir.Module, new: set[str], resolve: ObjectResolver) -> None:
     """Put absolute paths in the place of those that the spec's executables name."""
     for top in module.body.operations:
-        if top.operation.name in _EXECUTABLES and _name(top.operation) in new:
+        if top.operation.name in _EXECUTABLES and symbol_of(top.operation) in new:
             _resolve_in(top.operation, resolve)
 
 

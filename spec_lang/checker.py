@@ -21,6 +21,7 @@ from opsplice.spec_lang.inference import (
     Signature,
     check_element,
     children,
+    expressions,
     forms,
     infer,
     pattern_factors,
@@ -137,7 +138,7 @@ def _callees_first(patterns: dict[str, tree.Pattern], report: Report) -> list[tr
 
 
 def _used_patterns(pattern: tree.Pattern, patterns: dict[str, tree.Pattern]) -> set[str]:
-    calls = (e for e in _expressions(pattern) if isinstance(e, tree.Call) and not e.quoted)
+    calls = (e for e in expressions(pattern) if isinstance(e, tree.Call) and not e.quoted)
     return {call.callee for call in calls if call.callee in patterns and ops.find(call.callee) is None}
 
 
@@ -147,17 +148,9 @@ def _report_cycle(cycle: list[tree.Pattern], report: Report) -> None:
     report(error(cycle[0].name_span, f"patterns cannot be recursive: {path}"))
 
 
-def _expressions(pattern: tree.Pattern) -> Iterator[Expr]:
-    pending = [*(let.expr for let in pattern.body), *pattern.results, *(f.form for f in forms(pattern.where))]
-    while pending:
-        expr = pending.pop()
-        yield expr
-        pending += children(expr)
-
-
 def attribute_variables(pattern: tree.Pattern) -> dict[str, Span]:
     """The integers that a pattern binds with `{name = ?v}`, and where."""
-    calls = (e for e in _expressions(pattern) if isinstance(e, tree.Call))
+    calls = (e for e in expressions(pattern) if isinstance(e, tree.Call))
     return {a.variable: a.span for call in calls for a in call.attributes if a.variable is not None}
 
 
@@ -420,7 +413,7 @@ def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
             report(error(span, f"{name} has the name of something else", "rename one"))
     names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], taken, forms=True)
     _check_condition(pattern.where, names, report)
-    for expr in _expressions(pattern):
+    for expr in expressions(pattern):
         if isinstance(expr, tree.Constant):
             _check_constant(expr, _Names(dims), report)
 

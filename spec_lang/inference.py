@@ -6,7 +6,7 @@ kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from opsplice.spec_lang import ops, tree
@@ -81,6 +81,15 @@ def pattern_factors(pattern: tree.Pattern) -> tuple[str, ...]:
         found |= dict.fromkeys(factors(expr))
         pending += children(expr)
     return tuple(found)
+
+
+def expressions(pattern: tree.Pattern) -> Iterator[Expr]:
+    """Every expression of a pattern, those of its condition too, in no order that matters."""
+    pending = [*(let.expr for let in pattern.body), *pattern.results, *(f.form for f in forms(pattern.where))]
+    while pending:
+        expr = pending.pop()
+        yield expr
+        pending += children(expr)
 
 
 def infer(

@@ -14,6 +14,7 @@ from typing import Any
 from opsplice.spec_lang import ops as known_ops
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error
+from opsplice.spec_lang.inference import expressions
 
 # More than this many are taken for a pattern that goes on using itself.
 MAX_INSTANCES = 1000
@@ -68,9 +69,8 @@ def _rule_uses(rule: tree.Rule) -> Iterator[tuple[str, tree.Span]]:
 
 def _uses(pattern: tree.Pattern) -> list[tuple[str, tree.Span]]:
     """What a pattern calls with ops in angle brackets."""
-    found: list[tuple[str, tree.Span]] = []
-    _changed((pattern.body, pattern.results, pattern.where), lambda call: found.append((call.callee, call.callee_span)))
-    return [(name, span) for name, span in found if "<" in name]
+    calls = (e for e in expressions(pattern) if isinstance(e, tree.Call) and not e.quoted)
+    return [(call.callee, call.callee_span) for call in calls if "<" in call.callee]
 
 
 def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree.Pattern:
@@ -81,13 +81,13 @@ def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree
     return dataclasses.replace(template, name=name, op_variables=(), **changed)
 
 
-def _changed(part: Any, callee: Callable[[tree.Call], str | None]) -> Any:
-    """A part of a pattern with other callees, where `callee` gives any."""
+def _changed(part: Any, callee: Callable[[tree.Call], str]) -> Any:
+    """A part of a pattern with the callees that `callee` gives."""
     if isinstance(part, tuple):
         return tuple(_changed(each, callee) for each in part)
     if not dataclasses.is_dataclass(part) or isinstance(part, (tree.Span, tree.Source, type)):
         return part
     fields = {f.name: _changed(getattr(part, f.name), callee) for f in dataclasses.fields(part)}
     if isinstance(part, tree.Call) and not part.quoted:
-        fields["callee"] = callee(part) or part.callee
+        fields["callee"] = callee(part)
     return type(part)(**fields)

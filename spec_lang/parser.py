@@ -80,6 +80,8 @@ def blank_codes(text: str) -> tuple[str, dict[int, int]]:
     Everything keeps its place. A block that is not closed is left as it is.
     """
     codes: dict[int, int] = {}
+    if "mlir" not in text:
+        return text, codes
     pieces, position = [], 0
     while (found := _CODE.search(text, position)) is not None:
         close = _closing(text, found.start(1)) if found[1] else None

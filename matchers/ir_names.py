@@ -1,0 +1,38 @@
+"""How messages call the ops of a program: their names, their symbols, and where they stand."""
+
+from __future__ import annotations
+
+import re
+
+from iree.compiler import ir
+
+_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+
+
+def short(name: str) -> str:
+    """An op as patterns write it: `mulf` for `arith.mulf`, any other by its full name."""
+    return name.partition(".")[2] if name.startswith(("arith.", "math.")) else name
+
+
+def symbol_of(op: ir.Operation) -> str:
+    """The symbol that an op declares, "" if it declares none."""
+    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+
+
+def places_of(op: ir.Operation) -> list[tuple[str, int, int]]:
+    """The file, line and column of each place in an op's location, the innermost first."""
+    return [(file, int(line), int(column)) for file, line, column in _PLACE.findall(str(op.location))]
+
+
+def location_of(op: ir.Operation) -> str:
+    """`file:line:column`: the innermost place, where an op was inlined or fused; else what its location says, or ""."""
+    text = str(op.location)
+    place = _PLACE.search(text)
+    if place is not None:
+        return f"{place[1]}:{place[2]}:{place[3]}"
+    return "" if text == "loc(unknown)" else text.removeprefix("loc(").removesuffix(")")
+
+
+def location_text(op: ir.Operation) -> str:
+    """As `location_of`, with a word for an op of which nothing is known."""
+    return location_of(op) or "unknown"
