@@ -6,6 +6,7 @@ import fnmatch
 
 from iree.compiler import ir
 
+from opsplice.errors import OpspliceError
 from opsplice.spec_lang import tree
 
 
@@ -21,8 +22,22 @@ def attribute_text(value: tree.AttributeValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def same_attribute(value: tree.AttributeValue, found: ir.Attribute) -> bool:
-    """Whether an attribute of a program has the value that a pattern writes, whatever its width."""
+def parse_attribute(value: tree.MlirText, context: ir.Context, span: tree.Span) -> ir.Attribute:
+    """The attribute that a spec writes at `span` as MLIR does. Raises OpspliceError for what MLIR cannot read."""
+    try:
+        return ir.Attribute.parse(value.text, context=context)
+    except ir.MLIRError as failure:
+        message = failure.error_diagnostics[0].message if failure.error_diagnostics else str(failure)
+        raise OpspliceError(f"not an attribute of MLIR: {value.text}", details=f"{span}: {message}") from None
+
+
+def same_attribute(value: tree.AttributeValue, found: ir.Attribute, span: tree.Span) -> bool:
+    """Whether an attribute of a program has the value that a pattern writes at `span`, whatever its width.
+
+    Raises OpspliceError as `parse_attribute`.
+    """
+    if isinstance(value, tree.MlirText):
+        return bool(found == parse_attribute(value, found.context, span))
     if isinstance(found, ir.StringAttr):
         return found.value == value
     if isinstance(found, ir.BoolAttr):

@@ -77,7 +77,7 @@ class Number:
 class Whole:
     """The element at `labels` (None: unknown rank) of result `number` of the `count` that an op makes of whole tensors.
 
-    op: its full name, in which `*` stands for any letters. rest: it may have further operands.
+    op: its full name, in which `*` stands for any letters. rest: it may have further operands. regions: and regions.
     element: the element type or type variable that the pattern writes for it, or "".
     """
 
@@ -89,6 +89,7 @@ class Whole:
     count: int = 1
     element: str = ""
     rest: bool = False
+    regions: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,14 @@ class Result:
     labels: tuple[Label, ...] | None
 
 
-Node = Input | Number | Whole | Anything | Choice | Named | Apply | Reduce
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """A reduction that may start from anything."""
+
+    node: Reduce
+
+
+Node = Input | Number | Whole | Anything | Choice | Named | Accumulated | Apply | Reduce
 
 
 def heads(node: Node) -> Iterator[Node]:
@@ -127,7 +135,7 @@ def heads(node: Node) -> Iterator[Node]:
     if isinstance(node, Choice):
         for option in node.options:
             yield from heads(option)
-    elif isinstance(node, Named):
+    elif isinstance(node, (Named, Accumulated)):
         yield from heads(node.node)
     else:
         yield node
@@ -431,6 +439,8 @@ class _Builder:
 
     def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
         node = self._lower(expr.arg, labels, scope)
+        if expr.kind == "accumulated":
+            return self._node(("accumulated", id(node)), lambda: Accumulated(node)) if type(node) is Reduce else node
         name = f"{expr.kind}.{len(self.conditions)}.{scope.prefix}"
         self.conditions.append(Asked(expr.span, expr.kind, name))
         return self._node(("named", name, id(node)), lambda: Named(name, node))
@@ -453,7 +463,7 @@ class _Builder:
             operands = tuple(self._operand(a, scope) for a in expr.args)
             attributes = tuple(_scoped(a, scope.prefix) for a in expr.attributes)
             element = scope.element(expr.type)
-            return Whole(expr.callee, operands, attributes, labels, number, count, element, expr.rest)
+            return Whole(expr.callee, operands, attributes, labels, number, count, element, expr.rest, expr.regions)
 
         return self._node((id(expr), id(scope), labels, number), make)
 

@@ -106,7 +106,7 @@ class _Reasoner:
         if stop.kind is Kind.OPERANDS:
             return "write the op with as many operands as the program gives it"
         if stop.kind is Kind.REGION:
-            return "no pattern can say what a region does: let the pattern begin after this op"
+            return "`{...}` behind the operands takes the op whatever its regions hold"
         if stop.kind is Kind.EFFECTS:
             return "an op with effects stays where it is: let the pattern end with it, or begin after it"
         if stop.kind is Kind.ORDER:

@@ -19,7 +19,19 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.bounds import ASSUMING_OP, TYING_OPS
-from opsplice.matchers.graph import Anything, Choice, Graph, Input, Label, Number, Result, Tie, Whole, Window
+from opsplice.matchers.graph import (
+    Accumulated,
+    Anything,
+    Choice,
+    Graph,
+    Input,
+    Label,
+    Number,
+    Result,
+    Tie,
+    Whole,
+    Window,
+)
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.spec_lang import ops, tree
 
@@ -37,8 +49,9 @@ _KNOWN_FIELDS = {
     Reduce: {"combiner", "loops", "body"},
     Input: {"name", "labels"},
     Number: {"low", "high"},
-    Whole: {"op", "operands", "attributes", "labels", "number", "count", "element", "rest"},
+    Whole: {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions"},
     Choice: {"options"},
+    Accumulated: {"node"},
     Anything: set(),
     Window: {"terms", "pack", "windowed"},
     Label: {"id", "name", "pack", "windowed"},
@@ -77,7 +90,7 @@ def _parts(graph: Graph) -> list[Any]:
 def _inside(part: Any) -> Sequence[Any]:
     if isinstance(part, Graph):
         return [*part.results, *part.ties, *part.conditions]
-    if isinstance(part, Result):
+    if isinstance(part, (Result, Accumulated)):
         return [part.node]
     if isinstance(part, Apply):
         return part.args

@@ -20,6 +20,7 @@ from opsplice.matchers import chains, conditions, effects, uses
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.graph import (
+    Accumulated,
     Anything,
     Asked,
     Choice,
@@ -58,6 +59,7 @@ from opsplice.matchers.terms import (
     Index,
     Loop,
     Reduce,
+    Started,
     Sum,
     Term,
 )
@@ -279,6 +281,8 @@ class Search:
                 yield lambda option=option: [(option, term)]
         elif isinstance(node, Named):
             yield lambda: self._name(node, term)
+        elif isinstance(node, Accumulated):
+            yield lambda: self._accumulated(node, term)
         elif isinstance(node, _Operand):
             for access in self._levels(term):
                 yield lambda access=access: self._operand(node.result, access)
@@ -298,6 +302,15 @@ class Search:
     def _name(self, node: Named, term: Term) -> list[tuple[Any, Any]]:
         self._set(self.named, node.name, term)
         return [(node.node, term)]
+
+    def _accumulated(self, node: Accumulated, term: Term) -> list[tuple[Any, Any]]:
+        self._look(node, term)
+        return [(node.node, self._accumulation(node, term))]
+
+    def _accumulation(self, node: Accumulated, term: Term) -> Term:
+        """Without what it starts from, if it starts from anything."""
+        found = self._peek(node, term)
+        return found.args[1] if isinstance(found, Started) and found.op == node.node.combiner else term
 
     # ---- roots ----------------------------------------------------------------------------------------------------
 
@@ -447,6 +460,8 @@ class Search:
             return any(self._may_hold(option, term) for option in node.options)
         if isinstance(node, Named):
             return self._may_hold(node.node, term)
+        if isinstance(node, Accumulated):
+            return self._may_hold(node.node, self._accumulation(node, term))
         return True
 
     def _reduce(self, node: Reduce, term: Term) -> list[tuple[Any, Any]] | None:
@@ -505,7 +520,7 @@ class Search:
             return None
         if not all(self._attribute(node, attribute, op) for attribute in node.attributes):
             return None
-        if effects.has_own_region(op):
+        if not node.regions and effects.has_own_region(op):
             self._fail(node, f"{node.op} without a region", "a region, which the pattern does not show", Kind.REGION)
             return None
         if op != self.roots[0].value.owner.operation and effects.has_effects(op):
@@ -534,7 +549,7 @@ class Search:
         if wanted.absent:
             return found is None or self._fail(node, f"no {wanted.name}", found_text, Kind.ATTRIBUTE)
         choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
-        if found is not None and (not choices or any(same_attribute(choice, found) for choice in choices)):
+        if found is not None and (not choices or any(same_attribute(choice, found, wanted.span) for choice in choices)):
             return True
         if not choices:
             return self._fail(node, f"an attribute {wanted.name}", found_text, Kind.ATTRIBUTE)

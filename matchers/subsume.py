@@ -26,7 +26,7 @@ UNDERSTOOD: Mapping[type, frozenset[str]] = {
     ),
     Input: frozenset({"name", "labels"}),
     Number: frozenset({"low", "high"}),
-    Whole: frozenset({"op", "operands", "attributes", "labels", "number", "count", "element", "rest"}),
+    Whole: frozenset({"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions"}),
     Apply: frozenset({"op", "args", "attributes", "type"}),
     Reduce: frozenset({"combiner", "loops", "body"}),
     Result: frozenset({"node", "labels"}),
@@ -75,7 +75,9 @@ def is_understood(graph: Graph) -> bool:
     for node in nodes_of(graph):
         if not isinstance(node, (Input, Number, Whole, Apply, Reduce)):
             return False
-        if isinstance(node, Whole) and (node.rest or "*" in node.op or any(map(_is_open, node.attributes))):
+        if isinstance(node, Whole) and (
+            node.rest or node.regions or "*" in node.op or any(map(_is_open, node.attributes))
+        ):
             return False
         if isinstance(node, Input) and any(not isinstance(la, Label) or la.windowed for la in node.labels):
             return False

@@ -146,6 +146,11 @@ class Apply:
 
 
 @dataclass(frozen=True, eq=False)
+class Started(Apply):
+    """What the op of a reduction makes that starts from a value: `op` of that value and of the reduction, in order."""
+
+
+@dataclass(frozen=True, eq=False)
 class Reduce:
     """`body` combined by the op `combiner` over all values of `loops` (in a pattern: over labels)."""
 

@@ -32,6 +32,7 @@ from opsplice.matchers.terms import (
     LoopIndex,
     Part,
     Reduce,
+    Started,
     Term,
     flatten,
     split,
@@ -292,7 +293,7 @@ class Views:
         known = self.resolve(start)
         if isinstance(known, Constant) and _is_neutral(name, known, neutral):
             return total
-        return Apply(name, (start, total), (), kind)
+        return Started(name, (start, total), (), kind)
 
     def _softmax(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
         axis = ir.IntegerAttr(op.attributes["dimension"]).value

@@ -33,7 +33,7 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
             details="\n".join(found.unread),
             hint="--partial imports the rest",
         )
-    if not found.rules:
+    if not found.patterns:
         raise OpspliceError(f"nothing of {path} can be imported", details="\n".join(found.unread))
     return found
 

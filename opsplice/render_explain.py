@@ -88,8 +88,9 @@ class _Text:
             mark = self._style("=", "green") if not match.reason else self._style("-", "yellow")
             line = f"  {mark} {place:<{width}}  ({dims}) in @{match.function}"
             if not match.reason:
-                arrow = f"{self._style('=>', 'dim')} {match.kernel}"
-                fits = len(line) + len(match.kernel) + 5 <= self.width + (len(mark) - 1)
+                what = "annotated" if match.action == "annotate" else match.kernel
+                arrow = f"{self._style('=>', 'dim')} {what}"
+                fits = len(line) + len(what) + 5 <= self.width + (len(mark) - 1)
                 yield from [f"{line}  {arrow}"] if fits else [line, f"      {arrow}"]
                 continue
             yield line

@@ -64,7 +64,7 @@ class Splicer:
             actions = chosen.actions
             if any(chosen.kept):
                 split, actions = True, fallback.split(module, actions, chosen.kept)
-            apply(module, actions, chosen.annotations if number == 0 else (), spec.codes)
+            apply(module, actions, chosen.annotations if number == 0 else (), spec.codes, self._beside)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break
@@ -128,7 +128,7 @@ class Splicer:
     # ---- transform dialect ----------------------------------------------------------------------------------------
 
     def _transform(self, module: ir.Module, spec: TransformSpec) -> Report:
-        outcome = transform_spec.apply(module, spec.path, lambda path, text: self._object(spec, path, text))
+        outcome = transform_spec.apply(module, spec.path, functools.partial(self._object, spec.path.parent))
         where = str(spec.path)
         replacements = tuple(
             Replacement(
@@ -151,9 +151,13 @@ class Splicer:
             warnings = (f"{where} changed nothing",)
         return Report(replacements, unmatched=rules, warnings=warnings)
 
-    def _object(self, spec: TransformSpec, path: str, text: str) -> Path | None:
-        """The file for an artifact that a transform spec names; None leaves the name as it is."""
-        beside = spec.path.parent / path
+    def _beside(self, code: tree.Code, path: str, text: str) -> Path | None:
+        source = code.span.source.path
+        return None if source is None else self._object(source.parent, path, text)
+
+    def _object(self, folder: Path, path: str, text: str) -> Path | None:
+        """The file for an artifact that MLIR in a folder names; None leaves the name as it is."""
+        beside = folder / path
         if not beside.is_file():
             return None  # IREE looks for it along --iree-hal-executable-object-search-path
         target = parse_target(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from opsplice.matchers.attributes import parse_attribute
 from opsplice.rewrites.calls import Annotation
 from opsplice.spec_lang import tree
 
@@ -16,8 +17,13 @@ def annotate(annotation: Annotation) -> None:
 
 
 def _attribute(attribute: tree.Attribute) -> ir.Attribute:
-    """Integers are i64 and floats f64, lists of integers dense; a name alone is a unit attribute."""
+    """Integers are i64 and floats f64, lists of integers dense; a name alone is a unit attribute.
+
+    Raises OpspliceError for `mlir "..."` that MLIR cannot read.
+    """
     value = attribute.value
+    if isinstance(value, tree.MlirText):
+        return parse_attribute(value, ir.Context.current, attribute.span)
     if value is None:
         return ir.UnitAttr.get()
     if isinstance(value, bool):

@@ -19,12 +19,13 @@ def apply(
     actions: Sequence[KernelCall | Insertion],
     annotations: Sequence[Annotation] = (),
     codes: Sequence[tree.Code] = (),
+    locate: insertion.Locate | None = None,
 ) -> None:
     """Put each action in the place of its match and remove what is then dead.
 
     The payload values that the actions hold must be of this very module, unchanged since they were found. codes: raw
-    MLIR that insertions refer to. Raises OpspliceError: before anything is changed when what is linked defines a name
-    twice, and for MLIR of a rule that is wrong.
+    MLIR that insertions refer to; locate finds the files that it names. Raises OpspliceError: before anything is
+    changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
     linking.check(module, [action for action in actions if isinstance(action, KernelCall)])
     emit.load_dialects(module.context)
@@ -32,7 +33,7 @@ def apply(
         for annotation in annotations:
             annotate(annotation)
         if any(isinstance(action, Insertion) for action in actions):
-            insertion.import_symbols(module, codes)
+            insertion.import_symbols(module, codes, locate)
         placer = Placer(module)
         kernels = static_function.Writer(placer)
         for action in actions:

@@ -13,9 +13,12 @@ what is replaced (`$result0` and so on where there are several). It is parsed fo
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
@@ -23,7 +26,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Binding, Match, Size
-from opsplice.rewrites import emit
+from opsplice.rewrites import emit, objects
 from opsplice.rewrites.calls import Argument, Insertion, Written
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
@@ -31,6 +34,10 @@ from opsplice.spec_lang.checker import PLACEHOLDER
 
 # On an op that a rule wrote, while rules are applied: the rules that must not be applied to it again.
 WRITERS = "opsplice.written_by"
+# On a symbol of a spec's raw MLIR: the digest of what the spec says it is, which rules may have changed since.
+IMPORTED = "opsplice.imported"
+# Given raw MLIR, the path of a file that it names, and the text of its target: the file, None to leave the path.
+Locate = Callable[[tree.Code, str, str], Path | None]
 _YIELD = re.compile(r"^[ \t]*yield\b(.*)\Z", re.MULTILINE | re.DOTALL)
 _PLACE = re.compile(r":(\d+):(\d+)")
 _ERROR_LINE = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
@@ -104,19 +111,28 @@ def _number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
     return ir.FloatAttr.get(kind, float(value or 0))
 
 
-def import_symbols(module: ir.Module, codes: Sequence[tree.Code]) -> None:
-    """Put a spec's raw MLIR into the module. Raises OpspliceError for wrong MLIR and for a name that is taken."""
+def import_symbols(module: ir.Module, codes: Sequence[tree.Code], locate: Locate | None = None) -> None:
+    """Put a spec's raw MLIR into the module, once. locate: finds the files that its executables name.
+
+    Raises OpspliceError for wrong MLIR and for a name that is taken.
+    """
     for code in codes:
         parsed = _parse("\n" * (code.span.line - 1) + code.text, code.span.line, code)
         _locate(parsed, code)
         existing = {symbol_of(op.operation): op.operation for op in module.body.operations}
         for op in parsed.body.operations:
             name = symbol_of(op.operation)
+            mark = ir.StringAttr.get(hashlib.sha256(str(op).encode()).hexdigest()[:16])
             if name and name in existing:
-                if str(existing[name]) == str(op):
+                known = existing[name].attributes
+                if IMPORTED in known and known[IMPORTED] == mark:
                     continue
                 raise OpspliceError(f"the program has a symbol @{name} already", details=f"needed by {code.span}")
-            module.body.append(op.operation.clone())
+            copy = op.operation.clone()
+            copy.attributes[IMPORTED] = mark
+            if locate is not None:
+                objects.resolve_in(copy, partial(locate, code))
+            module.body.append(copy)
 
 
 @dataclass(frozen=True)

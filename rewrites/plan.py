@@ -124,6 +124,7 @@ class _Planner:
         self.resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = {}
         self.choices: dict[Action, tuple[Choice, ...]] = {}
         self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
+        self.set: dict[tuple[Any, str], tree.Rule] = {}
 
     def plan(self) -> Plan:
         order = {match: i for i, match in enumerate(self.matches)}
@@ -142,6 +143,7 @@ class _Planner:
                 try:
                     if rule.attributes:
                         _check_condition(rule.where, match, "the rule's")
+                        self._check_set(match, rule)
                         annotations.append(Annotation(match, rule))
                     else:
                         chosen[match] = self._action(match, rule)
@@ -151,6 +153,16 @@ class _Planner:
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
         choices = tuple(self.choices.get(action, ()) for action in actions)
         return Plan(actions, tuple(annotations), alone, choices, tuple(self.kept.get(a, ()) for a in actions))
+
+    def _check_set(self, match: Match, rule: tree.Rule) -> None:
+        """The first rule that sets an attribute wins."""
+        op = match.roots[0].owner.operation
+        names = [attribute.name for attribute in rule.attributes]
+        for name in names:
+            earlier = self.set.get((op, name), rule)
+            if earlier is not rule:
+                raise _LostError(f"{name} is set by the rule at {earlier.span}")
+        self.set.update({(op, name): rule for name in names})
 
     def _without(self, choices: tuple[Choice, ...]) -> tuple[ProgramTarget, ...]:
         chosen = {c.target for c in choices}

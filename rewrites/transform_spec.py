@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,15 +20,12 @@ from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import location_text, symbol_of
+from opsplice.rewrites import objects
+from opsplice.rewrites.objects import ObjectResolver
 
 _ENTRY = "__transform_main"
 _EXECUTABLES = ("stream.executable", "flow.executable", "hal.executable", "hal.executable.source")
 _LOCATION = re.compile(r'loc\("(.*)":(\d+):(\d+)\)')
-_TARGET = re.compile(r"#hal\.executable\.target<")
-_PATH = re.compile(r'(path = )"((?:[^"\\]|\\.)*)"')
-
-# Given the path of an artifact as the spec writes it, the symbols wanted of it, and the text of its target: the file.
-ObjectResolver = Callable[[str, str], Path | None]
 
 
 @dataclass(frozen=True)
@@ -205,38 +202,8 @@ def _callees(op: ir.Operation) -> list[str]:
     return [_root(op.attributes["callee"])]
 
 
-# ---- artifacts ---------------------------------------------------------------------------------------------------
-
-
 def _resolve_objects(module: ir.Module, new: set[str], resolve: ObjectResolver) -> None:
     """Put absolute paths in the place of those that the spec's executables name."""
     for top in module.body.operations:
         if top.operation.name in _EXECUTABLES and symbol_of(top.operation) in new:
-            _resolve_in(top.operation, resolve)
-
-
-def _resolve_in(executable: ir.Operation, resolve: ObjectResolver) -> None:
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        for name in ("hal.executable.objects", "objects"):
-            if name in op.attributes:
-                text = str(op.attributes[name])
-                found = _resolved(text, resolve)
-                if found != text:
-                    op.attributes[name] = ir.Attribute.parse(found, context=op.context)
-        return ir.WalkResult.ADVANCE
-
-    executable.walk(visit)
-
-
-def _resolved(text: str, resolve: ObjectResolver) -> str:
-    """The text of an attribute with its paths resolved, each for the target that stands before it."""
-    targets = [m.start() for m in _TARGET.finditer(text)]
-
-    def path(match: re.Match[str]) -> str:
-        start = max((t for t in targets if t < match.start()), default=0)
-        found = resolve(match[2].replace('\\"', '"').replace("\\\\", "\\"), text[start : match.start()])
-        if found is None:
-            return match[0]
-        return match[1] + '"' + str(found).replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-    return _PATH.sub(path, text)
+            objects.resolve_in(top.operation, resolve)

@@ -484,7 +484,7 @@ def _check_result(result: Expr, pattern: tree.Pattern, lets: dict[str, tree.Let]
             report(error(result.span, "a result is made by an op, and this is a constant"))
         elif isinstance(made, tree.Wildcard):
             report(error(made.span, "a result is made by an op, and this may be anything"))
-        elif isinstance(made, tree.Uses):
+        elif isinstance(made, tree.Uses) and made.kind != "accumulated":
             report(error(made.span, "a result is what is replaced, so its uses are not asked about"))
         elif isinstance(made, tree.Name) and made.name in parameters:
             report(error(result.span, f"a result is made by an op, and this is the parameter {made.name}"))

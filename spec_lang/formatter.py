@@ -500,7 +500,8 @@ def _tail(expr: tree.Expr) -> str:
     """What stands behind an expression's arguments."""
     attributes = getattr(expr, "attributes", ())
     type_ = getattr(expr, "type", None)
-    written = f" {{{', '.join(map(_attribute, attributes))}}}" if attributes else ""
+    words = [*map(_attribute, attributes), *["..."] * getattr(expr, "regions", False)]
+    written = f" {{{', '.join(words)}}}" if words else ""
     return written + (f" : {type_}" if type_ is not None else "")
 
 
@@ -513,7 +514,7 @@ def _attribute(attribute: tree.Attribute) -> str:
         return f"{attribute.name} in {{{', '.join(_attribute_value(c, attribute.bare) for c in attribute.choices)}}}"
     if attribute.value is None:
         return attribute.name
-    if isinstance(attribute.value, (str, tuple)):
+    if isinstance(attribute.value, (str, tuple, tree.MlirText)):
         return f"{attribute.name} = {_attribute_value(attribute.value, attribute.bare)}"
     return f"{attribute.name} = {_squeezed(attribute.span).partition('=')[2]}"
 
@@ -523,6 +524,8 @@ def _attribute_value(value: tree.AttributeValue, bare: bool) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, tree.MlirText):
+        return f"mlir {_quote(value.text)}"
     if isinstance(value, str):
         return value if bare else _quote(value)
     return str(value)

@@ -6,6 +6,7 @@ pattern's parameters declare while it reads the body, because `n` and `mn` there
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import hashlib
 import os
@@ -31,12 +32,12 @@ MAX_DEPTH = 100
 _MAX_DIGITS = 20
 RESERVED = frozenset(
     {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
-    | {"transpose", "only", "shared", "through"}
+    | {"transpose", "only", "shared", "accumulated", "through"}
 )
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
 _PROPERTIES = ("bits", "rank")
 _PREDICATES = ("weight", "only", "shared", "inside")
-_USES = ("only", "shared")
+_USES = ("only", "shared", "accumulated")
 THROUGH = ("cast", "reshape")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_SOURCE = Source("")
@@ -440,7 +441,11 @@ class _Builder:
         if callee in _USES:
             return self._uses(callee, optional, args or (), attributes and attributes[1], type_, close)
         span = self._span(callee, type_ or (attributes and attributes[1]) or close)
-        return self._called(span, callee, args or (), attributes[0] if attributes else (), type_, optional is not None)
+        made = self._called(span, callee, args or (), attributes[0] if attributes else (), type_, optional is not None)
+        rest = attributes[2] if attributes else None
+        if rest is not None and not made.quoted:
+            self._fail(rest, "only an op in quotes may have regions that are not looked at", '"dialect.op"(x) {...}')
+        return made if rest is None else dataclasses.replace(made, regions=True)
 
     def _called(
         self,
@@ -471,10 +476,12 @@ class _Builder:
     ) -> tree.Uses:
         extra = optional or attributes or type_
         if extra is not None:
-            self._fail(extra, f"{word}(...) asks about a value; this does not belong to it")
+            self._fail(extra, f"{word}(...) is about a value; this does not belong to it")
         self._no_rest(args)
         if len(args) != 1:
             self._fail(self._span(word, close), f"{word} takes 1 value, found {len(args)}")
+        if word == "accumulated" and not isinstance(args[0], (tree.Contract, tree.Reduce)):
+            self._fail(args[0].span, "only a contract or a reduce starts from something")
         return self._nest(tree.Uses(self._span(word, close), str(word), args[0]), args[0])
 
     def contract(self, parts: list) -> tree.Contract:
@@ -500,8 +507,10 @@ class _Builder:
             self._want_brackets(parts[1], "pattern")
         return parts[1]
 
-    def attributes(self, parts: list) -> tuple[tuple[tree.Attribute, ...], Token]:
-        return tuple(p for p in parts if isinstance(p, tree.Attribute)), parts[-1]
+    def attributes(self, parts: list) -> tuple[tuple[tree.Attribute, ...], Token, Token | None]:
+        """(attributes, the closing brace, the `...` among them)"""
+        rest = next((p for p in parts if isinstance(p, Token) and p.type == "REST"), None)
+        return tuple(p for p in parts if isinstance(p, tree.Attribute)), parts[-1], rest
 
     def attribute(self, parts: list) -> tree.Attribute:
         name, _, (span, value, bare) = parts
@@ -528,6 +537,8 @@ class _Builder:
             return span, value.value, False
         if value.type == "STRING":
             return span, self._string(value), False
+        if value == "mlir":
+            return span, tree.MlirText(self._string(parts[1])), False
         if value.type == "NAME":
             return (span, value == "true", False) if value in ("true", "false") else (span, str(value), True)
         return span, tuple(p.value for p in parts if isinstance(p, tree.Literal)), False
@@ -588,7 +599,9 @@ class _Builder:
         )
 
     def annotation(self, parts: list) -> tree.Rule:
-        word, pattern, at, priority, where, _, (attributes, close) = parts
+        word, pattern, at, priority, where, _, (attributes, close, rest) = parts
+        if rest is not None:
+            self._fail(rest, "an annotation sets the attributes that it names", "annotate p with {my.tag = 1}")
         settled = (at[0] if at else None, at[1] if at else None, priority or 0)
         for attribute in attributes:
             if attribute.absent or attribute.variable is not None or attribute.choices:

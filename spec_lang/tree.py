@@ -272,21 +272,36 @@ class Alternatives:
 
 @dataclass(frozen=True)
 class Uses:
-    """`only(e)`: nothing else uses the value; `shared(e)`: something else does. kind in only shared."""
+    """What is asked of a value besides how it is made. kind in only shared accumulated.
+
+    `only(e)`: nothing else uses it. `shared(e)`: something else does. `accumulated(e)`: the op of a contraction or
+    reduction may start from anything, where it would have to start from the combiner's neutral value.
+    """
 
     span: Span
     kind: str
     arg: Expr
 
 
-AttributeValue = str | int | float | bool | tuple[int | float, ...]
+@dataclass(frozen=True)
+class MlirText:
+    """`mlir "..."`: an attribute as MLIR writes it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+AttributeValue = str | int | float | bool | tuple[int | float, ...] | MlirText
 
 
 @dataclass(frozen=True)
 class Attribute:
     """What is asked of an attribute of an op; just one of the fields after `name` is set, or none for `{name}`.
 
-    value: `name = value`: a string, a number, a bool, a list of numbers, or (`bare`) a word such as an enum case.
+    value: `name = value`: a string, a number, a bool, a list of numbers, `mlir "..."`, or (`bare`) a word such as an
+    enum case.
     choices: `name in {1, 2}`. variable: `name = ?v` binds an integer to v. absent: `!name`.
     """
 
@@ -307,6 +322,7 @@ class Call:
     ops put in), or, when `quoted`,
     any op's full name (`"torch.aten.gelu"`), in which `*` stands for any letters.
     optional: `mulf?(x, s)`, there or only its first operand. rest: `"op"(x, ...)`, any further operands.
+    regions: `"op"(x) {...}`, the op may have regions, whatever they hold.
     """
 
     span: Span
@@ -318,6 +334,7 @@ class Call:
     type: Type | None = None
     optional: bool = False
     rest: bool = False
+    regions: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,12 @@ def run(options: argparse.Namespace) -> int:
     for line in found.unread:
         print(f"left out: {line}", file=sys.stderr)
     if not to_stdout:
-        print(f"wrote {output}: {found.rules} rule{'s' * (found.rules != 1)}", file=sys.stderr)
+        print(f"wrote {output}: {_count(found.patterns, 'pattern')} and {_count(found.rules, 'rule')}", file=sys.stderr)
     return 0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _import(path: Path, partial: bool) -> Imported:

@@ -238,6 +238,8 @@ class _Speller:
             raise GapError.at(expr.span, what, "an op of a template is there")
         if expr.rest or (expr.quoted and "*" in expr.callee):
             raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
+        if expr.regions:
+            raise GapError.at(expr.span, what, "a template says what an op's regions hold")
         for attribute in expr.attributes:
             if attribute.value is None:
                 raise GapError.at(attribute.span, f"the attribute {attribute.name}", "a template has a value for it")
@@ -491,6 +493,8 @@ def _attribute(attribute: tree.Attribute) -> str:
         return f"{value} : i64"
     if isinstance(value, float):
         return f"{value} : f64"
+    if isinstance(value, tree.MlirText):
+        return value.text
     if isinstance(value, str) and not attribute.bare:
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     raise GapError.at(

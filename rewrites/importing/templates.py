@@ -6,44 +6,97 @@ Every dim is a symbol, one for all axes that the ops make equal; where the templ
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.matchers import effects
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.spec_lang import ops
 
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _NAME_ONLY = "match.operation_name_only"
 _ORDINARY = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "predicate", "roundingmode", "isExact"})
 
 
 @dataclass(frozen=True)
 class Input:
-    """A parameter of the pattern. dims: the axis classes of a tensor, None for a scalar. position: among arguments."""
+    """A parameter of the pattern. dims: the axis classes of a tensor, None for a scalar. position: among arguments.
+
+    variable: whether the element type is a type variable, and any number of dims follows.
+    """
 
     name: str
     element: str
     dims: tuple[int, ...] | None
     position: int
+    variable: bool = False
+
+
+@dataclass(frozen=True)
+class Label:
+    """A loop of an op, as a label: the name of its dim; a letter where another loop before it is of the same dim.
+
+    loops: the axis classes of the op's loops. number: which of them.
+    """
+
+    loops: tuple[int, ...]
+    number: int
+
+    def name(self, axes: Axes) -> str:
+        root = axes.root(self.loops[self.number])
+        if root in map(axes.root, self.loops[: self.number]):
+            return chr(ord("a") + self.number)
+        return axes.name(root)
+
+
+# An expression: text, the axis classes of dims in types, and labels. It is written when all classes are known.
+Parts: TypeAlias = "tuple[str | int | Label, ...]"
 
 
 @dataclass(eq=False)
 class Template:
-    """A pattern in the making. lets: name and expression; result: the root's expression, dims and element type."""
+    """A pattern in the making.
+
+    lets: name and expression. result: the root's expression, dims and element type. starts: for arguments that
+    reductions start from, by position, the neutral value of their op. op: the root, for messages. source: what keeps
+    the values alive.
+    """
 
     inputs: list[Input]
-    lets: list[tuple[str, str]]
-    result: str
+    lets: list[tuple[str, Parts]]
+    result: Parts
     result_dims: tuple[int, ...]
     result_element: str
     axes: Axes
     values: dict[ir.Value, Value]
+    starts: dict[int, float | int | None]
+    op: ir.Operation
+    source: object = None
 
     def dim(self, axis: int) -> str:
         """The name of an axis class."""
         return self.axes.name(axis)
+
+    def text(self, parts: Parts) -> str:
+        """An expression as it is written. A dim that no input has is its size, or `?`."""
+        named = {self.axes.root(axis) for each in self.inputs for axis in each.dims or ()}
+
+        def word(part: str | int | Label) -> str:
+            if isinstance(part, str):
+                return part
+            if isinstance(part, Label):
+                return part.name(self.axes)
+            if self.axes.root(part) in named:
+                return self.axes.name(part)
+            return str(self.axes.size(part) or "?")
+
+        return "".join(map(word, parts))
 
 
 class Axes:
@@ -60,6 +113,16 @@ class Axes:
             self._sizes[len(self._parents) - 1] = size
         return len(self._parents) - 1
 
+    def named(self, name: str | None, size: int | None, known: dict[str, int]) -> int:
+        """A new class, or that of a name that is known; with a name given it goes by that."""
+        if name is not None and name in known:
+            return known[name]
+        axis = self.new(size)
+        if name is not None:
+            known[name] = axis
+            self._names[axis] = name
+        return axis
+
     def root(self, axis: int) -> int:
         while self._parents[axis] != axis:
             axis = self._parents[axis]
@@ -73,12 +136,19 @@ class Axes:
         if right in self._sizes:
             self._sizes.setdefault(left, self._sizes[right])
 
+    def fix(self, axis: int, size: int) -> None:
+        """Give a class a size."""
+        self._sizes[self.root(axis)] = size
+
     def size(self, axis: int) -> int | None:
         return self._sizes.get(self.root(axis))
 
     def name(self, axis: int) -> str:
         root = self.root(axis)
-        return self._names.setdefault(root, f"d{len(self._names)}")
+        if root not in self._names:
+            taken = set(self._names.values())
+            self._names[root] = next(n for i in itertools.count(len(taken)) if (n := f"d{i}") not in taken)
+        return self._names[root]
 
 
 @dataclass(frozen=True)
@@ -88,27 +158,34 @@ class Value:
     scalar: whether it is a number or a scalar, maybe spread to a tensor. number: its value, if it is known.
     """
 
-    parts: tuple[object, ...]
+    parts: Parts
     axes: tuple[int, ...]
     element: str
     scalar: bool = False
     number: float | int | None = None
 
 
-def read_template(block: ir.Block) -> Template:
-    """Read the block of a `cast_compatible_dag_from_root`. Raises UnreadableError for an op that cannot be."""
-    return _Reader(block).read()
+def read_template(block: ir.Block, from_neutral: bool = False) -> Template:
+    """Read the block of a `cast_compatible_dag_from_root`.
+
+    from_neutral: reductions that start from an argument are those that start from their op's neutral value.
+    Raises UnreadableError for an op that cannot be read.
+    """
+    return _Reader(block, from_neutral).read()
 
 
 class _Reader:
     """Expressions are kept as parts, strings and axis classes, until all classes are known."""
 
-    def __init__(self, block: ir.Block) -> None:
+    def __init__(self, block: ir.Block, from_neutral: bool) -> None:
         self.block = block
+        self.from_neutral = from_neutral
         self.axes = Axes()
         self.values: dict[ir.Value, Value | None] = {}
         self.inputs: list[Input] = []
-        self.lets: list[tuple[str, tuple[object, ...]]] = []
+        self.lets: list[tuple[str, Parts]] = []
+        self.loops: dict[ir.Operation, list[int]] = {}
+        self.starts: dict[int, float | int | None] = {}
 
     def read(self) -> Template:
         for position, argument in enumerate(self.block.arguments):
@@ -120,14 +197,19 @@ class _Reader:
         result = self.values[root.results[0]]
         if result is None or result.scalar:
             raise UnreadableError(root, "the root computes nothing that a pattern can say")
+        inputs = self._used(result.parts)
+        for axis in (axis for each in inputs for axis in each.dims or ()):
+            self.axes.name(axis)  # they are numbered as they are read
         return Template(
-            inputs=self.inputs,
-            lets=[(name, self._text(parts)) for name, parts in self.lets],
-            result=self._text(result.parts),
+            inputs=inputs,
+            lets=self.lets,
+            result=result.parts,
             result_dims=result.axes,
             result_element=result.element,
             axes=self.axes,
             values={v: known for v, known in self.values.items() if known is not None},
+            starts=self.starts,
+            op=root,
         )
 
     def _input(self, position: int, argument: ir.Value) -> None:
@@ -145,11 +227,14 @@ class _Reader:
         self.inputs.append(Input(name, element, None, position))
         self.values[argument] = Value((name,), (), element, scalar=True)
 
+    def _used(self, result: Parts) -> list[Input]:
+        """The inputs that the pattern speaks of: what ops write to is none."""
+        text = " ".join(str(p) for parts in (result, *(p for _, p in self.lets)) for p in parts if isinstance(p, str))
+        words = set(_WORD.findall(text))
+        return [each for each in self.inputs if each.name in words]
+
     def _fresh(self, kind: ir.RankedTensorType) -> tuple[int, ...]:
         return tuple(self.axes.new(None if kind.is_dynamic_dim(i) else kind.get_dim_size(i)) for i in range(kind.rank))
-
-    def _text(self, parts: Sequence[object]) -> str:
-        return "".join(self.axes.name(p) if isinstance(p, int) else str(p) for p in parts)
 
     # ---- ops ------------------------------------------------------------------------------------------------------
 
@@ -169,22 +254,30 @@ class _Reader:
         name = op.name
         if name in ("tensor.empty", "tensor.dim"):
             return None
-        if _NAME_ONLY in op.attributes:
-            raise UnreadableError(op, "an op that is compared by its name alone")
         if len(op.results) != 1:
             raise UnreadableError(op, "an op with several results")
+        if _NAME_ONLY in op.attributes:
+            return self._named(op)
         if name == "arith.constant":
             return self._constant(op)
         if name == "tensor.splat":
             return self._spread(op, op.operands[0])
         if name == "linalg.fill":
-            return self._spread(op, op.operands[0])
+            made = self._spread(op, op.operands[0])
+            self._write(op, made.axes)
+            return made
         if name.startswith("linalg.") and get_indexing_maps(op) is not None:
             return _Structured(self, op).value()
         known = ops.find(name)
         if known is not None:
             return self.elementwise(op, known, [self.operand(op, v) for v in op.operands])
         return self._quoted(op)
+
+    def _write(self, op: ir.Operation, axes: Sequence[int]) -> None:
+        """What an op writes to has the dims of its result."""
+        target = self.values.get(list(op.operands)[-1])
+        for left, right in zip(axes, () if target is None else target.axes, strict=False):
+            self.axes.join(left, right)
 
     def operand(self, op: ir.Operation, value: ir.Value) -> Value:
         found = self.values.get(value)
@@ -227,19 +320,41 @@ class _Reader:
             (*_called(known.name, args), *_attributes(op, known), *_ascribed(known, element)), axes or (), element
         )
 
+    def _named(self, op: ir.Operation) -> Value:
+        """An op that is compared by its name alone: whatever its operands are, and what it makes of them."""
+        kind = op.results[0].type
+        element = _element(kind)
+        axes = self._fresh(kind) if isinstance(kind, ir.RankedTensorType) else ()
+        known = ops.find(op.name)
+        if known is not None and not known.is_cast and not known.predicates:
+            return Value((f"{known.name}({', '.join('_' for _ in op.operands)})",), axes, element)
+        return Value((f'"{op.name}"(...) {{...}}', *type_parts(axes, element)), axes, element)
+
     def _quoted(self, op: ir.Operation) -> Value:
         kind = op.results[0].type
-        if not isinstance(kind, ir.RankedTensorType) or len(op.regions):
-            raise UnreadableError(op, "an op with a body, or whose result is no tensor")
-        args = [self.operand(op, v) for v in op.operands]
+        if not isinstance(kind, ir.RankedTensorType):
+            raise UnreadableError(op, "an op whose result is no tensor")
+        if effects.has_own_region(op):
+            raise UnreadableError(op, "an op with a body that its name does not tell")
         axes = self._fresh(kind)
-        written: list[object] = []
-        for axis in axes:
-            written += [axis, " x "]
-        attributes = [f"{a} = {_attribute(op, a)}" for a in op.attributes]
-        braces = f" {{{', '.join(attributes)}}}" if attributes else ""
+        maps = _maps_of(op)
+        # What a structured op writes to is an operand too, and no part of what it computes.
+        read = list(op.operands)[: -1 if maps else None]
+        args = [self.operand(op, v) for v in read]
+        for value, operand in zip(maps, [*args, Value((), axes, "")], strict=False):
+            for axis, position in zip(operand.axes, _positions(op, value), strict=True):
+                self.axes.join(self._loops(op)[position], axis)
+        attributes = [f"{a} = {attribute_text(op.attributes[a])}" for a in op.attributes]
+        words = [*attributes, *["..."] * bool(len(op.regions))]
+        braces = f" {{{', '.join(words)}}}" if words else ""
         element = str(kind.element_type)
-        return Value((*_called(f'"{op.name}"', args), f"{braces} : tensor<", *written, f"{element}>"), axes, element)
+        called = _called(f'"{op.name}"', args, rest=bool(maps))
+        return Value((*called, braces, *type_parts(axes, element)), axes, element)
+
+    def _loops(self, op: ir.Operation) -> list[int]:
+        if op not in self.loops:
+            self.loops[op] = [self.axes.new(None) for _ in range(_maps_of(op)[0].n_dims)]
+        return self.loops[op]
 
 
 class _Structured:
@@ -252,21 +367,21 @@ class _Structured:
         self.block = op.regions[0].blocks[0]
         self.count = len(self.maps) - 1
         self.loops = [reader.axes.new(None) for _ in range(self.maps[0].n_dims)]
-        self.positions = [self._positions(m) for m in self.maps]
-        self.out = self.positions[-1]
+        self.reads = [[_terms(op, e) for e in m.results] for m in self.maps]
+        self.out = _positions(op, self.maps[-1])
 
-    def _positions(self, affine_map: ir.AffineMap) -> list[int]:
-        if not all(isinstance(e, ir.AffineDimExpr) for e in affine_map.results):
-            raise UnreadableError(self.op, "an indexing map that is more than a choice of loops")
-        return [e.position for e in affine_map.results]
+    def _positions(self, number: int) -> list[int]:
+        return _positions(self.op, self.maps[number])
 
     def value(self) -> Value:
         operands = [self.reader.operand(self.op, v) for v in list(self.op.operands)[: self.count]]
-        for operand, positions in zip(operands, self.positions, strict=False):
-            for axis, loop in zip(operand.axes, positions, strict=True):
-                self.reader.axes.join(self.loops[loop], axis)
+        for operand, reads in zip(operands, self.reads, strict=False):
+            for axis, terms in zip(operand.axes, reads, strict=bool(operand.axes)):
+                if _is_loop(terms):
+                    self.reader.axes.join(self.loops[terms[0][1]], axis)
         for axis, loop in zip(self.reader._fresh(self.op.results[0].type), self.out, strict=True):
             self.reader.axes.join(self.loops[loop], axis)
+        self.reader._write(self.op, [self.loops[loop] for loop in self.out])
         if len(set(self.out)) != len(self.out):
             raise UnreadableError(self.op, "a result that uses one loop twice")
         last = self.block.operations[len(self.block.operations) - 1].operation
@@ -283,7 +398,7 @@ class _Structured:
             number = ir.BlockArgument(value).arg_number
             if number >= self.count:
                 raise UnreadableError(self.op, "a body that reads what the result starts from")
-            return self._viewed(operands[number], self.positions[number], order)
+            return self._viewed(operands[number], self._positions(number), order)
         op = value.owner.operation
         if op.block != self.block:
             return self.reader.operand(self.op, value)
@@ -304,11 +419,23 @@ class _Structured:
         labels = (*self._labels(positions), " -> ", *self._labels(order))
         return Value((f"{kind}[", *labels, "](", *value.parts, ")"), axes, value.element)
 
-    def _labels(self, positions: Sequence[int]) -> list[object]:
-        found: list[object] = []
+    def _labels(self, positions: Sequence[int]) -> list[str | int | Label]:
+        found: list[str | int | Label] = []
         for loop in positions:
-            found += [self.loops[loop], " "]
+            found += [Label(tuple(self.loops), loop), " "]
         return found[:-1]
+
+    def _read_labels(self, number: int) -> list[str | int | Label]:
+        """Where an operand is read: loops, and sums of them in brackets."""
+        found: list[str | int | Label] = []
+        for terms in self.reads[number]:
+            if _is_loop(terms):
+                found += [Label(tuple(self.loops), terms[0][1]), " "]
+                continue
+            for at, (factor, loop) in enumerate(terms):
+                found += [" + " if at else "(", *[f"{factor}*"] * (factor != 1), Label(tuple(self.loops), loop)]
+            found.append(") ")
+        return [*found[:-1], ")"] if found and found[-1] == ") " else found[:-1]
 
     def _reduced(self, yielded: ir.Value, operands: Sequence[Value]) -> Value:
         combiner = None if isinstance(yielded.owner, ir.Block) else yielded.owner.operation
@@ -318,22 +445,33 @@ class _Structured:
         element = _element(self.op.results[0].type)
         if combiner is None or known is None or known.name not in ops.COMBINERS or len(sides) != 1:
             raise UnreadableError(self.op, "a reduction that does not combine with one op")
-        start = self.reader.operand(self.op, self.op.operands[self.count])
-        if not start.scalar or start.number != ops.identity(known.name, element):
+        start = self.op.operands[self.count]
+        neutral = ops.identity(known.name, element)
+        given = self.reader.operand(self.op, start)
+        made = self._combined(sides[0], known, operands, element)
+        if isinstance(start.owner, ir.Block) and not given.scalar:  # it may be anything
+            self.reader.starts[ir.BlockArgument(start).arg_number] = neutral
+            if not self.reader.from_neutral:
+                return Value(("accumulated(", *made.parts, ")"), made.axes, made.element)
+        elif not given.scalar or given.number != neutral:
             raise UnreadableError(self.op, "a reduction that starts from another value than its op's neutral one")
+        return made
+
+    def _combined(self, folded: ir.Value, known: ops.Op, operands: Sequence[Value], element: str) -> Value:
+        """A scalar of the body, combined over the loops that the result lacks."""
         axes = tuple(self.loops[i] for i in self.out)
-        product = self._product(sides[0], known.name, element)
+        product = self._product(folded, known.name, element)
         if product is not None:
             left, right = product
-            labels = (*self._labels(self.positions[left]), ", ", *self._labels(self.positions[right]))
+            labels = (*self._read_labels(left), ", ", *self._read_labels(right))
             args = (*operands[left].parts, ", ", *operands[right].parts)
-            parts: tuple[object, ...] = ("contract[", *labels, " -> ", *self._labels(self.out), "](", *args, ")")
-            if operands[left].element != element:
-                written = [part for axis in axes for part in (axis, " x ")]
-                parts = (*parts, " : tensor<", *written, f"{element}>")
+            parts: Parts = ("contract[", *labels, " -> ", *self._labels(self.out), "](", *args, ")")
+            windows = any(len(terms) > 1 for reads in self.reads for terms in reads)
+            if operands[left].element != element or windows:
+                parts = (*parts, *type_parts(axes, element))
             return Value(parts, axes, element)
         order = list(range(len(self.loops)))
-        inner = self._scalar(sides[0], operands, order)
+        inner = self._scalar(folded, operands, order)
         labels = (*self._labels(order), " -> ", *self._labels(self.out))
         return Value((f"reduce {known.name}[", *labels, "](", *inner.parts, ")"), axes, element)
 
@@ -354,7 +492,8 @@ class _Structured:
         if max(numbers) >= self.count:
             return None
         left, right = numbers
-        covered = {*self.positions[left], *self.positions[right]} == set(range(len(self.loops)))
+        read = {loop for reads in (self.reads[left], self.reads[right]) for terms in reads for _, loop in terms}
+        covered = read == set(range(len(self.loops)))
         return (left, right) if covered else None
 
 
@@ -365,38 +504,79 @@ def _element(kind: ir.Type) -> str:
     return str(kind.element_type) if isinstance(kind, ir.ShapedType) else str(kind)
 
 
-def _called(name: str, args: Sequence[Value]) -> tuple[object, ...]:
-    parts: list[object] = [f"{name}("]
+def type_parts(axes: Sequence[int], element: str) -> Parts:
+    """`: tensor<d0 x d1 x f32>`."""
+    return (" : tensor<", *(part for axis in axes for part in (axis, " x ")), f"{element}>")
+
+
+def _maps_of(op: ir.Operation) -> list[ir.AffineMap]:
+    """The indexing maps of an op by name that has one for each operand."""
+    if "indexing_maps" not in op.attributes:
+        return []
+    maps = [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    return maps if len(maps) == len(op.operands) else []
+
+
+def _positions(op: ir.Operation, affine_map: ir.AffineMap) -> list[int]:
+    if not all(isinstance(e, ir.AffineDimExpr) for e in affine_map.results):
+        raise UnreadableError(op, "an indexing map that is more than a choice of loops")
+    return [e.position for e in affine_map.results]
+
+
+def _is_loop(terms: Sequence[tuple[int, int]]) -> bool:
+    return len(terms) == 1 and terms[0][0] == 1
+
+
+def _terms(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
+    """Where an operand is read along a dim: the sum of factors times loops."""
+    if isinstance(read, ir.AffineAddExpr):
+        return [*_terms(op, read.lhs), *_terms(op, read.rhs)]
+    if isinstance(read, ir.AffineDimExpr):
+        return [(1, read.position)]
+    if isinstance(read, ir.AffineMulExpr) and isinstance(read.lhs, ir.AffineDimExpr):
+        factor = read.rhs
+        if isinstance(factor, ir.AffineConstantExpr):
+            return [(factor.value, read.lhs.position)]
+    raise UnreadableError(op, "an indexing map that is more than sums of loops")
+
+
+def _called(name: str, args: Sequence[Value], rest: bool = False) -> Parts:
+    parts: list[str | int | Label] = [f"{name}("]
     for number, arg in enumerate(args):
         parts += [", "] * (number > 0)
         parts += arg.parts
-    return (*parts, ")")
+    return (*parts, ", ..." if args else "...", ")") if rest else (*parts, ")")
 
 
-def _ascribed(known: ops.Op, element: str) -> tuple[object, ...]:
+def _ascribed(known: ops.Op, element: str) -> Parts:
     return (f" : {element}",) if known.is_cast else ()
 
 
-def _attributes(op: ir.Operation, known: ops.Op) -> tuple[object, ...]:
+def _attributes(op: ir.Operation, known: ops.Op) -> Parts:
     """Attributes of an elementwise op; those that say how and not what, at other than their default, cannot be said."""
     found = []
     for name in op.attributes:
         if name == "predicate":
             found.append(f"predicate = {known.predicates[ir.IntegerAttr(op.attributes[name]).value]}")
         elif name not in _ORDINARY:
-            found.append(f"{name} = {_attribute(op, name)}")
+            found.append(f"{name} = {attribute_text(op.attributes[name])}")
     return (f" {{{', '.join(found)}}}",) if found else ()
 
 
-def _attribute(op: ir.Operation, name: str) -> str:
-    value = op.attributes[name]
-    if isinstance(value, ir.BoolAttr):
+def attribute_text(value: ir.Attribute, exactly: bool = False) -> str:
+    """An attribute as `.splice` files write it. exactly: with its type, as MLIR writes it."""
+    if not exactly and isinstance(value, ir.BoolAttr):
         return "true" if value.value else "false"
-    if isinstance(value, ir.IntegerAttr):
+    if not exactly and isinstance(value, ir.IntegerAttr):
         return str(value.value)
-    if isinstance(value, ir.StringAttr):
-        return '"' + value.value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    raise UnreadableError(op, f"the attribute {name}, which is no number, truth value or string")
+    if not exactly and isinstance(value, ir.StringAttr):
+        return quoted(value.value)
+    return f"mlir {quoted(str(value))}"
+
+
+def quoted(text: str) -> str:
+    """A string as `.splice` files write it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _number(value: float) -> str:

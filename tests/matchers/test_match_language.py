@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from opsplice.errors import OpspliceError
+
 CHAIN = """
 func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {{
   {body}
@@ -254,6 +256,12 @@ def unregistered(session):
         ('"test.op"(x, y) {axis = ?a}', 1),
         ('"test.op"(x, y) {mode = ?a}', 0),
         ('"test.op"(x, y) | "test.none"(x, y)', 1),
+        ('"test.op"(x, y) {list = mlir "array<i64: 1, 2>"}', 1),
+        ('"test.op"(x, y) {list = mlir "array<i32: 1, 2>"}', 0),
+        ('"test.op"(x, y) {axis = mlir "1 : i64"}', 1),
+        ('"test.op"(x, y) {axis = mlir "1 : i32"}', 0),
+        ('"test.op"(x, y) {axis in {2, mlir "1 : i64"}}', 1),
+        ('"test.op"(x, y) {...}', 1),
     ],
 )
 def test_ops_by_name(find, unregistered, written, count):
@@ -261,6 +269,77 @@ def test_ops_by_name(find, unregistered, written, count):
     if "y" not in written:
         spec = spec.replace(" y:", " _y:")
     assert find(PAD, spec).count == count
+
+
+def test_an_attribute_that_mlir_cannot_read(find, unregistered):
+    spec = 'pattern p(x: tensor<m x n x f32>) { "test.op"(x, ...) {axis = mlir "[1"} }'
+    with pytest.raises(OpspliceError, match=r"not an attribute of MLIR: \[1"):
+        find(PAD, spec)
+
+
+WHOLE_BODY = """
+func.func @f(%x: tensor<4x8xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x8xf32>) outs(%y : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [
+        ('"linalg.generic"(x, ...)', 0),
+        ('"linalg.generic"(x, ...) {...}', 1),
+        ('"linalg.generic"(x, ...) {...} : tensor<? x f32>', 1),
+        ('"linalg.generic"(x, ...) {...} : tensor<? x ? x f32>', 0),
+        ('"linalg.generic"(x, ...) {!iterator_types, ...}', 0),
+        ('"linalg.matmul"(x, ...) {...}', 0),
+    ],
+)
+def test_ops_whose_regions_are_not_looked_at(find, written, count):
+    assert find(WHOLE_BODY, f"pattern p(x: tensor<m x n x f32>) {{ {written} }}").count == count
+
+
+# ---- reductions that start from anything -----------------------------------------------------------------------------
+
+SUM = "reduce addf[m n -> m](x)"
+ADDED = WHOLE_BODY.replace("%r =", "%s =").replace(
+    "  return",
+    "  %r = arith.addf %s, %y : tensor<4xf32>\n  return",
+)
+FILLED = WHOLE_BODY.replace(
+    "  %r =",
+    """  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %r =""",
+).replace("outs(%y", "outs(%f")
+
+
+@pytest.mark.parametrize(
+    ("program", "written", "count"),
+    [
+        (WHOLE_BODY, SUM, 0),
+        (WHOLE_BODY, f"accumulated({SUM})", 1),
+        (WHOLE_BODY, "accumulated(reduce mulf[m n -> m](x))", 0),
+        (FILLED, SUM, 1),
+        (FILLED, f"accumulated({SUM})", 1),
+        (ADDED, f"accumulated({SUM})", 1),  # the reduction alone: what another op adds is no start
+    ],
+)
+def test_a_reduction_that_starts_from_anything(find, program, written, count):
+    outcome = find(program, f"pattern p(x: tensor<m x n x f32>) {{ {written} }}")
+    assert outcome.count == count
+
+
+def test_it_matches_at_the_op_that_reduces(find):
+    match = find(ADDED, f"pattern p(x: tensor<m x n x f32>) {{ accumulated({SUM}) }}").only
+    assert match.roots[0].owner.operation.name == "linalg.generic"
 
 
 def test_an_integer_of_an_attribute_is_bound(find, unregistered):

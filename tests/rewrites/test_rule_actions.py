@@ -253,6 +253,46 @@ def test_attributes_take_nothing_away(spliced):
     assert [r.action for r in program.report.replacements] == ["inline", "annotate"]
 
 
+def test_attributes_as_mlir_writes_them(folder):
+    spec = PATTERN + 'annotate p with {my.config = mlir "{sizes = [1 : i32, 2 : i32]}"}'
+    module, _ = opsplice.transform(ABS, [write(folder, spec)])
+    assert "my.config = {sizes = [1 : i32, 2 : i32]}" in str(module)
+    with pytest.raises(OpspliceError, match=r"not an attribute of MLIR: \{sizes = ") as error:
+        opsplice.transform(ABS, [write(folder, PATTERN + 'annotate p with {my.config = mlir "{sizes = "}')])
+    assert re.search(r"splice:\d+:\d+: ", error.value.details)
+
+
+def test_the_first_rule_that_sets_an_attribute_wins(folder):
+    rules = "annotate p with {my.a = 1}\nannotate p with {my.a = 2, my.b}\nannotate p with {my.b = 3}"
+    module, report = opsplice.transform(ABS, [write(folder, PATTERN + rules)])
+    assert "{my.a = 1 : i64, my.b = 3 : i64}" in str(module)
+    (lost,) = report.kept
+    assert lost.lost
+    assert "my.a is set by the rule at" in lost.reason
+
+
+SYMBOL = """
+mlir {
+  util.func private @helper(%a: tensor<?x8xf32>) -> tensor<?x8xf32> {
+    %0 = math.exp %a : tensor<?x8xf32>
+    util.return %0 : tensor<?x8xf32>
+  }
+}
+pattern exponential(x: tensor<m x n x f32>) { exp(x) }
+replace exponential with mlir {
+  %r = arith.addf %x, %x : $x
+  yield %r
+}
+"""
+
+
+def test_a_rule_may_change_what_the_spec_brought_in(spliced):
+    spec = SYMBOL + PATTERN + "replace p with mlir { %r = util.call @helper(%x) : ($x) -> $x\nyield %r }"
+    program = spliced(ABS, spec, {})
+    assert len(program.report.replacements) == 2
+    np.testing.assert_array_equal(program.run("main", X), X + X)
+
+
 def test_passes_run_before_the_rules_of_their_phase(spliced):
     model = """
     func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {

@@ -216,7 +216,9 @@ CONDITIONS = st.recursive(
 )
 LABELS = st.lists(st.one_of(NAMES, NAMES.map("...{}".format)), max_size=3).map(" ".join)
 SUBSCRIPTS = st.tuples(listed(LABELS, 1, 2), LABELS).map("[ {0[0]} -> {0[1]} ]".format)
-ATTRIBUTE_VALUES = st.one_of(STRINGS, SIGNED, NAMES, st.sampled_from(["true", "[ 1 , - 2 ]", "[ ]"]))
+ATTRIBUTE_VALUES = st.one_of(
+    STRINGS, SIGNED, NAMES, st.sampled_from(["true", "[ 1 , - 2 ]", "[ ]", 'mlir "{a = \\"}\\"}"'])
+)
 ATTRIBUTES = st.one_of(
     st.tuples(NAMES, ATTRIBUTE_VALUES).map(" = ".join),
     st.sampled_from(["a", "! a", "a = ? b", "a.b in { 1 , 2 }", 'a in { "x" , [ 1 ] }', "a in { true }"]),
@@ -232,7 +234,9 @@ def calls(inner):
     return st.one_of(
         st.tuples(callee, listed(inner), attributes, TAILS).map("{0[0]} ( {0[1]} ){0[2]}{0[3]}".format),
         st.tuples(STRINGS, listed(inner.map("{} , ".format), 0, 1)).map("{0[0]} ( {0[1]} ... )".format),
+        st.tuples(STRINGS, listed(ATTRIBUTES.map("{} , ".format), 0, 1)).map("{0[0]} ( ) {{ {0[1]} ... }}".format),
         st.tuples(st.sampled_from(["only", "shared"]), inner).map("{0[0]} ( {0[1]} )".format),
+        st.tuples(SUBSCRIPTS, listed(inner), TAILS).map("accumulated ( contract {0[0]} ( {0[1]} ){0[2]} )".format),
         listed(inner, 2, 3, "|").map("( {} )".format),
         st.tuples(SUBSCRIPTS, listed(inner), TAILS).map("contract {0[0]} ( {0[1]} ){0[2]}".format),
         st.tuples(NAMES, SUBSCRIPTS, inner).map("reduce {0[0]} {0[1]} ( {0[2]} )".format),

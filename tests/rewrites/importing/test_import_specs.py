@@ -128,7 +128,7 @@ module attributes {transform.with_named_sequence} {
     transform.yield %root : !transform.any_op
   }
   transform.named_sequence @mark(%root: !transform.any_op {transform.readonly}) {
-    transform.annotate %root "here" : !transform.any_op
+    transform.apply_cse to %root : !transform.any_op
     transform.yield
   }
   transform.named_sequence @__transform_main(%module: !transform.any_op) {
@@ -145,9 +145,19 @@ def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path, capsys: pyt
     assert main(["import", str(path), "-o", str(tmp_path / "x.splice")]) == 1
     said = capsys.readouterr().err
     assert "1 thing in" in said
-    assert "spec.mlir:3:3: transform.named_sequence: a matcher without" in said
+    assert "spec.mlir:8:5: transform.apply_cse: an action of a kind" in said
+    assert main(["import", str(path), "-o", str(tmp_path / "x.splice"), "--partial"]) == 0
+    assert "1 pattern and 0 rules" in capsys.readouterr().err
+    assert (tmp_path / "x.splice").read_text() == 'pattern match() {\n  "linalg.matmul"(...) {...}\n}\n'
+
+
+def test_a_spec_of_which_nothing_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "spec.mlir"
+    path.write_text(UNREAD.replace('transform.match.operation_name %root ["linalg.matmul"] : !transform.any_op', ""))
     assert main(["import", str(path), "-o", str(tmp_path / "x.splice"), "--partial"]) == 1
-    assert "nothing of" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "nothing of" in said
+    assert "spec.mlir:3:3: transform.named_sequence: a matcher with neither" in said
 
 
 def test_partial_imports_the_rest(samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +171,7 @@ def test_partial_imports_the_rest(samples: Path, tmp_path: Path, capsys: pytest.
     found = json.loads(capsys.readouterr().out)
     assert found["rules"] == 1
     assert len(found["left_out"]) == 1
-    assert "math.absf: an op that is compared by its name alone" in found["left_out"][0]
+    assert "util.func: its argument 0 has a dim that no input has" in found["left_out"][0]
 
 
 CONTRACTION = """

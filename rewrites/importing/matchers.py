@@ -1,0 +1,246 @@
+"""A matcher of a transform spec: the pattern that its template or its op makes, and its checks as conditions."""
+
+from __future__ import annotations
+
+import operator
+
+from iree.compiler import ir
+
+from opsplice.rewrites.importing.gaps import UnreadableError
+from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, follow
+from opsplice.rewrites.importing.structured import MATCHERS, Place, Structured
+from opsplice.rewrites.importing.templates import Axes, Input, Label, Parts, Template, read_template, type_parts
+
+_DAG = "transform.iree.match.cast_compatible_dag_from_root"
+_NAME = "transform.match.operation_name"
+# What hinders nothing: it holds before code is generated, or only shows something.
+_IDLE = frozenset(
+    {
+        "transform.iree.match.has_no_lowering_config",
+        "transform.print",
+        "transform.debug.emit_remark_at",
+        "transform.yield",
+    }
+)
+# In the order of MLIR's MatchCmpIPredicateAttr.
+_COMPARISONS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class Matcher:
+    """A matcher. Raises UnreadableError from all of its methods for what patterns have no words for."""
+
+    def __init__(self, sequence: ir.Operation, from_neutral: bool = False) -> None:
+        """from_neutral: as for `read_template`."""
+        self.from_neutral = from_neutral
+        self.sequence = sequence
+        self.block = sequence.regions[0].blocks[0]
+        self.handles: dict[ir.Value, Handle] = {}
+        # The sizes of a structured op that a parameter stands for.
+        self.sizes: dict[ir.Value, tuple[Place, ...]] = {}
+        self.conditions: list[str] = []
+        self.structured: Structured | None = None  # holds the module of its template
+
+    def read(self) -> tuple[Template, list[str]]:
+        """The pattern, and the conditions for its dims."""
+        ops = [op.operation for op in self.block.operations]
+        roots = [op for op in ops if op.name == _DAG or op.name in MATCHERS]
+        if len(roots) > 1:
+            raise UnreadableError(roots[1], "a second template in a matcher")
+        if not roots:
+            return self._by_name(ops)
+        template = read_template(self._template(roots[0]), self.from_neutral)
+        template.source = self.structured
+        for op in ops:
+            if op is not roots[0] and not self._navigates(op):
+                self._check(op, template)
+        return template, self.conditions
+
+    def yielded(self) -> list[Handle | None]:
+        """What the results of the matcher stand for."""
+        return [self.handles.get(v) for v in self.block.operations[len(self.block.operations) - 1].operands]
+
+    def _navigates(self, op: ir.Operation) -> bool:
+        return op.name in _IDLE or follow(op, self.handles)
+
+    def _template(self, op: ir.Operation) -> ir.Block:
+        if op.name == _DAG:
+            body = op.regions[0].blocks[0]
+            self.handles[op.results[0]] = tuple(body.arguments)
+        else:
+            self.structured = MATCHERS[op.name](op)
+            body = self.structured.block
+            self.sizes.update(zip(op.results, self.structured.dims, strict=True))
+        root = [each.operation for each in body.operations][-2]
+        self.handles[op.operands[0]] = root
+        if op.name == _DAG:
+            self.handles[op.results[1]] = (root.results[0],)
+        return body
+
+    # ---- checks of a template --------------------------------------------------------------------------------------
+
+    def _check(self, op: ir.Operation, template: Template) -> None:
+        if op.name == "transform.iree.match.dims_equal":
+            self._equal(op, template)
+        elif op.name == "transform.match.param.cmpi":
+            self._compared(op, template)
+        elif op.name == "transform.iree.match.cast_compatible_type":
+            self._typed(op, template)
+        elif op.name == _NAME:
+            self._named(op)
+        else:
+            self._bounded(op, lambda value, axis: self._dim(op, template, value, axis))
+
+    def _named(self, op: ir.Operation) -> None:
+        root = self.handles.get(op.operands[0])
+        # A contraction is one under any name: patterns say what is computed.
+        if self.structured is None and not (isinstance(root, ir.Operation) and root.name in _names(op)):
+            raise UnreadableError(op, "a name that is not that of the template's op")
+
+    def _equal(self, op: ir.Operation, template: Template) -> None:
+        places = self.sizes.get(op.operands[0])
+        expected = list(ir.DenseI64ArrayAttr(op.attributes["expected_values"]))
+        if places is None or len(places) != len(expected):
+            raise UnreadableError(op, "sizes of other dims than the indexing maps have")
+        for place, size in zip(places, expected, strict=True):
+            if size != -1:
+                self._size_is(op, template, place, "==", size)
+
+    def _compared(self, op: ir.Operation, template: Template) -> None:
+        places, constant = self.sizes.get(op.operands[0]), self.handles.get(op.operands[1])
+        if places is None or len(places) != 1 or not isinstance(constant, ir.IntegerAttr):
+            raise UnreadableError(op, "a comparison of other than one size and a number")
+        comparison = list(_COMPARISONS)[ir.IntegerAttr(op.attributes["predicate"]).value]
+        self._size_is(op, template, places[0], comparison, constant.value)
+
+    def _size_is(self, op: ir.Operation, template: Template, place: Place, comparison: str, size: int) -> None:
+        if isinstance(place, int):  # a stride or dilation, which the maps say
+            if not _COMPARISONS[comparison](place, size):
+                raise UnreadableError(op, f"it never holds: the indexing maps say {place}")
+            return
+        argument, axis = place
+        shape = template.result_dims
+        if argument >= 0:
+            shape = next((i.dims or () for i in template.inputs if i.position == argument), ())
+        elif comparison == "==":
+            template.axes.fix(shape[axis], size)
+        known = {template.axes.root(a) for each in template.inputs for a in each.dims or ()}
+        if comparison == "==" and template.axes.root(shape[axis]) not in known:
+            return  # the result's type says it
+        self.conditions.append(f"{template.dim(shape[axis])} {comparison} {size}")
+
+    def _typed(self, op: ir.Operation, template: Template) -> None:
+        value = self._one(op)
+        found = template.values.get(value) if isinstance(value, ir.Value) else None
+        kind = ir.TypeAttr(op.attributes["target_type"]).value
+        if found is None or not isinstance(kind, ir.RankedTensorType):
+            raise UnreadableError(op, "a type of what is no tensor in the template")
+        if found.element != str(kind.element_type) or len(found.axes) != kind.rank:
+            raise UnreadableError(op, "it never holds: the template has another type there")
+        for number, axis in enumerate(found.axes):
+            if not kind.is_dynamic_dim(number):
+                self.conditions.append(f"{template.dim(axis)} == {kind.get_dim_size(number)}")
+
+    def _dim(self, op: ir.Operation, template: Template, value: Value, axis: int) -> str:
+        found = template.values.get(value) if isinstance(value, ir.Value) else None
+        if found is None or axis >= len(found.axes):
+            raise UnreadableError(op, "a check of what is neither the result nor an operand in the template")
+        return template.dim(found.axes[axis])
+
+    # ---- checks of dims --------------------------------------------------------------------------------------------
+
+    def _bounded(self, op: ir.Operation, dim_of: object) -> None:
+        assert callable(dim_of)
+        if op.name not in ("transform.iree.match.dim_bounds", "transform.iree.match.dim_is_multiple_of"):
+            raise UnreadableError(op, "a check that patterns have no words for")
+        dim = dim_of(self._one(op), ir.IntegerAttr(op.attributes["dim"]).value)
+        if op.name == "transform.iree.match.dim_is_multiple_of":
+            self.conditions.append(f"{dim} % {ir.IntegerAttr(op.attributes['size']).value} == 0")
+        for name, comparison in (("lower_bound", ">="), ("upper_bound", "<=")):
+            if name in op.attributes:
+                self.conditions.append(f"{dim} {comparison} {ir.IntegerAttr(op.attributes[name]).value}")
+
+    def _one(self, op: ir.Operation) -> Value:
+        values = self.handles.get(op.operands[0])
+        if not isinstance(values, tuple) or len(values) != 1:
+            raise UnreadableError(op, "a check of a handle that stands for nothing known")
+        found: Value = values[0]
+        return found
+
+    # ---- an op by its name -----------------------------------------------------------------------------------------
+
+    def _by_name(self, ops: list[ir.Operation]) -> tuple[Template, list[str]]:
+        root = self.block.arguments[0]
+        named = next((op for op in ops if op.name == _NAME and op.operands[0] == root), None)
+        if named is None:
+            strange = next((op for op in ops if op.name.startswith("transform.iree.match.")), self.sequence)
+            raise UnreadableError(strange, "a matcher with neither a template that can be read nor the name of an op")
+        found = self.handles[root] = NamedOp(_names(named), named)
+        names: list[str] = []
+
+        def dim_of(value: Value, axis: int) -> str:
+            assert isinstance(value, Asked), "an op by name has no other values"
+            if axis not in value.axes:
+                value.axes[axis] = f"d{len(names)}"
+                names.append(value.axes[axis])
+            return value.axes[axis]
+
+        for op in ops:
+            if op is named or self._navigates(op):
+                continue
+            if op.name == "transform.iree.match.cast_compatible_type":
+                value = self._one(op)
+                assert isinstance(value, Asked), "an op by name has no other values"
+                value.kind = ir.TypeAttr(op.attributes["target_type"]).value
+            else:
+                self._bounded(op, dim_of)
+        return named_template(found), self.conditions
+
+
+def _names(op: ir.Operation) -> tuple[str, ...]:
+    return tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["op_names"]))
+
+
+def named_template(named: NamedOp) -> Template:
+    """The pattern of an op by its name. Raises UnreadableError for what patterns have no words for."""
+    axes = Axes()
+    known: dict[str, int] = {}
+
+    def dims(asked: Asked) -> tuple[int, ...]:
+        kind = asked.kind
+        if isinstance(kind, ir.RankedTensorType):
+            sizes = [None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
+        else:
+            sizes = [None] * (max(asked.axes, default=-1) + 1)
+        if max(asked.axes, default=-1) >= len(sizes):
+            raise UnreadableError(named.op, "it never holds: a check of a dim that the type does not have")
+        return tuple(axes.named(asked.axes.get(i), size, known) for i, size in enumerate(sizes))
+
+    inputs: list[Input] = []
+    result: Parts = ()
+    element = ""
+    result_dims: tuple[int, ...] = ()
+    for (is_result, number), asked in sorted(named.values.items(), key=lambda entry: entry[0]):
+        kind = asked.kind
+        is_tensor = kind is None or isinstance(kind, ir.RankedTensorType)
+        if not is_result:
+            word = f"T{number}" if kind is None else str(getattr(kind, "element_type", kind))
+            inputs.append(Input(f"x{number}", word, dims(asked) if is_tensor else None, number, kind is None))
+        elif number or not (kind is None or isinstance(kind, ir.RankedTensorType)) or (kind is None and asked.axes):
+            raise UnreadableError(named.op, "a check of a further result, or of one of which no type is asked")
+        elif kind is not None:
+            result_dims, element = dims(asked), str(kind.element_type)
+            result = type_parts(result_dims, element)
+    words = ["_"] * (max((i.position for i in inputs), default=-1) + 1)
+    for each in inputs:
+        words[each.position] = each.name
+    called: list[str | int | Label] = []
+    for name in named.names:
+        called += [" | " if called else "", f'"{name}"({", ".join([*words, "..."])}) {{...}}', *result]
+    return Template(inputs, [], tuple(called), result_dims, element, axes, {}, {}, named.op)

@@ -1,0 +1,198 @@
+"""Matchers of one structured op as templates: the op that they look for, written out, so that it is read as those are.
+
+A matcher has results for the sizes of its kinds of dims, such as m, n and k. Which loops these are is told by the
+indexing maps: which operands have them, and how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from opsplice.rewrites.importing.gaps import UnreadableError
+from opsplice.spec_lang import ops
+
+# Where a size is: (argument, axis), the result's for argument -1; or the size itself.
+Place = tuple[int, int] | int
+
+
+@dataclass(frozen=True)
+class Structured:
+    """The template's function, and for each result of the matcher that stands for sizes where these are."""
+
+    module: ir.Module
+    block: ir.Block
+    dims: tuple[tuple[Place, ...], ...]
+
+
+def contraction(op: ir.Operation) -> Structured:
+    """The template of a `transform.iree.match.contraction`: sizes of its batch, m, n and k dims."""
+    return _of(op, _product(op), lambda maps: tuple(tuple(_places(maps, loops)) for loops in _kinds(maps)))
+
+
+def convolution(op: ir.Operation) -> Structured:
+    """The template of a `transform.iree.match.convolution`.
+
+    Sizes: batch, output image, output channel, filter, input channel and depth dims; then strides and dilations.
+    """
+    return _of(op, _product(op), _convolved)
+
+
+def attention(op: ir.Operation) -> Structured:
+    """The template of a `transform.iree.match.attention`: sizes of its batch, m, n, k1 and k2 dims."""
+    return _of(op, _attention(op), _attended)
+
+
+MATCHERS = {
+    "transform.iree.match.contraction": contraction,
+    "transform.iree.match.convolution": convolution,
+    "transform.iree.match.attention": attention,
+}
+
+
+class _Map:
+    """An indexing map: the loop, or the factors of loops, that each dim is read at."""
+
+    def __init__(self, op: ir.Operation, attribute: ir.Attribute) -> None:
+        value = ir.AffineMapAttr(attribute).value
+        self.count = value.n_dims
+        self.terms = [_terms(op, e) for e in value.results]
+        self.plain = {terms[0][0]: axis for axis, terms in enumerate(self.terms) if len(terms) == 1}
+        self.summed = {loop: factor for terms in self.terms if len(terms) > 1 for loop, factor in terms}
+
+    def __contains__(self, loop: int) -> bool:
+        return loop in self.plain
+
+
+def _of(op: ir.Operation, text: str, sizes: object) -> Structured:
+    assert callable(sizes)
+    module = ir.Module.parse(text)
+    maps = [_Map(op, a) for a in _attributes(op)]
+    return Structured(module, module.body.operations[0].operation.regions[0].blocks[0], sizes(maps))
+
+
+def _attributes(op: ir.Operation) -> list[ir.Attribute]:
+    if "indexing_maps" not in op.attributes:
+        raise UnreadableError(op, "without indexing maps, which may be of any shape")
+    return list(ir.ArrayAttr(op.attributes["indexing_maps"]))
+
+
+def _terms(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
+    """(loop, factor) of each part of a sum."""
+    if isinstance(read, ir.AffineAddExpr):
+        return [*_terms(op, read.lhs), *_terms(op, read.rhs)]
+    if isinstance(read, ir.AffineDimExpr):
+        return [(read.position, 1)]
+    if isinstance(read, ir.AffineMulExpr):
+        loop, factor = read.lhs, read.rhs
+        if isinstance(loop, ir.AffineDimExpr) and isinstance(factor, ir.AffineConstantExpr):
+            return [(loop.position, factor.value)]
+    raise UnreadableError(op, "an indexing map that is more than sums of loops")
+
+
+def _places(maps: Sequence[_Map], loops: Sequence[int]) -> list[Place]:
+    """Where sizes are: in an input, or for what no input has as it is, in the result."""
+    found: list[Place] = []
+    for loop in loops:
+        argument = next((n for n, each in enumerate(maps[:-1]) if loop in each), -1)
+        found.append((argument, maps[argument].plain[loop]))
+    return found
+
+
+def _kinds(maps: Sequence[_Map]) -> list[list[int]]:
+    """The loops of a contraction by kind: batch, m, n and k."""
+    lhs, rhs, out = maps
+    kinds = ((True, True, True), (True, False, True), (False, True, True), (True, True, False))
+    return [[d for d in range(out.count) if (d in lhs, d in rhs, d in out) == kind] for kind in kinds]
+
+
+def _convolved(maps: Sequence[_Map]) -> tuple[tuple[Place, ...], ...]:
+    image, weights, out = maps
+    loops = range(out.count)
+    batch = [d for d in loops if d in image and d not in weights and d in out]
+    places = [d for d in loops if d in image.summed and d in out]
+    channels = [d for d in loops if d not in image and d not in image.summed and d in weights and d in out]
+    window = [d for d in loops if d in image.summed and d in weights and d not in out]
+    summed = [d for d in loops if d in image and d in weights and d not in out]
+    depth = [d for d in loops if d in image and d in weights and d in out]
+    kinds = (batch, places, channels, window, summed, depth)
+    strides, dilations = (tuple(image.summed[d] for d in found) for found in (places, window))
+    return (*(tuple(_places(maps, found)) for found in kinds), strides, dilations)
+
+
+def _attended(maps: Sequence[_Map]) -> tuple[tuple[Place, ...], ...]:
+    query, key, value, *_, out = maps
+    loops = range(out.count)
+    kinds = (
+        [d for d in loops if all(d in each for each in (query, key, value, out))],
+        [d for d in loops if d in query and d not in key and d in out],
+        [d for d in loops if d in value and d not in key and d in out],
+        [d for d in loops if d in query and d in key and d not in out],
+        [d for d in loops if d in key and d in value and d not in out],
+    )
+    return tuple(tuple(_places(maps, found)) for found in kinds)
+
+
+# ---- the op as text ----------------------------------------------------------------------------------------------
+
+
+def _types(op: ir.Operation, *names: str) -> list[str]:
+    return [str(ir.TypeAttr(op.attributes[name]).value) for name in names]
+
+
+def _tensor(shape: _Map, element: str) -> str:
+    return f"tensor<{'?x' * len(shape.terms)}{element}>"
+
+
+def _product(op: ir.Operation) -> str:
+    """A sum of products that starts from anything."""
+    attributes = _attributes(op)
+    maps = [_Map(op, a) for a in attributes]
+    elements = _types(op, "lhs_type", "rhs_type", "output_type")
+    if len(maps) != 3:
+        raise UnreadableError(op, f"{len(maps)} indexing maps, where a product has 3")
+    kinds = [_tensor(each, element) for each, element in zip(maps, elements, strict=True)]
+    out = elements[2]
+    iterators = ", ".join('"parallel"' if loop in maps[2] else '"reduction"' for loop in range(maps[2].count))
+    times, plus, extend = ("mulf", "addf", "extf") if ops.is_float(out) else ("muli", "addi", "extsi")
+    lines, factors = [], []
+    for name, element in zip(("%a", "%b"), elements, strict=False):
+        factors.append(name if element == out else f"{name}w")
+        lines += [f"{name}w = arith.{extend} {name} : {element} to {out}"] * (element != out)
+    return f"""
+    util.func private @product(%lhs: {kinds[0]}, %rhs: {kinds[1]}, %start: {kinds[2]}) -> {kinds[2]} {{
+      %result = linalg.generic {{indexing_maps = [{", ".join(map(str, attributes))}], iterator_types = [{iterators}]}}
+          ins(%lhs, %rhs : {kinds[0]}, {kinds[1]}) outs(%start : {kinds[2]}) {{
+      ^bb0(%a: {elements[0]}, %b: {elements[1]}, %o: {out}):
+        {chr(10).join(lines)}
+        %product = arith.{times} {factors[0]}, {factors[1]} : {out}
+        %sum = arith.{plus} %o, %product : {out}
+        linalg.yield %sum : {out}
+      }} -> {kinds[2]}
+      util.return %result : {kinds[2]}
+    }}
+    """
+
+
+def _attention(op: ir.Operation) -> str:
+    attributes = _attributes(op)
+    maps = [_Map(op, a) for a in attributes]
+    if len(maps) not in (5, 6):
+        raise UnreadableError(op, f"{len(maps)} indexing maps, where attention has 5, or 6 with a mask")
+    elements = _types(op, "query_type", "key_type", "value_type")
+    elements += [elements[0], *["i1"] * (len(maps) - 5), *_types(op, "output_type")]
+    kinds = [_tensor(each, element) if each.terms else element for each, element in zip(maps, elements, strict=True)]
+    names = [f"%x{number}" for number in range(len(kinds))]
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True))
+    return f"""
+    util.func private @attention({arguments}) -> {kinds[-1]} {{
+      %result = iree_linalg_ext.attention <indexing_maps = [{", ".join(map(str, attributes))}]>
+          ins({", ".join(names[:-1])} : {", ".join(kinds[:-1])}) outs({names[-1]} : {kinds[-1]}) {{
+      ^bb0(%score: f32):
+        iree_linalg_ext.yield %score : f32
+      }} -> {kinds[-1]}
+      util.return %result : {kinds[-1]}
+    }}
+    """

@@ -1,0 +1,434 @@
+"""Matchers of the transform dialect read back: what IREE's interpreter marks with a spec, our engine marks too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+from iree.compiler.dialects.transform import interpreter
+
+import opsplice
+from opsplice.cli import main
+from opsplice.matchers import engine
+from opsplice.rewrites.apply import apply
+from opsplice.rewrites.importing.importer import Imported, import_spec
+from opsplice.rewrites.plan import plan
+from opsplice.spec_lang.loader import load_text
+from opsplice.splice import graphs_of
+
+from ..export.conftest import TARGET, resolve
+
+PROGRAM = """
+#id = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#query = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#key = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#value = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#scale = affine_map<(b, m, n, d, k) -> ()>
+#out = affine_map<(b, m, n, d, k) -> (b, m, n)>
+util.func @main(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>, %c: tensor<48x64xf16>, %start: tensor<32x48xf32>,
+                %x: tensor<1x10x10x4xf32>, %w: tensor<3x3x4x8xf32>, %y: tensor<1x8x8x8xf32>, %z: tensor<1x4x4x8xf32>,
+                %q: tensor<2x6x4xf16>, %k: tensor<2x5x4xf16>, %v: tensor<2x5x7xf16>, %s: f16, %o: tensor<2x6x7xf16>)
+    -> (tensor<32x48xf32>, tensor<32x48xf32>, tensor<32x48xf32>, tensor<1x8x8x8xf32>, tensor<1x4x4x8xf32>,
+        tensor<2x6x7xf16>, tensor<32x48xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<32x48xf32>
+  %filled = linalg.fill ins(%zero : f32) outs(%empty : tensor<32x48xf32>) -> tensor<32x48xf32>
+  %named = linalg.matmul {place = "named"} ins(%a, %b : tensor<32x64xf16>, tensor<64x48xf16>)
+      outs(%filled : tensor<32x48xf32>) -> tensor<32x48xf32>
+  %added = linalg.matmul {place = "added"} ins(%a, %b : tensor<32x64xf16>, tensor<64x48xf16>)
+      outs(%start : tensor<32x48xf32>) -> tensor<32x48xf32>
+  %generic = linalg.generic {indexing_maps = [#id, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %c : tensor<32x64xf16>, tensor<48x64xf16>) outs(%filled : tensor<32x48xf32>)
+      attrs = {place = "transposed"} {
+  ^bb0(%l: f16, %r: f16, %t: f32):
+    %0 = arith.extf %l : f16 to f32
+    %1 = arith.extf %r : f16 to f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = arith.addf %t, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<32x48xf32>
+  %conv = linalg.conv_2d_nhwc_hwcf {place = "conv"} ins(%x, %w : tensor<1x10x10x4xf32>, tensor<3x3x4x8xf32>)
+      outs(%y : tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>
+  %strided = linalg.conv_2d_nhwc_hwcf {place = "strided", strides = dense<2> : tensor<2xi64>}
+      ins(%x, %w : tensor<1x10x10x4xf32>, tensor<3x3x4x8xf32>) outs(%z : tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+  %attention = iree_linalg_ext.attention <indexing_maps = [#query, #key, #value, #scale, #out]> {place = "attention"}
+      ins(%q, %k, %v, %s : tensor<2x6x4xf16>, tensor<2x5x4xf16>, tensor<2x5x7xf16>, f16) outs(%o : tensor<2x6x7xf16>) {
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  } -> tensor<2x6x7xf16>
+  %rows = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+      iterator_types = ["parallel", "parallel"]} ins(%named : tensor<32x48xf32>) outs(%empty : tensor<32x48xf32>)
+      attrs = {place = "rows"} {
+  ^bb0(%l: f32, %t: f32):
+    %0 = math.absf %l : f32
+    linalg.yield %0 : f32
+  } -> tensor<32x48xf32>
+  util.return %named, %added, %generic, %conv, %strided, %attention, %rows : tensor<32x48xf32>, tensor<32x48xf32>,
+      tensor<32x48xf32>, tensor<1x8x8x8xf32>, tensor<1x4x4x8xf32>, tensor<2x6x7xf16>, tensor<32x48xf32>
+}
+"""
+
+# Each matcher is one line or more of a sequence that is given %op; the first that holds sets its tag.
+_SPEC = """
+module attributes {{transform.with_named_sequence}} {{
+{matchers}
+  transform.named_sequence @tag(%op: !transform.any_op {{transform.readonly}},
+                                %tag: !transform.any_param {{transform.readonly}}) {{
+    transform.annotate %op "tag" = %tag : !transform.any_op, !transform.any_param
+    transform.yield
+  }}
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {{
+    %0 = transform.foreach_match in %module {pairs} : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }}
+}}
+"""
+_MATCHER = """
+  transform.named_sequence @{name}(%op: !transform.any_op {{transform.readonly}})
+      -> (!transform.any_op, !transform.any_param) {{
+    {body}
+    %tag = transform.param.constant "{name}" -> !transform.any_param
+    transform.yield %op, %tag : !transform.any_op, !transform.any_param
+  }}
+"""
+
+
+def spec_of(**bodies: str) -> str:
+    matchers = "".join(_MATCHER.format(name=name, body=body) for name, body in bodies.items())
+    return _SPEC.format(matchers=matchers, pairs=", ".join(f"@{name} -> @tag" for name in bodies))
+
+
+def _maps(*results: str) -> str:
+    loops = "abcdefgh"[: len(set("".join(results)) & set("abcdefgh"))]
+    head = ", ".join(loops)
+    return f"[{', '.join(f'affine_map<({head}) -> ({result})>' for result in results)}]"
+
+
+def contraction(maps: str, checks: str = "", types: tuple[str, str, str] = ("f16", "f16", "f32")) -> str:
+    return (
+        f"%b, %m, %n, %k = transform.iree.match.contraction %op, lhs_type = {types[0]}, rhs_type = {types[1]}, "
+        f"output_type = {types[2]}, indexing_maps = {maps} : !transform.any_op -> !transform.param<i64>\n{checks}"
+    )
+
+
+def convolution(maps: str, checks: str = "") -> str:
+    return (
+        "%b, %i, %oc, %f, %ic, %d, %st, %di = transform.iree.match.convolution %op, lhs_type = f32, rhs_type = f32, "
+        f"output_type = f32, indexing_maps = {maps} : !transform.any_op -> !transform.param<i64>\n{checks}"
+    )
+
+
+def attention(maps: str, checks: str = "") -> str:
+    return (
+        "%b, %m, %n, %k1, %k2 = transform.iree.match.attention %op, query_type = f16, key_type = f16, "
+        "value_type = f16, output_type = f16, "
+        f"indexing_maps = {maps} : !transform.any_op -> !transform.param<i64>\n{checks}"
+    )
+
+
+def sizes(handle: str, expected: str) -> str:
+    return f"transform.iree.match.dims_equal %{handle}, [{expected}] : !transform.param<i64>\n"
+
+
+def operand(checks: str) -> str:
+    return f"%in = transform.get_operand %op[0] : (!transform.any_op) -> !transform.any_value\n{checks}"
+
+
+def named(*names: str) -> str:
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"transform.match.operation_name %op [{listed}] : !transform.any_op\n"
+
+
+_MN = _maps("a, c", "c, b", "a, b")
+_NK = _maps("a, c", "b, c", "a, b")
+_CONV = _maps("a, b + e, c + f, g", "e, f, g, d", "a, b, c, d")
+_STRIDED = _maps("a, b * 2 + e, c * 2 + f, g", "e, f, g, d", "a, b, c, d")
+_ATTENTION = _maps("a, b, d", "a, e, d", "a, e, c", "", "a, b, c")
+_DAG = """
+    %ins, %out = transform.iree.match.cast_compatible_dag_from_root %op {{
+    ^bb0({arguments}%e: tensor<32x48xf32>):
+      {given}
+      %named = linalg.matmul {{place = "named"{only}}} ins(%l, %r : tensor<?x?xf16>, tensor<?x?xf16>)
+          outs(%t : tensor<?x?xf32>) -> tensor<?x?xf32>
+      {root}
+    }} : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
+"""
+_ARGUMENTS = "%l: tensor<?x?xf16>, %r: tensor<?x?xf16>, %t: tensor<?x?xf32>, "
+_MADE = """%i = arith.constant 1 : index
+      %l = tensor.empty(%i, %i) : tensor<?x?xf16>
+      %r = tensor.empty(%i, %i) : tensor<?x?xf16>
+      %t = tensor.empty(%i, %i) : tensor<?x?xf32>"""
+_ROWS = """%rows = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+          iterator_types = ["parallel", "parallel"]} ins(%named : tensor<?x?xf32>) outs(%e : tensor<32x48xf32>)
+          attrs = {place = "rows"} {
+      ^bb0(%x: f32, %y: f32):
+        %0 = math.absf %x : f32
+        linalg.yield %0 : f32
+      } -> tensor<32x48xf32>"""
+
+# What each spec tags, by the ops' places.
+CASES: dict[str, tuple[str, dict[str, str]]] = {
+    "a contraction under any name and start": (
+        spec_of(product=contraction(_MN)),
+        {"named": "product", "added": "product"},
+    ),
+    "the first that holds": (
+        spec_of(
+            wide=contraction(_MN, sizes("n", "100")), exact=contraction(_MN, sizes("k", "64")), rest=contraction(_NK)
+        ),
+        {"named": "exact", "added": "exact", "transposed": "rest"},
+    ),
+    "a contraction of other types": (spec_of(product=contraction(_MN, types=("f32", "f32", "f32"))), {}),
+    "sizes compared": (
+        spec_of(
+            small=contraction(
+                _NK,
+                "%limit = transform.param.constant 48 : i64 -> !transform.param<i64>\n"
+                "transform.match.param.cmpi lt %n, %limit : !transform.param<i64>",
+            ),
+            enough=contraction(
+                _NK,
+                "%limit = transform.param.constant 48 : i64 -> !transform.param<i64>\n"
+                "transform.match.param.cmpi le %n, %limit : !transform.param<i64>",
+            ),
+        ),
+        {"transposed": "enough"},
+    ),
+    "a convolution": (spec_of(conv=convolution(_CONV)), {"conv": "conv"}),
+    "a convolution with strides and sizes": (
+        spec_of(
+            wrong=convolution(_STRIDED, sizes("i", "4, 5")),
+            conv=convolution(
+                _STRIDED,
+                sizes("b", "1")
+                + sizes("i", "4, 4")
+                + sizes("oc", "8")
+                + sizes("f", "3, 3")
+                + sizes("ic", "4")
+                + sizes("d", "")
+                + sizes("st", "2, 2")
+                + sizes("di", "1, 1"),
+            ),
+        ),
+        {"strided": "conv"},
+    ),
+    "attention": (
+        spec_of(
+            wrong=attention(_ATTENTION, sizes("k1", "5")),
+            attention=attention(
+                _ATTENTION,
+                sizes("b", "2") + sizes("m", "6") + sizes("n", "7") + sizes("k1", "4") + sizes("k2", "5"),
+            ),
+        ),
+        {"attention": "attention"},
+    ),
+    "attention with other maps": (
+        spec_of(attention=attention(_maps("a, b, d", "a, d, e", "a, e, c", "", "a, b, c"))),
+        {},
+    ),
+    "an op by its name": (
+        spec_of(matmul=named("linalg.matmul"), other=named("linalg.conv_2d_nhwc_hwcf", "linalg.generic")),
+        {
+            "named": "matmul",
+            "added": "matmul",
+            "transposed": "other",
+            "conv": "other",
+            "strided": "other",
+            "rows": "other",
+        },
+    ),
+    "an op by its name and the type of an operand": (
+        spec_of(
+            half=named("linalg.generic")
+            + operand("transform.iree.match.cast_compatible_type %in = tensor<?x64xf16> : !transform.any_value"),
+            rest=named("linalg.generic"),
+        ),
+        {"transposed": "half", "rows": "rest"},
+    ),
+    "an op by its name and the dims of an operand": (
+        spec_of(
+            eight=named("linalg.generic")
+            + operand("transform.iree.match.dim_is_multiple_of %in[1], 64 : !transform.any_value"),
+            wide=named("linalg.generic")
+            + operand("transform.iree.match.dim_bounds %in[1], umin = 40, none : !transform.any_value"),
+        ),
+        {"transposed": "eight", "rows": "wide"},
+    ),
+    "ops in a row": (spec_of(rows=_DAG.format(arguments=_ARGUMENTS, given="", only="", root=_ROWS)), {"rows": "rows"}),
+    "an op compared by its name alone": (
+        spec_of(rows=_DAG.format(arguments="", given=_MADE, only=', "match.operation_name_only"', root=_ROWS)),
+        {"rows": "rows"},
+    ),
+    "no lowering config yet": (
+        spec_of(
+            matmul="transform.iree.match.has_no_lowering_config %op : !transform.any_op\n" + named("linalg.matmul"),
+        ),
+        {"named": "matmul", "added": "matmul"},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def context() -> Any:
+    from iree.compiler.api import Session
+
+    session = Session()
+    session.context.enable_multithreading(False)
+    return session.context
+
+
+def tags(module: ir.Module) -> dict[str, str]:
+    found: dict[str, str] = {}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if "tag" in op.attributes:
+            place = op.attributes.get("place", None)
+            found[op.name if place is None else place.value] = op.attributes["tag"].value
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def by_iree(program: str, spec: str, context: ir.Context) -> dict[str, str]:
+    module, transform = (ir.Module.parse(text, context=context) for text in (program, spec))
+    entry = transform.body.operations[len(transform.body.operations) - 1].operation
+    interpreter.apply_named_sequence(module.operation, entry, transform.operation)
+    return tags(module)
+
+
+def by_us(program: str, back: Imported, context: ir.Context) -> dict[str, str]:
+    module = ir.Module.parse(program, context=context)
+    loaded = load_text(back.text)
+    found = engine.find(module, graphs_of(loaded))
+    chosen = plan(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
+    apply(module, chosen.actions, chosen.annotations)
+    return tags(module)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_ops_are_marked(case: str, context: ir.Context) -> None:
+    spec, expected = CASES[case]
+    with context:
+        back = import_spec(ir.Module.parse(spec))
+    assert not back.unread
+    assert by_iree(PROGRAM, spec, context) == expected
+    assert by_us(PROGRAM, back, context) == expected
+
+
+UNREADABLE = {
+    "a contraction of any shape": (
+        contraction(_MN).replace(f", indexing_maps = {_MN}", ""),
+        "transform.iree.match.contraction: without indexing maps",
+    ),
+    "what never holds": (
+        convolution(_STRIDED, sizes("st", "1, 1")),
+        "transform.iree.match.dims_equal: it never holds: the indexing maps say 2",
+    ),
+    "other sizes than there are": (
+        contraction(_MN, sizes("k", "4, 4")),
+        "transform.iree.match.dims_equal: sizes of other dims",
+    ),
+    "the type of a further result": (
+        named("linalg.generic")
+        + "%in = transform.get_result %op[1] : (!transform.any_op) -> !transform.any_value\n"
+        + "transform.iree.match.cast_compatible_type %in = tensor<?xf16> : !transform.any_value",
+        "transform.match.operation_name: a check of a further result",
+    ),
+    "a body alone": (
+        named("linalg.generic")
+        + "transform.iree.match.regions %op : !transform.any_op {\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
+        + "%0 = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}"
+        + " ins(%x : tensor<f32>) outs(%y : tensor<f32>) {\n^bb0(%a: f32, %b: f32):\n"
+        + "%1 = math.absf %a : f32\nlinalg.yield %1 : f32\n} -> tensor<f32>\n}",
+        "transform.iree.match.regions: a check that patterns have no words for",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_cannot_be_read_is_named(case: str, context: ir.Context) -> None:
+    body, why = UNREADABLE[case]
+    with context:
+        back = import_spec(ir.Module.parse(spec_of(matcher=body)))
+    assert not back.rules
+    assert len(back.unread) == 1
+    assert why in back.unread[0]
+
+
+# A function that is no shim around a C function: it goes along as MLIR, with what it refers to.
+CALL = """
+module attributes {transform.with_named_sequence} {
+  util.func private @half(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+    %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+    %half = arith.constant 0.5 : f32
+    %empty = tensor.empty(%m, %n) : tensor<?x?xf32>
+    %0 = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+        iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x?xf32>) outs(%empty : tensor<?x?xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %1 = arith.mulf %a, %half : f32
+      linalg.yield %1 : f32
+    } -> tensor<?x?xf32>
+    util.return %0 : tensor<?x?xf32>
+  }
+  util.func private @product(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %start: tensor<?x?xf32>) -> tensor<?x?xf32> {
+    %0 = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>) outs(%start : tensor<?x?xf32>) -> tensor<?x?xf32>
+    %1 = util.call @half(%0) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+    util.return %1 : tensor<?x?xf32>
+  }
+  transform.named_sequence @match(%root: !transform.any_op {transform.readonly})
+      -> (!transform.any_value, !transform.any_value) {
+    %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {
+    ^bb0(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %start: tensor<?x?xf32>):
+      %0 = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>)
+          outs(%start : tensor<?x?xf32>) -> tensor<?x?xf32>
+    } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
+    transform.yield %ins, %out : !transform.any_value, !transform.any_value
+  }
+  transform.named_sequence @call(%ins: !transform.any_value {transform.readonly},
+                                 %out: !transform.any_value {transform.readonly}) {
+    %root = transform.get_defining_op %out : (!transform.any_value) -> !transform.any_op
+    %module = transform.util.get_nearest_symbol_table %root : (!transform.any_op) -> !transform.any_op
+    %half = transform.util.import_symbol @half into %module if undefined : (!transform.any_op) -> !transform.any_op
+    %new = transform.util.import_symbol @product into %module if undefined : (!transform.any_op) -> !transform.any_op
+    transform.util.cast_and_call %new(%ins) -> %out after %root {
+      transform.type_conversion.tensor.cast_shape_dynamic_dims
+    } : (!transform.any_op, !transform.any_value, !transform.any_value, !transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    %0 = transform.foreach_match in %module @match -> @call : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+MODEL = """
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) -> tensor<2x2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<2x2xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%empty : tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = linalg.matmul ins(%a, %b : tensor<2x3xf32>, tensor<3x2xf32>) outs(%start : tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}
+"""
+
+
+def test_any_function_is_called_as_inserted_mlir(tmp_path: Path) -> None:
+    model = tmp_path / "model.mlir"
+    model.write_text(MODEL)
+    (tmp_path / "spec.mlir").write_text(CALL)
+    assert main(["import", str(tmp_path / "spec.mlir"), "-o", str(tmp_path / "spec.splice")]) == 0
+    a, b = (np.arange(6, dtype=np.float32).reshape(shape) for shape in ((2, 3), (3, 2)))
+    for name in ("spec.mlir", "spec.splice"):
+        program = opsplice.compile(model, [tmp_path / name])
+        assert len(program.report.replacements) == 1
+        np.testing.assert_array_equal(program.run("main", a, b), a @ b / 2)
