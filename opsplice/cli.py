@@ -121,8 +121,9 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
         "--target",
         type=_list,
         default=(),
-        metavar="ARCH,...",
-        help="CPU architectures to hold code for in one program: x86_64, aarch64, riscv64",
+        metavar="TARGET,...",
+        help="what to hold code for in one program: CPU architectures (cpu, x86_64, aarch64, riscv64), vulkan, cuda, "
+        "rocm, metal, maybe with a chip (vulkan:llvmpipe, cuda:sm_80)",
     )
     if may_fail:
         parser.add_argument("--require-match", action="store_true", help="a rule that matches nothing is an error")

@@ -19,7 +19,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.job import Job, Outcome, Question
 from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
 from opsplice.pipeline.crash import compiler_crash
-from opsplice.pipeline.devices import target_step
+from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
 from opsplice.pipeline.flags import asks_to_print
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
@@ -39,7 +39,8 @@ Progress = Callable[[Any], None]
 def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
     steps = _Steps(job, preview=False)
-    compiled = compile_module(job.source, steps.all(), job.flags, verbose=job.verbose, on_progress=on_progress)
+    flags = (*job.flags, *flags_for(job.archs))
+    compiled = compile_module(job.source, steps.all(), flags, verbose=job.verbose, on_progress=on_progress)
     warnings = tuple(render([w]) for w in compiled.warnings)
     return Outcome(compiled.vmfb, steps.report, warnings)
 

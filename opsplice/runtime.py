@@ -82,8 +82,9 @@ class Function:
 class LoadedProgram:
     """A program on a device, ready to be called any number of times. Made by `load_program`."""
 
-    def __init__(self, bound_module: Any) -> None:
+    def __init__(self, bound_module: Any, device: Any) -> None:
         self._bound = bound_module
+        self._device = device
         self._functions = _exported(bound_module.vm_module)
         self._invokers: dict[str, Any] = {}
 
@@ -120,7 +121,7 @@ class LoadedProgram:
             results = self._invoker(function.name)(*arguments)
         except (ValueError, RuntimeError, TypeError) as error:
             raise OpspliceError(f"'{function.name}' failed: {_status(error)}") from None
-        return _results(function, results)
+        return _results(function, results, self._device)
 
     def _invoker(self, name: str) -> Any:
         if name not in self._invokers:
@@ -148,7 +149,7 @@ def load_program(vmfb: bytes | str | os.PathLike[str], device: str = DEFAULT_DEV
     except (ValueError, RuntimeError) as error:
         raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=_status(error)) from None
     try:
-        return LoadedProgram(iree.runtime.load_vm_module(module, config))
+        return LoadedProgram(iree.runtime.load_vm_module(module, config), config.device)
     except (ValueError, RuntimeError) as error:
         raise OpspliceError(f"{name} does not load on device '{device}'", details=_status(error)) from None
 
@@ -313,18 +314,17 @@ def _scalar_argument(array: np.ndarray) -> int | float:
     return int(array.view(np.int64)) if array.dtype == np.uint64 else int(array)
 
 
-def _results(function: Function, results: Any) -> list[Value]:
+def _results(function: Function, results: Any, device: Any) -> list[Value]:
     if results is None:
         return []
     values = list(results) if isinstance(results, tuple) else [results]
     declared = function.outputs if function.outputs is not None else (None,) * len(values)
-    return [_result(value, wanted) for value, wanted in zip(values, declared, strict=True)]
+    return [_result(value, wanted, device) for value, wanted in zip(values, declared, strict=True)]
 
 
-def _result(value: Any, declared: ValueType | None) -> Value:
+def _result(value: Any, declared: ValueType | None, device: Any) -> Value:
     if hasattr(value, "to_host"):
-        # The host's view of device memory goes away with the program; a copy does not.
-        return np.array(value.to_host())
+        return _on_host(value, device)
     if declared is None or declared.dtype is None or not isinstance(value, int):
         return value
     if declared.element in _HALVES:
@@ -335,6 +335,31 @@ def _result(value: Any, declared: ValueType | None) -> Value:
     bits = 8 * declared.dtype.itemsize
     unsigned = value & (2**bits - 1)
     return unsigned - 2**bits if declared.dtype.kind == "i" and unsigned >> (bits - 1) else unsigned
+
+
+def _on_host(value: Any, device: Any) -> np.ndarray:
+    """An array of the device as one of the host that owns its memory.
+
+    IREE 3.13 reads what the host cannot see by importing memory of the host into the device, which drivers refuse
+    whose pages are larger than numpy's alignment. A buffer that both see is copied to instead.
+    """
+    import iree.runtime as rt
+
+    buffer = value._buffer_view.get_buffer()
+    size = buffer.byte_length()
+    if value._is_mappable() or not size:
+        # The host's view of device memory goes away with the program; a copy does not.
+        return np.array(value.to_host())
+    staging = device.allocator.allocate_buffer(
+        memory_type=rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE,
+        allowed_usage=rt.BufferUsage.TRANSFER | rt.BufferUsage.MAPPING,
+        allocation_size=size,
+    )
+    done = device.create_semaphore(0)
+    device.queue_copy(buffer, staging, wait_semaphores=[], signal_semaphores=[(done, 1)])
+    rt.HalFence.create_at(done, 1).wait()
+    count = int(np.prod(value.shape, dtype=np.int64)) * value.dtype.itemsize
+    return staging.map().asarray((size,), np.dtype(np.uint8))[:count].copy().view(value.dtype).reshape(value.shape)
 
 
 def _status(error: Exception) -> str:

@@ -168,7 +168,8 @@ class Splicer:
         return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store).path
 
 
-_FORMS: dict[str | None, cpu.Form | None] = {None: None, "object": "object", "bitcode": "bitcode"}
+# A dispatch of a CPU is linked as an object is.
+_FORMS: dict[str | None, cpu.Form | None] = {None: None, "object": "object", "bitcode": "bitcode", "dispatch": None}
 
 
 def _path_of(clause: tree.ArtifactClause) -> Path:
@@ -261,7 +262,9 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Re
 
 
 def _action_name(action: Action) -> str:
-    return "static function" if isinstance(action, KernelCall) else "inline"
+    if not isinstance(action, KernelCall):
+        return "inline"
+    return "static dispatch" if action.externals else "static function"
 
 
 def _replacement(

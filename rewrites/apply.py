@@ -7,7 +7,7 @@ from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.rewrites import emit, insertion, linking, static_function
+from opsplice.rewrites import emit, insertion, linking, static_dispatch, static_function
 from opsplice.rewrites.annotation import annotate
 from opsplice.rewrites.calls import Annotation, Insertion, KernelCall
 from opsplice.rewrites.placing import Placer
@@ -35,9 +35,10 @@ def apply(
         if any(isinstance(action, Insertion) for action in actions):
             insertion.import_symbols(module, codes, locate)
         placer = Placer(module)
-        kernels = static_function.Writer(placer)
+        functions, dispatches = static_function.Writer(placer), static_dispatch.Writer(placer)
         for action in actions:
             if isinstance(action, KernelCall):
+                kernels = dispatches if action.externals or action.empty else functions
                 placer.place(action.match, partial(kernels.results, action))
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, codes))

@@ -46,13 +46,30 @@ class Output:
     alias: str | None = None
 
 
+@dataclass(frozen=True)
+class External:
+    """A whole dispatch that a file holds, for one target of the program.
+
+    target: as MLIR writes it. entry: the function's name in the file. workgroup: how many threads a workgroup has.
+    on_cpu: whether it is a CPU's, in IREE's own ABI for executables.
+    """
+
+    target: str
+    path: Path
+    entry: str
+    workgroup: tuple[int, int, int]
+    on_cpu: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class KernelCall:
     """A kernel in the place of a match.
 
     symbol:  the function's name in the artifacts.
     dims:    the kernel's dims in order of their first appearance; the size of a pack is a tuple.
-    objects: for each executable target of the program, as MLIR writes it, the file to link.
+    objects: for each CPU of the program's targets, as MLIR writes it, the file to link.
+    externals: whole dispatches for other targets; then the call is made for all targets as one such dispatch.
+    empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
     """
 
     match: Match
@@ -63,6 +80,8 @@ class KernelCall:
     outputs: tuple[Output, ...]
     dims: Mapping[str, Size | tuple[Size, ...]]
     objects: Mapping[str, Path]
+    externals: tuple[External, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ _START = "#hal.executable.target<"
 _NAMES = re.compile(r'#hal\.executable\.target<"([^"]*)", "([^"]*)"')
 _FEATURES = re.compile(r'cpu_features = "([^"]*)"')
 _TRIPLE = re.compile(r'target_triple = "([^"]*)"')
+_GPU = re.compile(r'#iree_gpu\.target<arch = "([^"]*)", features = "([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,9 @@ class ProgramTarget:
 
     text:     the attribute, as MLIR writes it.
     backend:  `llvm-cpu`, `vulkan-spirv`, `cuda`, ...; format: `embedded-elf-x86_64`, `vulkan-spirv-fb`, ...
-    arch:     the first part of the target triple (`x86_64`, `aarch64`, ...), "" where there is none.
-    features: LLVM's notation of the CPU's features, "" where there are none.
+    arch:     of CPUs the first part of the target triple (`x86_64`, `aarch64`, ...), of GPUs IREE's name of the chip
+              (`sm_80`, `gfx942`, `llvmpipe`); "" where there is none.
+    features: LLVM's notation of the CPU's features, or what IREE says of the GPU's; "" where there are none.
     """
 
     text: str
@@ -32,6 +34,10 @@ class ProgramTarget:
 
     def __str__(self) -> str:
         return f"{self.backend} {self.format}"
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.backend == "llvm-cpu"
 
 
 def object_key(target: ProgramTarget, targets: Sequence[ProgramTarget]) -> str:
@@ -47,7 +53,7 @@ def object_key(target: ProgramTarget, targets: Sequence[ProgramTarget]) -> str:
 def targets_of(module: ir.Module) -> tuple[ProgramTarget, ...]:
     """The executable targets of a module's devices, in order; empty before devices are assigned (phase `abi`)."""
     found: dict[str, ProgramTarget] = {}
-    for text in _device_texts(module):
+    for text in device_texts(module):
         for target in _targets_in(text):
             found.setdefault(target, parse_target(target))
     return tuple(found.values())
@@ -66,15 +72,12 @@ def _globals(module: ir.Module) -> Iterator[ir.Operation]:
     return (op.operation for op in module.body.operations if op.operation.name == "util.global")
 
 
-def _device_texts(module: ir.Module) -> Iterator[str]:
+def device_texts(module: ir.Module) -> list[str]:
+    """The attributes that say what a module's devices are, as MLIR writes them."""
     attributes = module.operation.attributes
-    if "hal.device.targets" in attributes:
-        yield str(attributes["hal.device.targets"])
-    for op in _globals(module):
-        if "initial_value" in op.attributes:
-            text = str(op.attributes["initial_value"])
-            if "#hal.device" in text:
-                yield text
+    found = [str(attributes["hal.device.targets"])] if "hal.device.targets" in attributes else []
+    texts = [str(op.attributes["initial_value"]) for op in _globals(module) if "initial_value" in op.attributes]
+    return [*found, *(text for text in texts if "#hal.device" in text)]
 
 
 def _targets_in(text: str) -> Iterator[str]:
@@ -104,7 +107,9 @@ def parse_target(text: str) -> ProgramTarget:
     """A target from the text of its attribute, or from the beginning of it."""
     names = _NAMES.match(text)
     backend, form = names.groups() if names else ("", "")
-    features, triple = _FEATURES.search(text), _TRIPLE.search(text)
+    features, triple, gpu = _FEATURES.search(text), _TRIPLE.search(text), _GPU.search(text)
+    if gpu is not None:
+        return ProgramTarget(text, backend, form, arch=gpu[1], features=gpu[2])
     return ProgramTarget(
         text=text,
         backend=backend,

@@ -14,6 +14,7 @@ _DIALECTS = (
     "func",
     "hal",
     "iree_codegen",
+    "linalg",
     "llvm",
     "memref",
     "scf",

@@ -21,8 +21,18 @@ from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
-from opsplice.rewrites import static_function
-from opsplice.rewrites.calls import Action, Annotation, Buffer, Insertion, KernelCall, Output, Scalar, Written
+from opsplice.rewrites import externals, static_function
+from opsplice.rewrites.calls import (
+    Action,
+    Annotation,
+    Buffer,
+    External,
+    Insertion,
+    KernelCall,
+    Output,
+    Scalar,
+    Written,
+)
 from opsplice.rewrites.devices import ProgramTarget, object_key
 from opsplice.rewrites.insertion import written_by
 from opsplice.spec_lang import ops, tree
@@ -33,6 +43,8 @@ from opsplice.targets.artifacts import Artifact
 Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
 # The MLIR for a rule that puts another pattern in the place of its own.
 CodeWriter = Callable[[Match, tree.Rule], Written]
+# The whole dispatch that an artifact holds, checked against the call that is to be made.
+ExternalOf = Callable[[KernelCall, "Choice"], External]
 _OWN: conditions.Sizes = {}
 
 
@@ -90,15 +102,16 @@ def plan(
     resolve: Resolver,
     obstacle: str = "",
     write: CodeWriter = _no_code,
+    external: ExternalOf = externals.of,
 ) -> Plan:
     """Choose a rule, kernel and artifacts for each match.
 
     obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
-    write: gives the MLIR of a rule that puts another pattern in place.
+    write: gives the MLIR of a rule that puts another pattern in place. external: reads the file of a whole dispatch.
     Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
     `resolve` raises for an artifact that is broken.
     """
-    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write).plan()
+    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write, external).plan()
 
 
 class _Planner:
@@ -111,6 +124,7 @@ class _Planner:
         resolve: Resolver,
         obstacle: str,
         write: CodeWriter,
+        external: ExternalOf,
     ) -> None:
         self.matches = matches
         self.rules = rules
@@ -118,6 +132,7 @@ class _Planner:
         self.targets = targets
         self.resolve = resolve
         self.obstacle = obstacle
+        self.external = external
         self.write = write
         self.roots: dict[Any, Action] = {}
         self.covered: dict[Any, Action] = {}
@@ -188,10 +203,22 @@ class _Planner:
     def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
         call = _Signature(match, rule, kernel).call()
         choices = self._choices(rule, kernel, call.symbol)
-        call = dataclasses.replace(call, objects={object_key(c.target, self.targets): c.artifact.path for c in choices})
+        kept = self._without(choices)
+        cpus = [c for c in choices if c.target.is_cpu and c.clause.form != "dispatch"]
+        call = dataclasses.replace(call, objects={object_key(c.target, self.targets): c.artifact.path for c in cpus})
+        if len(cpus) < len(choices) or not all(target.is_cpu for target in kept):
+            others = tuple(self._external(call, c) for c in choices if c not in cpus)
+            # Variants of one format must be of one and the same target to be linked into one.
+            objects = {c.target.text: c.artifact.path for c in cpus}
+            call = dataclasses.replace(call, objects=objects, externals=others, empty=tuple(t.text for t in kept))
         self.choices[call] = choices
-        self.kept[call] = self._without(choices)
+        self.kept[call] = kept
         return call
+
+    def _external(self, call: KernelCall, choice: Choice) -> External:
+        if choice.target.is_cpu:
+            return External(choice.target.text, choice.artifact.path, call.symbol, (1, 1, 1), on_cpu=True)
+        return self.external(call, choice)
 
     # ---- overlaps -------------------------------------------------------------------------------------------------
 
@@ -235,7 +262,7 @@ class _Planner:
             return
         raise OpspliceError(
             f"kernel '{kernel.name}' has no artifact for {missing[0]}{_with_features(missing[0])}",
-            hint=f'add a clause such as `cpu {missing[0].arch or "x86_64"} "..."` to the kernel at {kernel.span}, '
+            hint=f"add a clause such as `{_clause_text(missing[0])}` to the kernel at {kernel.span}, "
             "or write `otherwise keep` on the rule to leave such targets to the compiler",
         )
 
@@ -301,20 +328,55 @@ def _name(rule: tree.Rule) -> str:
 
 
 def _clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:
-    """The first clause that a target can take."""
-    if target.backend != "llvm-cpu":
-        return None
-    features = set(target.features.replace("+", "").split(","))
-    for clause in kernel.artifacts:
-        if clause.backend != "cpu" or (clause.arch is not None and not _same_arch(clause.arch, target.arch)):
-            continue
-        if features.issuperset(clause.features):
-            return clause
-    return None
+    """The first clause that a target can take; of those for one SM version or another the newest."""
+    names = _BACKENDS.get(target.backend, ())
+    features = {_bare(feature) for feature in target.features.split(",")}
+    fitting = [
+        clause
+        for clause in kernel.artifacts
+        if clause.backend in names and _runs_on(clause.arch, target) and features.issuperset(clause.features)
+    ]
+    return max(fitting, key=lambda clause: _sm(clause.arch) or 0) if fitting else None
+
+
+def _bare(feature: str) -> str:
+    """A feature as clauses name it: `avx2` of LLVM's `+avx2`, `Float64` of IREE's `cap:Float64`."""
+    return feature.removeprefix("+").removeprefix("cap:")
+
+
+def _runs_on(arch: str | None, target: ProgramTarget) -> bool:
+    if arch is None:
+        return True
+    if target.is_cpu:
+        return _same_arch(arch, target.arch)
+    wanted, given = _sm(arch), _sm(target.arch)
+    return arch == target.arch if wanted is None or given is None else wanted <= given
+
+
+def _sm(arch: str | None) -> int | None:
+    """The number of a CUDA architecture, `sm_80`: code for it runs on newer ones too."""
+    number = (arch or "").removeprefix("sm_")
+    return int(number) if number.isdigit() else None
+
+
+def _clause_text(target: ProgramTarget) -> str:
+    if target.is_cpu:
+        return f'cpu {target.arch or "x86_64"} "..."'
+    return f'{_BACKENDS.get(target.backend, (target.backend,))[0]} "..."'
 
 
 def _same_arch(left: str, right: str) -> bool:
     return archs.normalize(left) == archs.normalize(right)
+
+
+# The backends of clauses by IREE's.
+_BACKENDS = {
+    "llvm-cpu": ("cpu",),
+    "vulkan-spirv": ("spirv", "vulkan", "wgsl"),
+    "cuda": ("cuda",),
+    "rocm": ("rocm",),
+    "metal-spirv": ("metal",),
+}
 
 
 def _with_features(target: ProgramTarget) -> str:

@@ -68,7 +68,7 @@ class Writer:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
         placer = self.placer
         operands = [placer.current(a.value) for a in call.arguments if not _is_baked(a)]
-        operand_dims = [_dynamic_dims(v) for v in operands]
+        operand_dims = [dynamic_dims(v) for v in operands]
         if operands and not any(self._varies(v) for v in operands):
             operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
         sizes = [placer.size(size) for size in call.dims.values()]
@@ -109,7 +109,7 @@ class Writer:
         return False
 
     def _executable(self, call: KernelCall) -> str:
-        key = _signature(call)
+        key = signature(call)
         if key not in self.executables:
             name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}")
             _build_executable(self.placer.module, name, call)
@@ -165,7 +165,8 @@ def _is_baked(argument: Buffer | Scalar) -> bool:
     return isinstance(argument, Scalar) and argument.value is None
 
 
-def _dynamic_dims(value: ir.Value) -> list[ir.Value]:
+def dynamic_dims(value: ir.Value) -> list[ir.Value]:
+    """The sizes of a tensor's dims that are only known at run time."""
     kind = value.type
     if not isinstance(kind, ir.RankedTensorType):
         return []
@@ -178,7 +179,7 @@ def _copy_name(executable: str, parameter: str) -> str:
     return f"{executable}$copy_{parameter}"
 
 
-def _signature(call: KernelCall) -> Any:
+def signature(call: KernelCall) -> Any:
     """What two calls must share to use one executable."""
     arguments = tuple(
         (type(a).__name__, a.element, *_scalar_kind(a)) if isinstance(a, Scalar) else ("Buffer", a.element)
@@ -225,7 +226,7 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
         emit.op("stream.executable.end")
     block = inner.regions[0].blocks.append()
     with ir.InsertionPoint(block):
-        shim = _Shim(call)
+        shim = Shim(call)
         shim.build_call(name)
         for parameter in overwritten:
             shim.build_copy(_copy_name(name, parameter), parameter)
@@ -233,13 +234,14 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
 
 def _objects(call: KernelCall) -> ir.Attribute:
     entries = ", ".join(
-        f'{target} = [#hal.executable.object<{{path = "{_escaped(str(path))}"}}>]'
+        f'{target} = [#hal.executable.object<{{path = "{escaped(str(path))}"}}>]'
         for target, path in sorted(call.objects.items())
     )
     return ir.Attribute.parse(f"#hal.executable.objects<{{{entries}}}>")
 
 
-def _escaped(path: str) -> str:
+def escaped(path: str) -> str:
+    """A path as MLIR's strings have it."""
     return path.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -255,16 +257,26 @@ def _build_export(name: str, call: KernelCall, grid: Sequence[tree.DimExpr]) -> 
     }
     export = emit.op("stream.executable.export", attributes=attributes, regions=1)
     index = ir.IndexType.get()
-    dynamic = [n for n, size in call.dims.items() if _static(size) is None]
+    dynamic = dynamic_names(call)
     block = export.regions[0].blocks.append(*[index] * len(dynamic), arg_locs=[ir.Location.unknown()] * len(dynamic))
     with ir.InsertionPoint(block):
-        sizes = _dim_values(call, dict(zip(dynamic, block.arguments, strict=True)))
-        counts = [_arithmetic(e, sizes) for e in grid]
-        counts += [emit.index(1)] * (3 - len(counts))
-        emit.op("stream.return", counts)
+        sizes = dim_values(call, dict(zip(dynamic, block.arguments, strict=True)))
+        emit.op("stream.return", workgroup_counts(grid, sizes))
 
 
-def _dim_values(call: KernelCall, dynamic: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
+def workgroup_counts(grid: Sequence[tree.DimExpr], sizes: Mapping[str, ir.Value]) -> list[ir.Value]:
+    """How many workgroups a grid has in each of three dims, for these sizes of the kernel's dims."""
+    counts = [_arithmetic(e, sizes) for e in grid]
+    return counts + [emit.index(1)] * (3 - len(counts))
+
+
+def dynamic_names(call: KernelCall) -> list[str]:
+    """The kernel's dims of which the size is only known at run time."""
+    return [n for n, size in call.dims.items() if _static(size) is None]
+
+
+def dim_values(call: KernelCall, dynamic: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
+    """The kernel's dims as values, those that are known as constants."""
     values = {}
     for name, size in call.dims.items():
         known = _static(size)
@@ -285,7 +297,7 @@ def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
     return emit.value(_GRID_OPS[expr.op], [left, right], ir.IndexType.get())
 
 
-class _Shim:
+class Shim:
     """The functions inside the executable: bindings in, plain C arguments out; and copies of bindings."""
 
     def __init__(self, call: KernelCall) -> None:
@@ -294,11 +306,11 @@ class _Shim:
         self.pointer = ir.Type.parse("!llvm.ptr")
         self.binding = ir.Type.parse("!stream.binding")
         self.passed = [a for a in call.arguments if not _is_baked(a)]
-        self.dynamic = [n for n, size in call.dims.items() if _static(size) is None]
+        self.dynamic = dynamic_names(call)
 
     def build_call(self, name: str) -> None:
         fresh = [o for o in self.call.outputs if o.alias is None]
-        function, given, sizes, results = self._open(name, len(fresh))
+        function, given, sizes, results = self.open(name, len(fresh))
         # The declaration's types are those of the call, so the body comes first and the declaration is put before it.
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             operands = [self._argument(a, given, sizes) for a in self.call.arguments]
@@ -307,21 +319,21 @@ class _Shim:
                 for output, binding in zip(fresh, results, strict=True)
             ]
             operands += sizes.values()
-            operands += [self._workgroup(i) for i in range(len(self.call.kernel.grid))]
+            operands += [self.workgroup(i) for i in range(len(self.call.kernel.grid))]
             emit.op("func.call", operands, attributes={"callee": ir.FlatSymbolRefAttr.get(self.call.symbol)})
             emit.op("func.return")
         with ir.InsertionPoint(function):
             external = {"hal.import.static": ir.UnitAttr.get(), "llvm.bareptr": ir.BoolAttr.get(True)}
-            self._function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)
+            self.function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)
 
     def build_copy(self, name: str, parameter: str) -> None:
         """A function that copies the buffer of a parameter, in a single workgroup."""
         buffer = next(a for a in self.passed if isinstance(a, Buffer) and a.name == parameter)
-        function, given, sizes, (target,) = self._open(name, 1)
+        function, given, sizes, (target,) = self.open(name, 1)
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             length = self._length(buffer.shape, sizes)
-            source = self._subspan(given[parameter], buffer.element, length)
-            target = self._subspan(target, buffer.element, length)
+            source = self.subspan(given[parameter], buffer.element, length)
+            target = self.subspan(target, buffer.element, length)
             loop = emit.op("scf.for", [emit.index(0), length, emit.index(1)], regions=1)
             emit.op("func.return")
         body = loop.regions[0].blocks.append(self.index, arg_locs=[ir.Location.unknown()])
@@ -331,20 +343,20 @@ class _Shim:
             emit.op("memref.store", [element, target, at])
             emit.op("scf.yield")
 
-    def _open(
+    def open(
         self, name: str, results: int
     ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
         """A function with an empty body: itself, the arguments and the dims by name, and the results' bindings."""
         kinds = [*map(self._kind, self.passed), *[self.index] * len(self.dynamic), *[self.binding] * results]
-        function = self._function(name, kinds, [])
+        function = self.function(name, kinds, [])
         block = function.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
         values = list(block.arguments)
         given = {a.name: values.pop(0) for a in self.passed}
         dims = {n: values.pop(0) for n in self.dynamic}
         with ir.InsertionPoint(block):
-            return function, given, _dim_values(self.call, dims), values
+            return function, given, dim_values(self.call, dims), values
 
-    def _function(
+    def function(
         self,
         name: str,
         inputs: list[ir.Type],
@@ -370,20 +382,23 @@ class _Shim:
     ) -> ir.Value:
         if isinstance(argument, Buffer):
             return self._address(given[argument.name], argument.element, argument.shape, sizes)
-        kind = ir.Type.parse(argument.element)
-        if argument.number is not None:
-            found = emit.constant(argument.number, kind)
-        elif argument.dim is not None:
-            found = self._cast_dim(sizes[argument.dim], kind)
-        elif given[argument.name].type == self.binding:
-            found = self._load(given[argument.name], argument.element)
-        else:
-            found = given[argument.name]
+        found = self.scalar(argument, given, sizes)
         if argument.element == "bf16":
             # IREE would pass it as an integer. C passes it in the register in which it passes an f16.
             return emit.value("arith.bitcast", [found], ir.F16Type.get())
         widen = _WIDENED.get(argument.element)
         return found if widen is None else emit.value(widen, [found], ir.IntegerType.get_signless(32))
+
+    def scalar(self, argument: Scalar, given: Mapping[str, ir.Value], sizes: Mapping[str, ir.Value]) -> ir.Value:
+        """A scalar of its own type."""
+        kind = ir.Type.parse(argument.element)
+        if argument.number is not None:
+            return emit.constant(argument.number, kind)
+        if argument.dim is not None:
+            return self._cast_dim(sizes[argument.dim], kind)
+        if given[argument.name].type == self.binding:
+            return self._load(given[argument.name], argument.element)
+        return given[argument.name]
 
     def _cast_dim(self, size: ir.Value, kind: ir.Type) -> ir.Value:
         if kind == self.index:
@@ -400,16 +415,13 @@ class _Shim:
             length = emit.value("arith.muli", [length, size], self.index)
         return length
 
-    def _subspan(self, binding: ir.Value, element: str, length: ir.Value) -> ir.Value:
-        # i1 tensors are stored one byte to an element.
-        stored = ir.Type.parse("i8" if element == "i1" else element)
-        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored)
+    def subspan(self, binding: ir.Value, element: str, length: ir.Value) -> ir.Value:
+        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored(element))
         return emit.value("stream.binding.subspan", [binding, emit.index(0), length], kind)
 
     def _load(self, binding: ir.Value, element: str) -> ir.Value:
-        memref = self._subspan(binding, element, emit.index(1))
-        stored = ir.Type.parse("i8" if element == "i1" else element)
-        loaded = emit.value("memref.load", [memref, emit.index(0)], stored)
+        memref = self.subspan(binding, element, emit.index(1))
+        loaded = emit.value("memref.load", [memref, emit.index(0)], stored(element))
         if element != "i1":
             return loaded
         return emit.value("arith.trunci", [loaded], ir.IntegerType.get_signless(1))
@@ -418,12 +430,11 @@ class _Shim:
         self, binding: ir.Value, element: str, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]
     ) -> ir.Value:
         """The address of a binding's first element. Upstream's strided metadata would lose the binding's offset."""
-        memref = self._subspan(binding, element, self._length(shape, sizes))
-        stored = ir.MemRefType(memref.type).element_type
+        memref = self.subspan(binding, element, self._length(shape, sizes))
         base, offset, _, _ = emit.op(
             "iree_codegen.extract_strided_metadata",
             [memref],
-            [ir.MemRefType.get([], stored), self.index, self.index, self.index],
+            [ir.MemRefType.get([], stored(element)), self.index, self.index, self.index],
         ).results
         start = emit.value("memref.extract_aligned_pointer_as_index", [base], self.index)
         skipped = emit.value("arith.muli", [offset, emit.index(_BYTES[element])], self.index)
@@ -431,7 +442,7 @@ class _Shim:
         number = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))
         return emit.value("llvm.inttoptr", [number], self.pointer)
 
-    def _workgroup(self, dimension: int) -> ir.Value:
+    def workgroup(self, dimension: int) -> ir.Value:
         return emit.value(
             "stream.dispatch.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
         )
@@ -440,3 +451,8 @@ class _Shim:
 def supported_elements() -> frozenset[str]:
     """The element types that a static function can take."""
     return frozenset(_BYTES)
+
+
+def stored(element: str) -> ir.Type:
+    """The type of an element in memory: i1 tensors are stored one byte to an element."""
+    return ir.Type.parse("i8" if element == "i1" else element)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +34,9 @@ from opsplice.spec_lang.tree import Dim, Expr, ScalarType, Span, TensorType, Typ
 RULE_PHASES = (
     "start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow",
 )  # fmt: skip
-BACKENDS = ("cpu", "cuda", "rocm", "spirv", "metal", "wgsl")
+# Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.
+MOST_THREADS = 1024
+BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
@@ -301,6 +304,8 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             report(error(asked.span, f"a grid is made of dims, and {asked.kind} is for conditions"))
     if len(kernel.grid) > 3:
         report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
+    if kernel.workgroup_span is not None:
+        _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
     _check_symbol(kernel, report)
     if not kernel.artifacts:
         report(error(kernel.name_span, f"kernel {kernel.name} has no code", f'name its file: cpu "{kernel.name}.c"'))
@@ -311,6 +316,15 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             report(error(span, f"unknown backend {clause.backend}", advice))
         if not clause.path:
             report(error(clause.path_span, "the file has no name"))
+
+
+def _check_workgroup(workgroup: tuple[int, ...], span: Span, report: Report) -> None:
+    if len(workgroup) > 3:
+        report(error(span, f"a workgroup has 3 dims at most, found {len(workgroup)}"))
+    elif 0 in workgroup:
+        report(error(span, "a workgroup has a thread at least in each dim"))
+    elif math.prod(workgroup) > MOST_THREADS:
+        report(error(span, f"a workgroup has {MOST_THREADS} threads at most, found {math.prod(workgroup)}"))
 
 
 def _check_kernel_type(written: Type, kernel: tree.Kernel, report: Report) -> None:

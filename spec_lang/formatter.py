@@ -196,6 +196,10 @@ class _Formatter:
             start = self.text.rfind("grid", kernel.span.start, kernel.grid[0].span.start)
             grid = f"grid ({', '.join(_arithmetic(size) for size in kernel.grid)})"
             lines.append(_Line(start, kernel.grid[-1].span.end, partial(str, grid)))
+        if kernel.workgroup_span is not None:
+            span = kernel.workgroup_span
+            workgroup = f"workgroup ({', '.join(map(str, kernel.workgroup))})"
+            lines.append(_Line(span.start, span.end, partial(str, workgroup)))
         if kernel.symbol is not None and kernel.symbol_span is not None:
             start = self.text.rfind("symbol", kernel.span.start, kernel.symbol_span.start)
             symbol = f"symbol {_quote(kernel.symbol)}"

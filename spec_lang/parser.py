@@ -244,7 +244,7 @@ class _Builder:
         word, name, variables, _, parameters, *_ = parts
         single = not isinstance(parts[7], Token)
         results, where, clauses = ((parts[7],), parts[8], parts[10]) if single else (parts[8], parts[10], parts[12])
-        grid, symbol, artifacts = clauses
+        grid, workgroup, symbol, artifacts = clauses
         return tree.Kernel(
             self._span(word, parts[-1]),
             str(name),
@@ -257,6 +257,8 @@ class _Builder:
             artifacts,
             where,
             symbol[1] if symbol else None,
+            workgroup[0] if workgroup else (),
+            workgroup[1] if workgroup else None,
         )
 
     def results(self, parts: list) -> tuple:
@@ -295,24 +297,31 @@ class _Builder:
             self._fail(written.span, f"a pattern's tensor is written {written}")
 
     def clauses(self, clauses: list) -> tuple:
-        """(grid, symbol, artifacts) of a kernel's body."""
+        """(grid, workgroup, symbol, artifacts) of a kernel's body."""
         grid: tuple[tree.DimExpr, ...] | None = None
+        workgroup: tuple[tuple[int, ...], Span] | None = None
         symbol: tuple[str, Span] | None = None
         artifacts = []
         for kind, span, value in clauses:
             if kind == "grid" and grid is None:
                 grid = value
+            elif kind == "workgroup" and workgroup is None:
+                workgroup = value
             elif kind == "symbol" and symbol is None:
                 symbol = value
             elif kind == "artifact":
                 artifacts.append(value)
             else:
                 self._fail(span, f"a kernel has one {kind}")
-        return grid or (), symbol, tuple(artifacts)
+        return grid or (), workgroup, symbol, tuple(artifacts)
 
     def grid(self, parts: list) -> tuple:
         self._numbers(*parts[2:-1:2])
         return "grid", self._span(parts[0], parts[0]), tuple(parts[2:-1:2])
+
+    def workgroup(self, parts: list) -> tuple:
+        span = self._span(parts[0], parts[-1])
+        return "workgroup", self._span(parts[0], parts[0]), (tuple(map(self._integer, parts[2:-1:2])), span)
 
     def symbol(self, parts: list) -> tuple:
         return "symbol", self._span(parts[0], parts[0]), (self._string(parts[1]), self._span(parts[1], parts[1]))

@@ -422,7 +422,7 @@ class KernelResult:
 
 @dataclass(frozen=True)
 class ArtifactClause:
-    """`cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-ffast-math"`.
+    """`cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-ffast-math"`, `cuda sm_90 "k.ptx"`, `spirv "k.comp"`.
 
     arch None means every architecture that the file can be built or used for. Paths are relative to the spec's folder.
     """
@@ -442,6 +442,7 @@ class Kernel:
     """External code with a signature. `symbol` may hold `{T}` for a type variable; None means the kernel's own name.
 
     grid: workgroup counts, 1 to 3 of them, or empty for a single workgroup that is not told its id.
+    workgroup: on a GPU, how many threads a workgroup has in each of 1 to 3 dims; empty where the file says it.
     """
 
     span: Span
@@ -455,6 +456,8 @@ class Kernel:
     artifacts: tuple[ArtifactClause, ...] = ()
     where: Condition | None = None
     symbol_span: Span | None = None
+    workgroup: tuple[int, ...] = ()
+    workgroup_span: Span | None = None
 
 
 @dataclass(frozen=True)

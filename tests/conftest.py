@@ -28,3 +28,14 @@ def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def samples() -> Path:
     return ROOT / "samples"
+
+
+@pytest.fixture(scope="session")
+def vulkan() -> None:
+    """Tests that run on a Vulkan device, be it a software one."""
+    import iree.runtime
+
+    try:
+        iree.runtime.get_device("vulkan")
+    except (ValueError, RuntimeError) as error:
+        pytest.skip(f"there is no Vulkan device (apt-get install mesa-vulkan-drivers): {error}")

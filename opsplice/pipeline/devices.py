@@ -1,8 +1,9 @@
-"""One program for several CPU architectures: the devices that the module is compiled for.
+"""One program for several CPU architectures and devices: what the module is compiled for.
 
-IREE's flags name one architecture. A module can name several in `hal.device.targets`, each with an attribute that IREE
-makes from flags; it is taken from IREE, one small compile for each, because its contents change between releases. This
-module knows nothing of specs or kernels.
+IREE's flags name one architecture and one device. A module can name several in `hal.device.targets`, each with an
+attribute that IREE makes from flags; it is taken from IREE, one small compile for each, because its contents change
+between releases. The program runs on the first of its devices that is there. This module knows nothing of specs or
+kernels.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, Step
 from opsplice.pipeline.noise import captured
-from opsplice.rewrites.devices import ProgramTarget, targets_of
+from opsplice.rewrites.devices import ProgramTarget, device_texts, targets_of
 from opsplice.targets import arch as arch_names
 
 _ATTRIBUTE = "hal.device.targets"
@@ -31,6 +32,14 @@ _ABI = f"{_CPU_FLAG}abi"
 # RV64GC with doubles in registers, what distributions build for; IREE's default is the bare RV64I.
 _BASELINE: dict[arch_names.Arch, tuple[str, ...]] = {"riscv64": ("m", "a", "f", "d", "c")}
 _ABIS: dict[arch_names.Arch, str] = {"riscv64": "lp64d"}
+
+# IREE's names of the devices that are no CPUs, and the flag that chooses a chip.
+_GPUS = {
+    "vulkan": ("vulkan", "--iree-vulkan-target"),
+    "cuda": ("cuda", "--iree-cuda-target"),
+    "rocm": ("hip", "--iree-rocm-target"),
+    "metal": ("metal", None),
+}
 
 # How LLVM says on stderr that it leaves out a feature that it does not know.
 _UNKNOWN_FEATURE = "is not a recognized feature"
@@ -68,16 +77,22 @@ def parse_archs(texts: Sequence[str]) -> tuple[CpuArch, ...]:
 
 
 def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
-    """The edit that makes a module a program for several architectures, in the order given.
+    """The edit that makes a module a program for several architectures and devices, in the order given.
 
-    archs: as for `parse_archs`. flags: the compile's; those about the CPU count for the architecture that they name
-    (the host's by default) unless its entry has features of its own.
+    archs: as for `parse_archs`, `cpu` for the host's, and `vulkan`, `cuda`, `rocm` and `metal`, each maybe with a chip
+    (`vulkan:llvmpipe`, `cuda:sm_80`). flags: the compile's; those about the CPU count for the architecture that they
+    name (the host's by default) unless its entry has features of its own.
     Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, and for a feature that the
     architecture does not have.
     """
-    wanted = parse_archs(archs)
-    names = ", ".join(map(str, wanted))
-    targets = ", ".join(_target(one, flags).text for one in wanted)
+    cpus = parse_archs([_host(text) for text in archs if not _is_gpu(text)])
+    names = ", ".join([*map(str, cpus), *(text for text in archs if _is_gpu(text))])
+    devices: dict[str, None] = {}
+    for text in archs:
+        if _is_gpu(text):
+            devices[_gpu(text, flags)] = None
+        else:
+            devices[f'#hal.device.target<"local", [{", ".join(_target(one, flags).text for one in cpus)}]>'] = None
 
     def apply(module: ir.Module) -> None:
         if _ATTRIBUTE in module.operation.attributes:
@@ -85,10 +100,47 @@ def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
                 f"the module names its devices itself, so it cannot be compiled for {names}",
                 hint=f"remove the module's attribute {_ATTRIBUTE}, or do not name architectures",
             )
-        text = f'[#hal.device.target<"local", [{targets}]> : !hal.device]'
+        text = ", ".join(devices)
+        text = f"[#hal.device.select<[{text}]> : !hal.device]" if len(devices) > 1 else f"[{text} : !hal.device]"
         module.operation.attributes[_ATTRIBUTE] = ir.Attribute.parse(text, context=module.context)
 
     return Step("start", f"targets {names}", apply)
+
+
+def flags_for(archs: Sequence[str]) -> tuple[str, ...]:
+    """What a compile for these targets needs besides the user's flags.
+
+    IREE 3.13 crashes on linking executables of which only some variants have code of its own (`static_dispatch`).
+    """
+    gpus = sum(map(_is_gpu, archs))
+    return ("--iree-hal-link-executables=false",) if 0 < gpus < len(archs) else ()
+
+
+def _is_gpu(text: str) -> bool:
+    return text.strip().partition(":")[0] in _GPUS
+
+
+def _host(text: str) -> str:
+    name, plus, features = text.strip().partition("+")
+    return f"{arch_names.host_arch()}{plus}{features}" if name == "cpu" else text
+
+
+def _gpu(text: str, flags: Sequence[str]) -> str:
+    """The attribute that IREE makes of a device."""
+    name, _, chip = text.strip().partition(":")
+    device, chip_flag = _GPUS[name]
+    kept = [flag for flag in flags if not flag.startswith(("--iree-hal-target", "--iree-hal-local-target"))]
+    if chip and chip_flag is None:
+        raise OpspliceError(f"'{text}' names a chip, and {name} has none to choose")
+    if chip:
+        kept = [*(flag for flag in kept if _name(flag) != chip_flag), f"{chip_flag}={chip}"]
+    with captured() as noise, Compilation([*kept, f"--iree-hal-target-device={device}"]) as compilation:
+        compilation.load(ModuleSource(content="module {}"))
+        compilation.run_to("preprocessing")
+        found = device_texts(compilation.module)
+    if len(found) != 1:
+        raise OpspliceError(f"IREE knows no device '{text}'", details=noise.text.strip())
+    return found[0].removesuffix(" : !hal.device")
 
 
 def _target(wanted: CpuArch, flags: Sequence[str]) -> ProgramTarget:

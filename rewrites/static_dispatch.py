@@ -1,0 +1,366 @@
+"""Static dispatch: a whole dispatch that a file holds, such as a shader or a PTX entry, in the place of a match.
+
+    %r = negf(absf(mulf(%a, %b)))    =>    %r = flow.dispatch {@k::@v0::@main, @k::@v1::@k}[...](%a, %b, words...)
+
+    hal.executable @k {
+      variant @v0 objects("k.spv") { export @main }                 a file for one target
+      variant @v1 objects("k.o") { export @k; func @k { ... } }     for a CPU a plain C function, with a shim around it
+    }
+
+The ABI is the same for all targets. Bindings: the buffers in the order of the parameters, then the results (one that
+is written in place is its parameter's). Constants, words of 32 bits: the scalars in the order of the parameters, then
+the dims in the order in which the signature names them first; a pack is one. A scalar is its bits: of f64, i64 and
+index two words, the low one first; what is narrower than a word is widened (f16 and bf16 by zeros, integers by their
+sign). On a CPU the file may also hold the dispatch in IREE's own ABI for executables (`as dispatch`).
+
+IREE 3.13 crashes on linking executables of which only some variants have a body, so a program for CPUs and others
+besides is compiled with `--iree-hal-link-executables=false`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.rewrites import emit
+from opsplice.rewrites import static_function as plain
+from opsplice.rewrites.calls import Buffer, External, KernelCall, Scalar
+from opsplice.rewrites.placing import Placer, builtin_type
+
+# Vulkan guarantees 128 bytes of push constants; CUDA and CPUs take more.
+_TWO_WORDS = frozenset({"i64", "f64", "index"})
+_FLOATS = {"f16": "i16", "bf16": "i16", "f32": "i32", "f64": "i64"}
+_UNSIGNED = frozenset({"i1", "f16", "bf16"})
+
+
+def words(call: KernelCall) -> int:
+    """How many constants a call has."""
+    scalars = [a for a in call.arguments if isinstance(a, Scalar)]
+    return sum(2 if s.element in _TWO_WORDS else 1 for s in scalars) + len(call.dims)
+
+
+def written(call: KernelCall) -> tuple[bool, ...]:
+    """For each binding whether the kernel writes to it."""
+    aliases = {o.alias for o in call.outputs}
+    buffers = [a for a in call.arguments if isinstance(a, Buffer)]
+    return (*(a.name in aliases for a in buffers), *(True for o in call.outputs if o.alias is None))
+
+
+class Writer:
+    """Writes dispatches, and an executable for each kernel, into the module of a placer."""
+
+    def __init__(self, placer: Placer) -> None:
+        self.placer = placer
+        self.executables: dict[Any, tuple[str, tuple[ir.Attribute, ...]]] = {}
+
+    def results(self, call: KernelCall) -> Sequence[ir.Value]:
+        """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        placer = self.placer
+        buffers = [a for a in call.arguments if isinstance(a, Buffer)]
+        operands = [placer.current(a.value) for a in buffers]
+        names = [a.name for a in buffers]
+        tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
+        for at in tied:
+            if at >= 0:
+                operands[at] = _copied(operands[at])
+        operand_dims = [plain.dynamic_dims(v) for v in operands]
+        sizes = {name: placer.size(size) for name, size in call.dims.items()}
+        constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
+        constants += [_word(size) for size in sizes.values()]
+        workload = [v for v in sizes.values() if isinstance(v, ir.Value)]
+        result_dims = [placer.axes(o.sizes) for o in call.outputs]
+        _, entries = self._executable(call)
+        index = ir.IndexType.get()
+        dims = [d for of_operand in operand_dims for d in of_operand]
+        made = [d for of_result in result_dims for d in of_result]
+        dispatch = emit.op(
+            "flow.dispatch",
+            [*workload, *operands, *constants, *dims, *made],
+            [builtin_type(o.root) for o in call.outputs],
+            {
+                "entry_points": ir.ArrayAttr.get(list(entries)),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
+                    [len(workload), len(operands) + len(constants), len(dims), len(made)]
+                ),
+                "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, t) for t in tied]),
+            },
+        )
+        return list(dispatch.results)
+
+    # ---- constants ------------------------------------------------------------------------------------------------
+
+    def _words(self, scalar: Scalar, sizes: Mapping[str, int | ir.Value]) -> list[ir.Value]:
+        kind = ir.Type.parse(scalar.element)
+        if scalar.number is not None:
+            value = emit.constant(scalar.number, kind)
+        elif scalar.dim is not None:
+            size = sizes[scalar.dim]
+            value = _cast_dim(emit.index(size) if isinstance(size, int) else size, kind)
+        else:
+            value = _on_host(self.placer.current(scalar.value), scalar.element)
+        return _as_words(value, scalar.element)
+
+    # ---- the executable -------------------------------------------------------------------------------------------
+
+    def _executable(self, call: KernelCall) -> tuple[str, tuple[ir.Attribute, ...]]:
+        key = (plain.signature(call), call.externals, call.empty)
+        if key not in self.executables:
+            name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}")
+            self.executables[key] = (name, _build(self.placer.module, name, call))
+        return self.executables[key]
+
+
+def _copied(value: ir.Value) -> ir.Value:
+    """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array."""
+    dims = plain.dynamic_dims(value)
+    region = emit.op(
+        "flow.dispatch.region",
+        dims,
+        [value.type],
+        {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(dims), 0])},
+        regions=2,
+    )
+    with ir.InsertionPoint(region.regions[0].blocks.append()):
+        kind = value.type
+        empty = emit.value("tensor.empty", dims, kind)
+        identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
+        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+        generic = emit.op(
+            "linalg.generic",
+            [value, empty],
+            [kind],
+            {
+                "indexing_maps": ir.ArrayAttr.get([identity, identity]),
+                "iterator_types": ir.ArrayAttr.get([parallel] * kind.rank),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+            },
+            regions=1,
+        )
+        element = kind.element_type
+        body = generic.regions[0].blocks.append(element, element, arg_locs=[ir.Location.unknown()] * 2)
+        with ir.InsertionPoint(body):
+            emit.op("linalg.yield", [body.arguments[0]])
+        emit.op("flow.return", [generic.results[0]])
+    copy: ir.Value = region.results[0]
+    return copy
+
+
+def _on_host(value: ir.Value, element: str) -> ir.Value:
+    """A scalar as a value that the program has outside of tensors; 16-bit floats as their bits."""
+    if not isinstance(value.type, ir.RankedTensorType):
+        return value
+    if element in ("f16", "bf16"):
+        bits = ir.RankedTensorType.get([], ir.IntegerType.get_signless(16))
+        value = emit.value("tensor.bitcast", [value], bits)
+    return emit.value("tensor.extract", [value], value.type.element_type)
+
+
+def _cast_dim(size: ir.Value, kind: ir.Type) -> ir.Value:
+    if isinstance(kind, ir.IndexType):
+        return size
+    whole = kind if isinstance(kind, ir.IntegerType) else ir.IntegerType.get_signless(64)
+    number = emit.value("arith.index_cast", [size], whole)
+    return number if whole == kind else emit.value("arith.sitofp", [number], kind)
+
+
+def _as_words(value: ir.Value, element: str) -> list[ir.Value]:
+    word = ir.IntegerType.get_signless(32)
+    if element == "index":
+        value = emit.value("arith.index_cast", [value], ir.IntegerType.get_signless(64))
+    elif element in _FLOATS and not isinstance(value.type, ir.IntegerType):
+        value = emit.value("arith.bitcast", [value], ir.Type.parse(_FLOATS[element]))
+    if element in _TWO_WORDS:
+        shifted = emit.value("arith.shrui", [value, emit.constant(32, value.type)], value.type)
+        return [emit.value("arith.trunci", [part], word) for part in (value, shifted)]
+    if value.type == word:
+        return [value]
+    return [emit.value("arith.extui" if element in _UNSIGNED else "arith.extsi", [value], word)]
+
+
+def _word(size: int | ir.Value) -> ir.Value:
+    word = ir.IntegerType.get_signless(32)
+    return emit.constant(size, word) if isinstance(size, int) else emit.value("arith.index_cast", [size], word)
+
+
+# ---- the executable --------------------------------------------------------------------------------------------------
+
+
+def _build(module: ir.Module, name: str, call: KernelCall) -> tuple[ir.Attribute, ...]:
+    """Build the executable. Returns the entry points, one for each variant."""
+    executable = emit.op(
+        "hal.executable",
+        attributes={"sym_name": emit.text(name), "sym_visibility": emit.text("private")},
+        regions=1,
+        at=ir.InsertionPoint.at_block_begin(module.body),
+    )
+    layout = _layout(call)
+    entries: list[ir.Attribute] = []
+    with ir.InsertionPoint(executable.regions[0].blocks.append()):
+        for external in call.externals:
+            objects = ir.ArrayAttr.get([_object(str(external.path))])
+            variant = _variant(f"v{len(entries)}", external.target, objects)
+            export = name if external.on_cpu else external.entry
+            with ir.InsertionPoint(variant):
+                _export(export, layout, call, external)
+                if external.on_cpu:
+                    _hand_on(name, external.entry)
+                emit.op("hal.executable.variant_end")
+            entries.append(emit.symbol(name, f"v{len(entries)}", export))
+        for target, path in sorted(call.objects.items()):
+            variant = _variant(f"v{len(entries)}", target, ir.ArrayAttr.get([_object(str(path))]))
+            with ir.InsertionPoint(variant):
+                _export(name, layout, call)
+                inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+                with ir.InsertionPoint(inner):
+                    _Shim(call, layout).build_call(name)
+                emit.op("hal.executable.variant_end")
+            entries.append(emit.symbol(name, f"v{len(entries)}", name))
+        for target in call.empty:
+            variant = _variant(f"v{len(entries)}", target, None)
+            with ir.InsertionPoint(variant):
+                _export(name, layout, call)
+                inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+                with ir.InsertionPoint(inner):
+                    _nothing(name)
+                emit.op("hal.executable.variant_end")
+            entries.append(emit.symbol(name, f"v{len(entries)}", name))
+        emit.op("hal.executable_end")
+    return tuple(entries)
+
+
+def _object(path: str) -> ir.Attribute:
+    return ir.Attribute.parse(f'#hal.executable.object<{{path = "{plain.escaped(path)}"}}>')
+
+
+def _layout(call: KernelCall) -> ir.Attribute:
+    bindings = [
+        "#hal.pipeline.binding<storage_buffer>" if is_written else "#hal.pipeline.binding<storage_buffer, ReadOnly>"
+        for is_written in written(call)
+    ]
+    constants = f"constants = {words(call)}, " if words(call) else ""
+    return ir.Attribute.parse(f"#hal.pipeline.layout<{constants}bindings = [{', '.join(bindings)}]>")
+
+
+def _variant(name: str, target: str, objects: ir.Attribute | None) -> ir.Block:
+    attributes = {"sym_name": emit.text(name), "sym_visibility": emit.text("public")}
+    attributes["target"] = ir.Attribute.parse(target)
+    if objects is not None:
+        attributes["objects"] = objects
+    variant = emit.op("hal.executable.variant", attributes=attributes, regions=1)
+    return variant.regions[0].blocks.append()
+
+
+def _export(name: str, layout: ir.Attribute, call: KernelCall, external: External | None = None) -> None:
+    """An export, whose region makes the workgroup counts from the dynamic dims."""
+    index = ir.IndexType.get()
+    attributes: dict[str, ir.Attribute] = {
+        "sym_name": emit.text(name),
+        "sym_visibility": emit.text("public"),
+        "ordinal": ir.IntegerAttr.get(index, 0),
+        "layout": layout,
+    }
+    if external is not None and not external.on_cpu:
+        attributes["workgroup_size"] = ir.ArrayAttr.get([ir.IntegerAttr.get(index, n) for n in external.workgroup])
+    export = emit.op("hal.executable.export", attributes=attributes, regions=2)
+    dynamic = plain.dynamic_names(call)
+    kinds = [ir.Type.parse("!hal.device"), *[index] * len(dynamic)]
+    block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+    with ir.InsertionPoint(block):
+        sizes = plain.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
+        emit.op("hal.return", plain.workgroup_counts(call.kernel.grid, sizes))
+
+
+def _hand_on(name: str, entry: str) -> None:
+    """A function in IREE's ABI for executables on CPUs that calls another."""
+    function = "(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32"
+    text = f"""
+      llvm.func @"{entry}"(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32 attributes {{hal.import.static}}
+      llvm.func @"{name}"(%environment: !llvm.ptr, %dispatch: !llvm.ptr, %workgroup: !llvm.ptr) -> i32 {{
+        %0 = llvm.call @"{entry}"(%environment, %dispatch, %workgroup) : {function}
+        llvm.return %0 : i32
+      }}"""
+    inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+    for op in ir.Module.parse(text).body.operations:
+        inner.append(op.operation.clone())
+
+
+def _nothing(name: str) -> None:
+    kind = ir.TypeAttr.get(ir.FunctionType.get([], []))
+    function = emit.op("func.func", attributes={"sym_name": emit.text(name), "function_type": kind}, regions=1)
+    with ir.InsertionPoint(function.regions[0].blocks.append()):
+        emit.op("func.return")
+
+
+class _Shim(plain.Shim):
+    """The function inside the variant of a CPU: bindings and words in, plain C arguments out."""
+
+    def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
+        super().__init__(call)
+        self.layout = layout
+
+    def open(
+        self, name: str, results: int
+    ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
+        function = self.function(name, [], [])
+        block = function.regions[0].blocks.append()
+        buffers = [a for a in self.call.arguments if isinstance(a, Buffer)]
+        with ir.InsertionPoint(block):
+            given: dict[str, Any] = {a.name: number for number, a in enumerate(buffers)}
+            ordinal = 0
+            for argument in self.call.arguments:
+                if isinstance(argument, Scalar):
+                    given[argument.name] = self._scalar(argument, ordinal)
+                    ordinal += 2 if argument.element in _TWO_WORDS else 1
+            dims = {}
+            for at, name_ in enumerate(self.call.dims):
+                dims[name_] = emit.value("arith.index_castui", [self._word(ordinal + at)], self.index)
+            sizes = plain.dim_values(self.call, {n: dims[n] for n in plain.dynamic_names(self.call)})
+        fresh: list[Any] = list(range(len(buffers), len(buffers) + results))
+        return function, given, sizes, fresh
+
+    def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
+        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], plain.stored(element))
+        attributes = {
+            "layout": self.layout,
+            "binding": ir.IntegerAttr.get(self.index, binding),
+            "alignment": ir.IntegerAttr.get(self.index, 64),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+        }
+        made = emit.op("hal.interface.binding.subspan", [emit.index(0), length], [kind], attributes)
+        value: ir.Value = made.results[0]
+        return value
+
+    def scalar(self, argument: Scalar, given: Mapping[str, Any], sizes: Mapping[str, ir.Value]) -> ir.Value:
+        return given[argument.name]
+
+    def workgroup(self, dimension: int) -> ir.Value:
+        return emit.value(
+            "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
+        )
+
+    def _word(self, ordinal: int) -> ir.Value:
+        return emit.value(
+            "hal.interface.constant.load",
+            [],
+            ir.IntegerType.get_signless(32),
+            layout=self.layout,
+            ordinal=ir.IntegerAttr.get(self.index, ordinal),
+        )
+
+    def _scalar(self, argument: Scalar, ordinal: int) -> ir.Value:
+        element = argument.element
+        value = self._word(ordinal)
+        if element in _TWO_WORDS:
+            wide = ir.IntegerType.get_signless(64)
+            low = emit.value("arith.extui", [value], wide)
+            high = emit.value("arith.extui", [self._word(ordinal + 1)], wide)
+            high = emit.value("arith.shli", [high, emit.constant(32, wide)], wide)
+            value = emit.value("arith.ori", [low, high], wide)
+        kind = ir.Type.parse(_FLOATS.get(element, "i64" if element == "index" else element))
+        if value.type != kind:
+            value = emit.value("arith.trunci", [value], kind)
+        if element == "index":
+            return emit.value("arith.index_cast", [value], self.index)
+        return emit.value("arith.bitcast", [value], ir.Type.parse(element)) if element in _FLOATS else value

@@ -1,0 +1,200 @@
+"""Whole dispatches: on the CPU in IREE's own ABI, on Vulkan from shaders, and one program for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+
+from .conftest import write_spec
+
+PROGRAM = """
+func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %0 = arith.mulf %a, %b : tensor<?x?xf32>
+  %1 = math.absf %0 : tensor<?x?xf32>
+  %2 = arith.negf %1 : tensor<?x?xf32>
+  %3 = math.exp %2 : tensor<?x?xf32>
+  return %3 : tensor<?x?xf32>
+}
+"""
+SPEC = """
+kernel neg_abs_mul(a: f32[...m, n], b: f32[...m, n], scale: f32, shift: f64, k: i64) -> f32[...m, n] {{
+  grid (ceildiv(n, 64), m)
+  workgroup (64)
+  {clauses}
+}}
+pattern p(a: tensor<...m x n x f32>, b: tensor<...m x n x f32>) {{ negf(absf(mulf(a, b))) }}
+replace p with neg_abs_mul(a, b, 2.0, 0.25, -3){otherwise}
+"""
+A, B = (np.random.default_rng(seed).standard_normal((5, 300)).astype(np.float32) for seed in (1, 2))
+# What the kernel makes of the numbers that the rule gives it.
+EXPECTED = np.exp(-np.abs(A * B) * 2 + np.float32(0.25) - 3)
+
+DISPATCH = """
+#include <opsplice_dispatch.h>
+#include <string.h>
+int neg_abs_mul(const void *environment, const opsplice_dispatch *d, const opsplice_workgroup *w) {
+  const float *a = d->bindings[0], *b = d->bindings[1];
+  float *out = d->bindings[2];
+  float scale;
+  double shift;
+  long long k;
+  memcpy(&scale, d->constants, 4);
+  memcpy(&shift, d->constants + 1, 8);
+  memcpy(&k, d->constants + 3, 8);
+  unsigned m = d->constants[5], n = d->constants[6];
+  if (d->constant_count != 7 || d->binding_count != 3 || w->y >= m) return 1;
+  for (unsigned i = w->x * 64; i < n && i < w->x * 64 + 64; i++) {
+    float p = a[w->y * n + i] * b[w->y * n + i];
+    out[w->y * n + i] = -(p < 0 ? -p : p) * scale + (float)shift + (float)k;
+  }
+  return 0;
+}
+"""
+PLAIN = """
+#include <stddef.h>
+void neg_abs_mul(const float *a, const float *b, float scale, double shift, long long k, float *out, size_t m, size_t n,
+                 size_t x, size_t y) {
+  for (size_t i = x * 64; i < n && i < x * 64 + 64; i++) {
+    float p = a[y * n + i] * b[y * n + i];
+    out[y * n + i] = -(p < 0 ? -p : p) * scale + (float)shift + (float)k;
+  }
+}
+"""
+SHADER = """#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) readonly buffer B { float b[]; };
+layout(set = 0, binding = 2) writeonly buffer Out { float result[]; };
+layout(push_constant) uniform Constants { float scale; uint shift_low; uint shift_high; int k; uint k_high; uint m; uint n; };
+void main() {
+  uint i = gl_GlobalInvocationID.x, y = gl_WorkGroupID.y;
+  double shift = packDouble2x32(uvec2(shift_low, shift_high));
+  if (i < n) result[y * n + i] = -abs(a[y * n + i] * b[y * n + i]) * scale + float(shift) + float(k);
+}
+"""
+FILES = {"dispatch.c": DISPATCH, "plain.c": PLAIN, "shader.comp": SHADER}
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Callable[..., opsplice.Program]:
+    def build(clauses: str, targets: str, otherwise: str = "", program: str = PROGRAM) -> opsplice.Program:
+        spec = write_spec(tmp_path, SPEC.format(clauses=clauses, otherwise=otherwise), FILES)
+        flags = ["--iree-input-demote-f64-to-f32=false"]
+        return opsplice.compile(program, [spec], flags, archs=targets.split(","))
+
+    return build
+
+
+def check(program: opsplice.Program, devices: tuple[str, ...], a: Any = A, b: Any = B) -> None:
+    for device in devices:
+        np.testing.assert_allclose(program.run("main", a, b, device=device), EXPECTED, rtol=1e-5, err_msg=device)
+
+
+CPUS = ("local-sync", "local-task")
+
+
+def test_a_dispatch_for_the_cpu(compiled):
+    program = compiled('cpu "dispatch.c" as dispatch', "cpu")
+    assert [r.action for r in program.report.replacements] == ["static dispatch"]
+    check(program, CPUS)
+
+
+def test_a_dispatch_of_static_dims(compiled):
+    program = compiled('cpu "dispatch.c" as dispatch', "cpu", program=PROGRAM.replace("?x?x", "5x300x"))
+    check(program, CPUS)
+
+
+def test_a_shader(compiled, vulkan):
+    program = compiled('spirv "shader.comp"', "vulkan:llvmpipe")
+    assert [r.action for r in program.report.replacements] == ["static dispatch"]
+    check(program, ("vulkan",))
+
+
+def test_one_program_for_all(compiled, vulkan):
+    program = compiled('spirv "shader.comp"\ncpu "plain.c"', "vulkan:llvmpipe,cpu")
+    check(program, ("vulkan", *CPUS))
+
+
+def test_the_compilers_code_where_there_is_no_artifact(compiled, vulkan):
+    plain = np.exp(-np.abs(A * B))
+    program = compiled('spirv "shader.comp"', "vulkan:llvmpipe,cpu", " otherwise keep")
+    check(program, ("vulkan",))
+    np.testing.assert_allclose(program.run("main", A, B, device="local-task"), plain, rtol=1e-5)
+    program = compiled('cpu "plain.c"', "vulkan:llvmpipe,cpu", " otherwise keep")
+    check(program, CPUS)
+    np.testing.assert_allclose(program.run("main", A, B, device="vulkan"), plain, rtol=1e-5)
+
+
+def test_no_artifact_for_a_device(compiled):
+    with pytest.raises(OpspliceError, match="has no artifact for vulkan-spirv") as error:
+        compiled('cpu "plain.c"', "vulkan:llvmpipe,cpu")
+    assert 'such as `spirv "..."`' in error.value.hint
+
+
+IN_PLACE = """
+kernel scale(x: f32[n], s: f32) -> x {{
+  grid (ceildiv(n, 64))
+  workgroup (64)
+  {clauses}
+}}
+pattern p(x: tensor<n x f32>) {{ mulf(x, 3.0) }}
+replace p with scale(x, 3.0)
+"""
+SCALED = """
+func.func @main(%x: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %c = arith.constant 0 : index
+  %n = tensor.dim %x, %c : tensor<?xf32>
+  %three = arith.constant 3.0 : f32
+  %s = tensor.splat %three[%n] : tensor<?xf32>
+  %0 = arith.mulf %x, %s : tensor<?xf32>
+  %1 = arith.addf %0, %x : tensor<?xf32>
+  return %0, %1 : tensor<?xf32>, tensor<?xf32>
+}
+"""
+IN_PLACE_FILES = {
+    "scale.c": """
+#include <opsplice_dispatch.h>
+#include <string.h>
+int scale(const void *environment, const opsplice_dispatch *d, const opsplice_workgroup *w) {
+  float *x = d->bindings[0], s;
+  memcpy(&s, d->constants, 4);
+  unsigned n = d->constants[1];
+  for (unsigned i = w->x * 64; i < n && i < w->x * 64 + 64; i++) x[i] *= s;
+  return 0;
+}
+""",
+    "scale.comp": """#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) buffer X { float x[]; };
+layout(push_constant) uniform Constants { float s; uint n; };
+void main() { if (gl_GlobalInvocationID.x < n) x[gl_GlobalInvocationID.x] *= s; }
+""",
+}
+
+
+def scaled(tmp_path: Path, clauses: str, target: str, device: str) -> None:
+    spec = write_spec(tmp_path, IN_PLACE.format(clauses=clauses), IN_PLACE_FILES)
+    program = opsplice.compile(SCALED, [spec], archs=[target])
+    assert len(program.report.replacements) == 1
+    x = np.arange(200, dtype=np.float32)
+    for _ in range(2):
+        three, four = program.run("main", x, device=device)
+        np.testing.assert_array_equal(three, x * 3)
+        np.testing.assert_array_equal(four, x * 4)
+        np.testing.assert_array_equal(x, np.arange(200))
+
+
+@pytest.mark.parametrize("device", CPUS)
+def test_in_place_on_the_cpu_leaves_arguments_alone(tmp_path, device):
+    scaled(tmp_path, 'cpu "scale.c" as dispatch', "cpu", device)
+
+
+def test_in_place_on_vulkan_leaves_arguments_alone(tmp_path, vulkan):
+    scaled(tmp_path, 'spirv "scale.comp"', "vulkan:llvmpipe", "vulkan")
