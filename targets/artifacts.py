@@ -12,7 +12,7 @@ from typing import Literal
 
 from opsplice.targets import arch as archs
 
-Form = Literal["object", "bitcode"]
+Form = Literal["object", "bitcode", "spirv"]
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,24 @@ class CpuTarget:
 
 
 @dataclass(frozen=True)
+class SpirvTarget:
+    """A Vulkan device that shaders are made for.
+
+    version:      the newest SPIR-V that it takes, (major, minor); Vulkan 1.1 takes (1, 3).
+    capabilities: SPIR-V's names of those that it has (`Float16`, `Int64`, ...); None where that is not known, and then
+                  nothing is asked of a module.
+    """
+
+    version: tuple[int, int] = (1, 3)
+    capabilities: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
 class ArtifactRequest:
     """A kernel's file as its author named it.
 
-    path:    a source (`.c`, `.cpp`, `.S`, `.ll`) or a prebuilt file (`.o`, `.bc`).
+    path:    a source (`.c`, `.cpp`, `.S`, `.ll`; shaders: `.comp`, `.glsl`, `.slang`, `.wgsl`) or a prebuilt file
+             (`.o`, `.bc`; `.spv`).
     symbols: the functions that it has to define.
     form:    what to make of it; None takes an object from a source, and a prebuilt file as it is.
     flags:   further compiler flags for a source; relative paths in them start at the source's folder.
@@ -62,6 +76,7 @@ class Artifact:
     toolchain: what built it, such as `clang 14.0.6`; None for a prebuilt file.
     built:     False when it was found in the store.
     notes:     what could not be checked or was taken as given; for the user's eyes.
+    entry:     the entry point of a shader to call; "" where the kernel's symbol is called.
     """
 
     path: Path
@@ -71,3 +86,4 @@ class Artifact:
     toolchain: str | None
     built: bool
     notes: tuple[str, ...] = ()
+    entry: str = ""
