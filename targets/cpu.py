@@ -6,7 +6,6 @@ all are checked, and what passes lives in the store. It must not know what the k
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,8 +42,10 @@ def resolve(
     Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for another architecture,
     lacks a symbol, or needs what IREE does not link; and when no compiler can build it or the store cannot be written.
     """
-    _check_file(request.path)
+    sources.check_file(request.path, ACCEPTED)
     suffix = request.path.suffix
+    if request.form not in (None, *_SUFFIX):
+        raise OpspliceError(f"{request.path.name} cannot be taken as {request.form} on a CPU", hint="remove the form")
     if suffix in _LANGUAGES:
         return _resolve_source(request, target, store, environ)
     if suffix not in (".ll", *_PREBUILT):
@@ -155,17 +156,3 @@ def _artifact(entry: Entry, form: Form, target: CpuTarget) -> Artifact:
         built=entry.built,
         notes=tuple(entry.notes["notes"]),
     )
-
-
-def _check_file(path: Path) -> None:
-    if os.path.isfile(path):
-        return
-    if os.path.isdir(path):
-        raise OpspliceError(f"{path} is a folder, not a kernel's file", hint=f"accepted: {' '.join(ACCEPTED)}")
-    try:
-        there = sorted(entry.name for entry in path.parent.iterdir())
-    except OSError:
-        raise OpspliceError(f"no such file: {path}", hint=f"there is no folder {path.parent}") from None
-    nearest = difflib.get_close_matches(path.name, there, n=3)
-    hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"nothing in {path.parent} has a name like it"
-    raise OpspliceError(f"no such file: {path}", hint=hint)

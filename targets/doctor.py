@@ -15,14 +15,20 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import llvm, toolchains
-from opsplice.targets.artifacts import CpuTarget, Form
+from opsplice.targets import llvm, shaders, spirv_val, toolchains
+from opsplice.targets.artifacts import CpuTarget, Form, SpirvTarget
 from opsplice.targets.store import Store
 
 _IREE_VERSION = "3.13"
 
 _PROBE_C = "void probe(float *out) { out[0] = 1.0f; }\n"
 _PROBE_IR = "define void @probe(ptr %out) {\n  store float 1.0, ptr %out\n  ret void\n}\n"
+
+_PROBE_SHADERS: dict[shaders.Language, tuple[str, str]] = {
+    "GLSL": ("probe.comp", "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"),
+    "Slang": ("probe.slang", '[shader("compute")] [numthreads(1, 1, 1)] void probe() {}\n'),
+    "WGSL": ("probe.wgsl", "@compute @workgroup_size(1) fn probe() {}\n"),
+}
 
 _VULKAN_DRIVER_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
 
@@ -52,6 +58,8 @@ def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -
             *(_compiler(compiler, folder) for compiler in toolchains.NAMES),
             _llvm(folder),
             *(_kernels(arch, environ) for arch in archs.ARCHS),
+            *(_shaders(language, folder, environ) for language in shaders.COMPILERS),
+            _validator(environ),
             _cache(store),
             _host(),
             *_devices(environ),
@@ -139,6 +147,36 @@ def _kernels(arch: archs.Arch, environ: Mapping[str, str]) -> Check:
     if problem is None:
         return Check(name, True, detail)
     return Check(name, bool(chosen), f"{detail}; {problem.message}" if detail else problem.message, problem.hint)
+
+
+def _shaders(language: shaders.Language, folder: Path, environ: Mapping[str, str]) -> Check:
+    name = f"{language} kernels for Vulkan"
+    file, text = _PROBE_SHADERS[language]
+    source = folder / file
+    source.write_text(text, encoding="utf-8")
+    try:
+        compiler = shaders.choose(language, file, environ)
+    except OpspliceError:
+        names = shaders.COMPILERS[language]
+        return Check(name, False, f"no {' or '.join(names)} found", shaders.HOW_TO_GET[names[0]])
+    try:
+        version = compiler.version()
+        compiler.compile(source, folder / "probe.spv", SpirvTarget())
+    except OpspliceError as error:
+        reason = error.details.partition("\n")[0] or error.message
+        how_to_get = f"{shaders.HOW_TO_GET[compiler.name]} (install it again)"
+        return Check(name, False, f"{compiler.name} builds nothing: {reason}", how_to_get)
+    return Check(name, True, f"SPIR-V by {version}")
+
+
+def _validator(environ: Mapping[str, str]) -> Check:
+    program = spirv_val.find(environ)
+    if program is None:
+        return Check("spirv-val", False, "not found; SPIR-V modules are not validated", spirv_val.HOW_TO_GET)
+    try:
+        return Check("spirv-val", True, f"{spirv_val.version(program)} validates SPIR-V modules")
+    except OpspliceError as error:
+        return Check("spirv-val", False, error.message, spirv_val.HOW_TO_GET)
 
 
 def _cache(store: Store | None) -> Check:

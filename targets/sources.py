@@ -7,10 +7,11 @@ included is checked against it after each build, so that nothing slips through. 
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,13 +37,25 @@ class Inputs:
     digest: str
 
 
-def read_inputs(source: Path, flags: Sequence[str], headers: Path) -> Inputs:
+def quoted_names(text: str) -> frozenset[str]:
+    """The names that C, C++, assembly and GLSL may include: all between quotes or angle brackets."""
+    return frozenset(_QUOTED.findall(text))
+
+
+def read_inputs(
+    source: Path,
+    flags: Sequence[str],
+    headers: Path | None = None,
+    names: Callable[[str], Collection[str]] = quoted_names,
+) -> Inputs:
     """The inputs of compiling `source` with `flags` (paths in which start at the source's folder).
 
-    headers: a folder that is searched as well. Raises OpspliceError when a file cannot be read.
+    headers: a folder that is searched as well.
+    names:   the names of files that a text may include, in its language.
+    Raises OpspliceError when a file cannot be read.
     """
     folder = source.parent
-    searched = [*_search_folders(folder, flags), headers]
+    searched = [*_search_folders(folder, flags), headers or folder]
     digest = hashlib.sha256()
     # Flags may name files as well (`-include x.h`, `-DHEADER="x.h"`, `-fprofile-use=x`).
     waiting = [("", source), *_named_by_flags(folder, flags)]
@@ -56,7 +69,8 @@ def read_inputs(source: Path, flags: Sequence[str], headers: Path) -> Inputs:
         if path in seen:
             continue
         seen.add(path)
-        waiting += _named_in(data.decode("utf-8", "surrogateescape"), [path.parent, *searched])
+        text = data.decode("utf-8", "surrogateescape")
+        waiting += _existing(sorted(names(text)), [path.parent, *searched])
     return Inputs(frozenset(seen), digest.hexdigest())
 
 
@@ -93,10 +107,6 @@ def _named_by_flags(folder: Path, flags: Sequence[str]) -> list[tuple[str, Path]
     return found
 
 
-def _named_in(text: str, folders: Sequence[Path]) -> list[tuple[str, Path]]:
-    return _existing(sorted(set(_QUOTED.findall(text))), folders)
-
-
 def _existing(names: Iterable[str], folders: Sequence[Path]) -> list[tuple[str, Path]]:
     found = []
     for name in names:
@@ -105,6 +115,21 @@ def _existing(names: Iterable[str], folders: Sequence[Path]) -> list[tuple[str, 
             if name and os.path.isfile(path):
                 found.append((name, Path(path)))
     return found
+
+
+def check_file(path: Path, accepted: Sequence[str]) -> None:
+    """Raises OpspliceError unless `path` is a file, with names near it. accepted: the kinds of file to list."""
+    if os.path.isfile(path):
+        return
+    if os.path.isdir(path):
+        raise OpspliceError(f"{path} is a folder, not a kernel's file", hint=f"accepted: {' '.join(accepted)}")
+    try:
+        there = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        raise OpspliceError(f"no such file: {path}", hint=f"there is no folder {path.parent}") from None
+    nearest = difflib.get_close_matches(path.name, there, n=3)
+    hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"nothing in {path.parent} has a name like it"
+    raise OpspliceError(f"no such file: {path}", hint=hint)
 
 
 def read_file(path: Path) -> bytes:

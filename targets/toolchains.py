@@ -111,7 +111,7 @@ class Toolchain:
                 f"{self.name} made no code from {source.name}",
                 hint="remove the flags that make it do something else, such as -fsyntax-only",
             )
-        included = _read_dependencies(dependencies, source.parent)
+        included = read_dependencies(dependencies, source.parent)
         dependencies.unlink()
         return included
 
@@ -153,7 +153,7 @@ class Toolchain:
 
 def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:
     """Runs a compiler in the source's folder; raises OpspliceError with its lines when it fails."""
-    done = _run(command, cwd=source.parent)
+    done = run_program(command, cwd=source.parent)
     if done.returncode == 0:
         return
     lines = done.stderr.splitlines() or [f"it ended with status {done.returncode} and said nothing"]
@@ -250,13 +250,14 @@ def _from_command(line: str, name: str | None = None) -> Toolchain:
 @functools.cache
 def _output(command: tuple[str, ...]) -> str:
     """What a compiler says about itself, asked once per process."""
-    done = _run(command)
+    done = run_program(command)
     if done.returncode != 0:
         raise OpspliceError(f"{shlex.join(command)} failed", hint="install it again", details=done.stderr.strip())
     return done.stdout
 
 
-def _run(command: Sequence[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_program(command: Sequence[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a program in `_environment`, whatever its status. Raises OpspliceError when it cannot be started."""
     try:
         return subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True, errors="replace")
     except OSError as error:
@@ -269,7 +270,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in hidden} | {"LC_ALL": "C"}
 
 
-def _read_dependencies(path: Path, folder: Path) -> frozenset[Path]:
+def read_dependencies(path: Path, folder: Path) -> frozenset[Path]:
     """The prerequisites in a Makefile rule as compilers write them (`out.o: k.c \\\\\\n  k.h`), resolved."""
     rule = path.read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
     _, _, prerequisites = rule.partition(": ")

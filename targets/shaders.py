@@ -1,0 +1,201 @@
+"""Compilers of shading languages to SPIR-V: which are here, and how each is run.
+
+GLSL by glslang or glslc, Slang by slangc (also the one inside the slangtorch wheel, which needs no torch for it), WGSL
+by naga. It must not know the store, nor what a shader is a kernel of.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from opsplice.errors import OpspliceError
+from opsplice.targets.artifacts import SpirvTarget
+from opsplice.targets.toolchains import read_dependencies, run_program
+
+Language = Literal["GLSL", "Slang", "WGSL"]
+
+# In order of preference.
+COMPILERS: dict[Language, tuple[str, ...]] = {"GLSL": ("glslang", "glslc"), "Slang": ("slangc",), "WGSL": ("naga",)}
+HOW_TO_GET = {
+    "glslang": "apt-get install glslang-tools",
+    "glslc": "apt-get install glslc",
+    # Its dependencies, torch above all, are for its Python side; the compiler needs none of them.
+    "slangc": "pip install --no-deps slangtorch",
+    "naga": "cargo install naga-cli",
+}
+
+# The newest version that anything here knows.
+_NEWEST = (1, 6)
+_MOST_LINES = 40
+
+_IMPORT = re.compile(r"\b(?:import|__include|implementing|__import)\s+(\"[^\"\n]+\"|[\w.]+)\s*;")
+
+
+@dataclass(frozen=True)
+class ShaderCompiler:
+    """One compiler.
+
+    name:    `glslang`, `glslc`, `slangc` or `naga`.
+    command: how it is started.
+    """
+
+    name: str
+    command: tuple[str, ...]
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the compiler may have changed: its command, and size and time of its program."""
+        return identity_of(self.command)
+
+    def version(self) -> str:
+        """Its name and version, such as `glslang 11:12.0.0`. Runs it."""
+        done = run_program([*self.command, "-v" if self.name == "slangc" else "--version"])
+        said = f"{done.stdout}\n{done.stderr}"
+        # glslang tells the versions of all that it speaks; its own comes first.
+        found = re.search(r"(?:\d+:)?\d+\.\d+[\w.-]*", said)
+        return f"{self.name} {found.group() if found else '(unknown version)'}"
+
+    def compile(self, source: Path, output: Path, target: SpirvTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
+        """Compiles one source file into `output`; returns the files it included, with the source.
+
+        flags: the user's, after ours, so that they win. The compiler runs in the source's folder.
+        Raises OpspliceError with the compiler's own lines as details.
+        """
+        dependencies = output.with_name(f"{output.name}.d")
+        done = run_program(self._command_line(source, output, dependencies, target, flags), cwd=source.parent)
+        if done.returncode != 0:
+            raise self._failed(f"{done.stdout}\n{done.stderr}", source, done.returncode)
+        if not output.is_file():
+            raise OpspliceError(
+                f"{self.name} made no module from {source.name}",
+                hint="remove the flags that make it do something else, such as -E",
+            )
+        if self.name == "naga":
+            # WGSL has no includes.
+            return frozenset({source})
+        if not dependencies.is_file():
+            raise OpspliceError(
+                f"{self.name} did not list what {source.name} includes", hint="remove the flags that list it elsewhere"
+            )
+        included = read_dependencies(dependencies, source.parent)
+        dependencies.unlink()
+        return included
+
+    def _command_line(
+        self, source: Path, output: Path, dependencies: Path, target: SpirvTarget, flags: Sequence[str]
+    ) -> list[str]:
+        major, minor = min(target.version, _NEWEST)
+        if self.name == "glslang":
+            environment = ["--target-env", _vulkan(target.version), "--target-env", f"spirv{major}.{minor}"]
+            options = ["-V", "--quiet", *environment, "-S", "comp", "-I.", "--depfile", str(dependencies)]
+        elif self.name == "glslc":
+            environment = [f"--target-env={_vulkan(target.version)}", f"--target-spv=spv{major}.{minor}"]
+            options = ["-fshader-stage=compute", *environment, "-O", "-I.", "-MD", "-MF", str(dependencies)]
+        elif self.name == "slangc":
+            # The wheel has no optimizer; drivers have one.
+            environment = ["-target", "spirv", "-profile", f"spirv_{major}_{minor}", "-fvk-use-entrypoint-name"]
+            options = [*environment, "-O0", "-I", ".", "-depfile", str(dependencies)]
+        else:
+            return [*self.command, *flags, str(source), str(output)]
+        return [*self.command, *options, *flags, str(source), "-o", str(output)]
+
+    def _failed(self, said: str, source: Path, status: int) -> OpspliceError:
+        lines = [line for line in said.splitlines() if line.strip()]
+        lines = lines or [f"it ended with status {status} and said nothing"]
+        if len(lines) > _MOST_LINES:
+            lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]
+        return OpspliceError(
+            f"{self.name} cannot compile {source.name}", hint=_hint(said, self.name), details="\n".join(lines)
+        )
+
+
+def identity_of(command: Sequence[str]) -> str:
+    """What changes when the program behind a command changes: its path, size and time."""
+    program = os.path.realpath(command[0])
+    status = os.stat(program)
+    return "\0".join([*command, program, str(status.st_size), str(status.st_mtime_ns)])
+
+
+def slang_names(text: str) -> frozenset[str]:
+    """The names of files that Slang may include: quoted ones, and those of modules (`import a.b;` is a/b.slang)."""
+    found = set(re.findall(r'"([^"\n\0]{1,255})"', text))
+    for name in _IMPORT.findall(text):
+        bare = name.strip('"') if name.startswith('"') else name.replace(".", "/")
+        for spelled in (bare, bare.replace("_", "-")):
+            found |= {spelled, f"{spelled}.slang", f"{spelled}.slang-module"}
+    return frozenset(found)
+
+
+def find(name: str, environ: Mapping[str, str] = os.environ) -> ShaderCompiler | None:
+    """The compiler of that name, or None where it is absent. environ: PATH is where it is looked for."""
+    return _FINDERS[name](environ)
+
+
+def choose(language: Language, source: str, environ: Mapping[str, str] = os.environ) -> ShaderCompiler:
+    """The preferred compiler for a language. Raises OpspliceError when there is none. source: the file's name."""
+    for name in COMPILERS[language]:
+        if (found := find(name, environ)) is not None:
+            return found
+    names = COMPILERS[language]
+    raise OpspliceError(
+        f"{source} is {language}, which no compiler here makes into SPIR-V; that needs {' or '.join(names)}",
+        hint=f"{HOW_TO_GET[names[0]]}, or give a .spv that you built elsewhere",
+    )
+
+
+def _vulkan(version: tuple[int, int]) -> str:
+    """The first Vulkan that takes this version of SPIR-V, among those that compilers know as environments."""
+    if version < (1, 1):
+        return "vulkan1.0"
+    if version < (1, 4):
+        return "vulkan1.1"
+    return "vulkan1.2" if version < (1, 6) else "vulkan1.3"
+
+
+def _on_path(name: str, *programs: str) -> Callable[[Mapping[str, str]], ShaderCompiler | None]:
+    def finder(environ: Mapping[str, str]) -> ShaderCompiler | None:
+        for program in programs:
+            if path := shutil.which(program, path=environ.get("PATH")):
+                return ShaderCompiler(name, (path,))
+        return None
+
+    return finder
+
+
+def _find_slangc(environ: Mapping[str, str]) -> ShaderCompiler | None:
+    if (found := _on_path("slangc", "slangc")(environ)) is not None:
+        return found
+    # Looked up, not imported: importing it needs torch.
+    spec = importlib.util.find_spec("slangtorch")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "bin" / "slangc"
+    return ShaderCompiler("slangc", (str(path),)) if os.access(path, os.X_OK) else None
+
+
+_FINDERS: dict[str, Callable[[Mapping[str, str]], ShaderCompiler | None]] = {
+    "glslang": _on_path("glslang", "glslangValidator", "glslang"),
+    "glslc": _on_path("glslc", "glslc"),
+    "slangc": _find_slangc,
+    "naga": _on_path("naga", "naga"),
+}
+
+
+def _hint(said: str, name: str) -> str | None:
+    if name in ("glslang", "glslc"):
+        if "compute shaders require" in said:
+            return "begin the file with: #version 450"
+        if "GL_GOOGLE_include_directive" in said:
+            return "to include files, write after #version: #extension GL_GOOGLE_include_directive : require"
+        if found := re.search(r"required extension not requested: (?:Possible extensions include:\s*)?(\w+)", said):
+            return f"write after #version: #extension {found.group(1)} : require"
+    if name == "slangc" and "spirv-opt" in said:
+        return "this slangc has no optimizer: remove the -O flag"
+    return None
