@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,16 +21,16 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import fallback, insertion, transform_spec
+from opsplice.rewrites import externals, fallback, insertion, transform_spec
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.calls import Action, Insertion, KernelCall, Written
+from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
 from opsplice.targets import cpu
-from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
+from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, SpirvTarget
 from opsplice.targets.store import Store
 
 _NEAREST = 3
@@ -107,9 +108,9 @@ class Splicer:
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver) -> Plan:
         targets = targets_of(module) if self.targets is None else self.targets
         obstacle = fallback.obstacle(module, targets)
-        return plan(
-            found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, functools.partial(_written_out, spec)
-        )
+        write = functools.partial(_written_out, spec)
+        read = externals.of if resolve == self.resolve else _unchecked
+        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, read)
 
     def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
@@ -120,7 +121,7 @@ class Splicer:
             flags=tuple(shlex.split(clause.flags or "")),
         )
         try:
-            return cpu.resolve(request, CpuTarget.of(target.arch, target.features), self.store)
+            return _artifact(request, target, self.store)
         except OpspliceError as error:
             error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
             raise
@@ -168,6 +169,25 @@ class Splicer:
         return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store).path
 
 
+def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:
+    """The artifact for any kind of target."""
+    if target.backend == "vulkan-spirv":
+        from opsplice.targets import spirv
+
+        return spirv.resolve(request, _spirv_target(target), store)
+    if target.backend == "cuda":
+        from opsplice.targets import cuda
+
+        return cuda.resolve(request, CudaTarget.of(target.arch), store)
+    return cpu.resolve(request, CpuTarget.of(target.arch, target.features), store)
+
+
+def _spirv_target(target: ProgramTarget) -> SpirvTarget:
+    """What IREE says of a Vulkan target: `spirv:v1.6,cap:Shader,...`. It names what its own code uses, not all."""
+    version = re.search(r"spirv:v(\d+)\.(\d+)", target.features)
+    return SpirvTarget((int(version[1]), int(version[2]))) if version else SpirvTarget()
+
+
 # A dispatch of a CPU is linked as an object is.
 _FORMS: dict[str | None, cpu.Form | None] = {None: None, "object": "object", "bitcode": "bitcode", "dispatch": None}
 
@@ -188,6 +208,11 @@ def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget)
 def _unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
     """The file of a clause whether it is there or not: what would match does not depend on that."""
     return Artifact(path=_path_of(clause), form="object", digest="", arch=None, toolchain=None, built=False)
+
+
+def _unchecked(call: KernelCall, choice: Choice) -> External:
+    """The dispatch of a file that was not read."""
+    return External(choice.target.text, choice.artifact.path, call.symbol, (1, 1, 1))
 
 
 def at_phase(spec: LoadedSpec, phase: str, default: str) -> LoadedSpec:

@@ -12,43 +12,50 @@ from opsplice.targets import ptx, spirv_binary
 if TYPE_CHECKING:
     from opsplice.rewrites.plan import Choice
 
+_Threads = tuple[int, int, int]
+
 
 def of(call: KernelCall, choice: Choice) -> External:
     """The dispatch of an artifact. Raises OpspliceError where its ABI is not that of the call."""
     threads = call.kernel.workgroup
-    wanted = (*threads, *(1,) * (3 - len(threads))) if threads else None
+    x, y, z = (*threads, *(1,) * (3 - len(threads)))
     try:
-        workgroup = _check(call, choice, wanted)
+        workgroup = _check(call, choice, (x, y, z) if threads else None)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
     return External(choice.target.text, choice.artifact.path, choice.artifact.entry, workgroup)
 
 
-def _check(call: KernelCall, choice: Choice, wanted: tuple[int, ...] | None) -> tuple[int, int, int]:
-    path, entry = choice.artifact.path, choice.artifact.entry
-    name = choice.clause.path
+def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
+    """How many threads a workgroup has."""
     if choice.target.backend == "vulkan-spirv":
-        module = spirv_binary.reflect(path.read_bytes(), name)
-        spirv_binary.check(
-            module,
-            name,
-            entry,
-            buffers=static_dispatch.written(call),
-            push_constant_bytes=4 * static_dispatch.words(call),
-            workgroup=wanted,
-        )
-        size = next(e.local_size for e in module.entries if e.name == entry)
-        return size or wanted or (1, 1, 1)
+        return _check_shader(call, choice, workgroup)
     if choice.target.backend == "cuda":
-        code = ptx.reflect(path.read_text(), name)
-        buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
-        ptx.check(code, name, entry, buffers=buffers, constants=constants, workgroup=wanted)
-        size = wanted or next(e.required_threads for e in code.entries if e.name == entry)
-        if size is None:
-            raise OpspliceError(
-                f"how many threads a workgroup of {call.kernel.name} has is said nowhere",
-                hint="write `workgroup (128)` into the kernel, or __launch_bounds__ is not enough: .reqntid in the PTX",
-            )
-        return size
-    raise OpspliceError(f"kernels for {choice.target.backend} cannot be whole dispatches")
+        return _check_ptx(call, choice, workgroup)
+    raise OpspliceError(f"a kernel for {choice.target.backend} cannot be a whole dispatch")
+
+
+def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
+    entry, name = choice.artifact.entry, choice.clause.path
+    module = spirv_binary.reflect(choice.artifact.path.read_bytes(), name)
+    written, size = static_dispatch.written(call), 4 * static_dispatch.words(call)
+    spirv_binary.check(module, name, entry, buffers=written, push_constant_bytes=size, workgroup=workgroup)
+    local_size = next(e.local_size for e in module.entries if e.name == entry)
+    assert local_size is not None, "it was checked"
+    return local_size
+
+
+def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
+    entry, name = choice.artifact.entry, choice.clause.path
+    module = ptx.reflect(choice.artifact.path.read_text(), name)
+    found = ptx.find_entry(module, name, entry)
+    workgroup = workgroup or (found.max_threads if found.exact else None)
+    if workgroup is None:
+        raise OpspliceError(
+            f"nothing says how many threads a workgroup of kernel {call.kernel.name} has",
+            hint="write it into the kernel, such as `workgroup (128)`: IREE's runtime would launch it with none",
+        )
+    buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
+    ptx.check(module, name, entry, buffers=buffers, constants=constants, workgroup=workgroup)
+    return workgroup

@@ -5,14 +5,16 @@ It must not know how an artifact is built, checked or stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 
-Form = Literal["object", "bitcode", "spirv"]
+Form = Literal["object", "bitcode", "spirv", "ptx"]
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,41 @@ class SpirvTarget:
 
 
 @dataclass(frozen=True)
+class CudaTarget:
+    """A GPU of NVIDIA's that code is made for.
+
+    sm:  its compute capability without the dot: 80 for 8.0, 120 for 12.0.
+    ptx: the newest PTX version that its driver reads, such as (8, 0); None where that is not known.
+    """
+
+    sm: int
+    ptx: tuple[int, int] | None = None
+
+    @staticmethod
+    def of(name: str, ptx: tuple[int, int] | None = None) -> CudaTarget:
+        """A target from IREE's name of it, `sm_80`. Raises OpspliceError for names of another kind."""
+        found = re.fullmatch(r"sm_(\d{2,3})[af]?", name.strip())
+        if found is None:
+            raise OpspliceError(f"'{name}' does not say a compute capability", hint="name the target as in sm_80")
+        return CudaTarget(int(found.group(1)), ptx)
+
+
+@dataclass(frozen=True)
+class RocmTarget:
+    """A GPU of AMD's that code is made for. chip: LLVM's name of it, such as `gfx942`."""
+
+    chip: str
+
+
+@dataclass(frozen=True)
 class ArtifactRequest:
     """A kernel's file as its author named it.
 
-    path:    a source (`.c`, `.cpp`, `.S`, `.ll`; shaders: `.comp`, `.glsl`, `.slang`, `.wgsl`) or a prebuilt file
-             (`.o`, `.bc`; `.spv`).
+    path:    a source (`.c`, `.cpp`, `.S`, `.ll`, `.cu`; shaders: `.comp`, `.glsl`, `.slang`, `.wgsl`) or a prebuilt
+             file (`.o`, `.bc`, `.spv`, `.ptx`).
     symbols: the functions that it has to define.
-    form:    what to make of it; None takes an object from a source, and a prebuilt file as it is.
+    form:    what to make of it; None takes the one form of a GPU, and for a CPU an object from a source and a
+             prebuilt file as it is.
     flags:   further compiler flags for a source; relative paths in them start at the source's folder.
     """
 
@@ -76,7 +106,7 @@ class Artifact:
     toolchain: what built it, such as `clang 14.0.6`; None for a prebuilt file.
     built:     False when it was found in the store.
     notes:     what could not be checked or was taken as given; for the user's eyes.
-    entry:     the entry point of a shader to call; "" where the kernel's symbol is called.
+    entry:     the entry point of a shader or of PTX; "" where the kernel's symbol is called.
     """
 
     path: Path
