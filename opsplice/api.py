@@ -79,17 +79,21 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     model: a path to MLIR text or bytecode, MLIR text, bytecode, or an `ir.Module`.
     specs: `.splice` files and transform-dialect `.mlir` files, applied in order.
     flags: IREE's compiler flags.
-    archs: CPU architectures (`x86_64`, `aarch64`, `riscv64`) that one program is to hold code for, instead of the one
-           that the flags name.
+    archs: what one program is to hold code for, instead of the one target that the flags name: CPU architectures
+           (`cpu`, `x86_64`, `aarch64`, `riscv64`), and `vulkan`, `cuda`, `rocm` and `metal`, maybe with a chip
+           (`vulkan:llvmpipe`, `cuda:sm_80`). It runs on the first of its devices that is there.
     require_match: raise when a rule matches nothing.
-    isolate: compile in a child process, so that a crash of the compiler is an OpspliceError.
+    isolate: compile in a child process, so that a crash of the compiler is an OpspliceError. Programs for CPUs and
+           other devices at once are always compiled so: they need a flag that a process can only set once.
 
     Raises OpspliceError, and its kind SpecError for what is wrong in a spec.
     """
     from opsplice.compilation import run_isolated, run_job
+    from opsplice.pipeline.devices import flags_for
 
     job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs), verbose)
-    outcome = run_isolated(job, on_progress, method="spawn") if isolate else run_job(on_progress or _silent, job)
+    alone = isolate or bool(flags_for(job.archs))
+    outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
     if require_match:
         check_matched(outcome.report)
     return Program(outcome.vmfb, outcome.report, outcome.warnings)

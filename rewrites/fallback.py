@@ -126,7 +126,9 @@ class _Splitter:
             runs = emit.op("hal.device.query", [device], [flag, flag], attributes).results[1]
             found = runs if found is None else emit.value("arith.ori", [found, runs], flag)
         assert found is not None
-        return found
+        # In a branch where the answer was known, IREE would drop the code for all other targets, and then an executable
+        # that lacks a device's code keeps the program from loading there.
+        return emit.op("util.optimization_barrier", [found], [flag]).results[0]
 
 
 # ---- copies of a match ---------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from opsplice.rewrites import emit
 from opsplice.rewrites import static_function as plain
 from opsplice.rewrites.calls import Buffer, External, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
+from opsplice.spec_lang import ops
 
 # Vulkan guarantees 128 bytes of push constants; CUDA and CPUs take more.
 _TWO_WORDS = frozenset({"i64", "f64", "index"})
@@ -113,37 +114,33 @@ class Writer:
 
 
 def _copied(value: ir.Value) -> ir.Value:
-    """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array."""
-    dims = plain.dynamic_dims(value)
-    region = emit.op(
-        "flow.dispatch.region",
-        dims,
-        [value.type],
-        {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(dims), 0])},
-        regions=2,
-    )
-    with ir.InsertionPoint(region.regions[0].blocks.append()):
-        kind = value.type
-        empty = emit.value("tensor.empty", dims, kind)
-        identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        generic = emit.op(
-            "linalg.generic",
-            [value, empty],
-            [kind],
-            {
-                "indexing_maps": ir.ArrayAttr.get([identity, identity]),
-                "iterator_types": ir.ArrayAttr.get([parallel] * kind.rank),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-            },
-            regions=1,
-        )
-        element = kind.element_type
-        body = generic.regions[0].blocks.append(element, element, arg_locs=[ir.Location.unknown()] * 2)
-        with ir.InsertionPoint(body):
-            emit.op("linalg.yield", [body.arguments[0]])
-        emit.op("flow.return", [generic.results[0]])
-    copy: ir.Value = region.results[0]
+    """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array.
+
+    IREE drops copies that it knows to be copies, or makes transfers of them that its Vulkan backend does not compile
+    for dynamic sizes. So each element gets a zero added, as an integer, that the compiler does not know.
+    """
+    kind = ir.RankedTensorType(value.type)
+    element = kind.element_type
+    bits = ir.IntegerType.get_signless(ops.bits(str(element)) or 64)
+    zero = emit.op("util.optimization_barrier", [emit.constant(0, bits)], [bits]).results[0]
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
+    attributes = {
+        "indexing_maps": ir.ArrayAttr.get([identity, identity]),
+        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+    }
+    empty = emit.value("tensor.empty", plain.dynamic_dims(value), kind)
+    generic = emit.op("linalg.generic", [value, empty], [kind], attributes, regions=1)
+    body = generic.regions[0].blocks.append(element, element, arg_locs=[ir.Location.unknown()] * 2)
+    with ir.InsertionPoint(body):
+        number: ir.Value = body.arguments[0]
+        if element != bits:
+            number = emit.value("arith.bitcast", [number], bits)
+        number = emit.value("arith.addi", [number, zero], bits)
+        if element != bits:
+            number = emit.value("arith.bitcast", [number], element)
+        emit.op("linalg.yield", [number])
+    copy: ir.Value = generic.results[0]
     return copy
 
 

@@ -72,7 +72,15 @@ layout(local_size_x = 64) in;
 layout(set = 0, binding = 0) readonly buffer A { float a[]; };
 layout(set = 0, binding = 1) readonly buffer B { float b[]; };
 layout(set = 0, binding = 2) writeonly buffer Out { float result[]; };
-layout(push_constant) uniform Constants { float scale; uint shift_low; uint shift_high; int k; uint k_high; uint m; uint n; };
+layout(push_constant) uniform Constants {
+  float scale;
+  uint shift_low;
+  uint shift_high;
+  int k;
+  uint k_high;
+  uint m;
+  uint n;
+};
 void main() {
   uint i = gl_GlobalInvocationID.x, y = gl_WorkGroupID.y;
   double shift = packDouble2x32(uvec2(shift_low, shift_high));
