@@ -36,7 +36,7 @@ _WRITES = {
 _GLSL = "GLSL.std.450"
 _GLSL_WRITES = (35, 51)
 
-_OP_EXT_INST, _OP_PARAMETER, _OP_CALL, _OP_LOAD, _OP_STORE = 12, 55, 57, 61, 62
+_OP_EXT_INST, _OP_PARAMETER, _OP_FUNCTION_END, _OP_CALL, _OP_LOAD, _OP_STORE = 12, 55, 56, 57, 61, 62
 _OP_SELECT, _OP_PHI, _OP_RETURN_VALUE = 169, 245, 254
 _FIRST_EXTENSION = 4096
 
@@ -91,16 +91,22 @@ class Accesses:
             if kind.opcode in (Op.TYPE_POINTER, Op.TYPE_UNTYPED_POINTER)
         }
         self._functions: dict[int, _Function] = {}
-        current, pointers = _Function(), set[int]()
+        current, pointers, opened = _Function(), set[int](), False
         for opcode, operands in instructions:
+            if opened and opcode == Op.FUNCTION:
+                raise damaged(name, "a function has no end")
             try:
                 if opcode == Op.FUNCTION:
-                    current, pointers = _Function(), set()
+                    current, pointers, opened = _Function(), set(), True
                     self._functions[operands[1]] = current
-                else:
+                elif opcode == _OP_FUNCTION_END:
+                    opened = False
+                elif opened:
                     self._read(current, pointers, opcode, operands)
             except IndexError:
                 raise damaged(name, f"an instruction (opcode {opcode}) lacks operands") from None
+        if opened:
+            raise damaged(name, "a function has no end")
 
     def _read(self, current: _Function, pointers: set[int], opcode: int, operands: tuple[int, ...]) -> None:
         """One instruction of a function. pointers: ids of the pointers that the function has made so far."""
@@ -163,7 +169,7 @@ class Accesses:
             target = waiting.pop()
             function = self._functions.get(target)
             if function is None:
-                continue
+                raise damaged(self._name, "it lacks a function that an entry point needs")
             found[target] = function
             for _, called, _ in function.calls:
                 if called not in seen:
@@ -179,8 +185,7 @@ class Accesses:
             for pointer, source in function.sources:
                 sources.setdefault(pointer, []).append(source)
             for result, called, arguments in function.calls:
-                callee = reached.get(called, _Function())
-                for parameter, argument in zip(callee.parameters, arguments, strict=False):
+                for parameter, argument in zip(reached[called].parameters, arguments, strict=False):
                     sources.setdefault(parameter, []).append(argument)
                 sources.setdefault(result, []).append(called)
         return sources
