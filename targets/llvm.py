@@ -17,7 +17,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets.artifacts import CpuTarget, Form
+from opsplice.targets.artifacts import CpuTarget, CudaTarget, Form, RocmTarget
 from opsplice.targets.objects import ObjectFile
 
 _WORKER = Path(__file__).with_name("llvm_worker.py")
@@ -34,6 +34,10 @@ _ABI: dict[archs.Arch, str] = {"x86_64": "", "aarch64": "", "riscv64": "lp64d"}
 _MAGIC = b"BC\xc0\xde"
 _WRAPPER_MAGIC = b"\xde\xc0\x17\x0b"
 _LONGEST_DETAILS = 4000
+_UNKNOWN_CPU = re.compile(r"'([^'\n]*)' is not a recognized processor")
+
+_NVPTX = "nvptx64-nvidia-cuda"
+_AMDGCN = "amdgcn-amd-amdhsa"
 
 
 @dataclass(frozen=True)
@@ -61,23 +65,49 @@ def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Mod
 
     Raises OpspliceError, with LLVM's own words as details, when the text is not valid IR or uses what the target lacks.
     """
-    answer = _run(
-        {
-            "do": "compile",
-            "source": str(source),
-            "output": str(output),
-            "form": form,
-            "triple": archs.llvm_triple(target.arch),
-            "cpu": _CPU[target.arch],
-            "features": archs.feature_string(target.features | _BASE_FEATURES[target.arch]),
-            "abi": _ABI[target.arch],
-        },
-        source.name,
+    answer = _compile(
+        source,
+        output,
+        form=form,
+        triple=archs.llvm_triple(target.arch),
+        cpu=_CPU[target.arch],
+        features=archs.feature_string(target.features | _BASE_FEATURES[target.arch]),
+        abi=_ABI[target.arch],
     )
+    return Module(_symbols(answer), _made_for_note(answer, source.name, target.arch))
+
+
+def compile_ptx(source: Path, output: Path, target: CudaTarget) -> tuple[str, ...]:
+    """Compiles a `.ll` file at -O3 into PTX of the smallest version that knows `target`; returns notes.
+
+    Raises OpspliceError, with LLVM's own words as details, when the text is not valid IR or uses what the GPU lacks.
+    """
+    cpu = f"sm_{target.sm}"
+    answer = _compile(source, output, form="assembly", triple=_NVPTX, cpu=cpu, features="", abi="")
+    return _foreign_note(answer, source.name, _NVPTX)
+
+
+def compile_amdgcn(source: Path, output: Path, target: RocmTarget) -> Module:
+    """Compiles a `.ll` file at -O3 into bitcode for one of AMD's GPUs; otherwise as `compile_ptx`."""
+    answer = _compile(source, output, form="bitcode", triple=_AMDGCN, cpu=target.chip, features="", abi="")
+    return Module(_symbols(answer), _foreign_note(answer, source.name, _AMDGCN))
+
+
+def import_amdgcn(source: Path, name: str) -> Module:
+    """Reads the names of a bitcode file for AMD's GPUs; otherwise as `import_bitcode`."""
+    _check_magic(source, name)
+    answer = _run({"do": "import", "source": str(source), "output": None}, name)
+    if "unreadable" in answer:
+        return _unread(answer, name)
+    return Module(_symbols(answer), _foreign_note(answer, name, _AMDGCN))
+
+
+def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
+    answer = _run({"do": "compile", "source": str(source), "output": str(output), **options}, source.name)
     if "error" in answer:
         details = re.sub(r"<string>:", f"{source}:", answer["error"].removeprefix("LLVM IR parsing error\n"))
         raise OpspliceError(f"{source.name} is not valid LLVM IR", details=details[:_LONGEST_DETAILS])
-    return Module(_symbols(answer), _made_for_note(answer, source.name, target.arch))
+    return answer
 
 
 def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path | None = None) -> Module:
@@ -89,9 +119,13 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
     _check_magic(source, name)
     answer = _run({"do": "import", "source": str(source), "output": str(neutral) if neutral else None}, name)
     if "unreadable" in answer:
-        reason = answer["unreadable"].replace("LLVM bitcode parsing error\n", "").strip()
-        return Module(None, (f"the symbols of {name} were not checked: {version()} cannot read it ({reason})",))
+        return _unread(answer, name)
     return Module(_symbols(answer), _made_for_note(answer, name, target.arch))
+
+
+def _unread(answer: dict[str, Any], name: str) -> Module:
+    reason = answer["unreadable"].replace("LLVM bitcode parsing error\n", "").strip()
+    return Module(None, (f"the symbols of {name} were not checked: {version()} cannot read it ({reason})",))
 
 
 def _check_magic(source: Path, name: str) -> None:
@@ -108,6 +142,12 @@ def _run(job: dict[str, Any], name: str) -> dict[str, Any]:
     # -P keeps this folder off the child's import path: its module names are not meant for the top level.
     command = [sys.executable, "-P", str(_WORKER)]
     done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+    if (unknown := _UNKNOWN_CPU.search(done.stderr)) is not None:
+        # LLVM goes on without it, with code for no processor in particular.
+        raise OpspliceError(
+            f"{version()} does not know {unknown[1]}, which {name} is to be compiled for",
+            hint="pip install --upgrade llvmlite, or compile for an older processor",
+        )
     if done.returncode == 0:
         return json.loads(done.stdout)
     raise OpspliceError(
@@ -151,3 +191,10 @@ def _made_for_note(answer: dict[str, Any], name: str, arch: archs.Arch) -> tuple
     if made_for in (None, arch):
         return ()
     return (f"{name} was made for {made_for} and is compiled for {arch}",)
+
+
+def _foreign_note(answer: dict[str, Any], name: str, triple: str) -> tuple[str, ...]:
+    made_for = answer["made_for"]
+    if not made_for or made_for.partition("-")[0] == triple.partition("-")[0]:
+        return ()
+    return (f"{name} was made for {made_for} and is compiled for {triple}",)

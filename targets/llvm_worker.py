@@ -18,7 +18,7 @@ _CPU_CHOICE = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Does one job: `compile` (IR text to an object or bitcode) or `import` (bitcode to be looked at)."""
+    """Does one job: `compile` (IR text to an object, assembly or bitcode) or `import` (bitcode to be looked at)."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     if job["do"] == "compile":
@@ -46,9 +46,13 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
     module.data_layout = str(machine.target_data)
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)
-    data = machine.emit_object(module) if job["form"] == "object" else module.as_bitcode()
+    emit = {
+        "object": lambda: machine.emit_object(module),
+        "assembly": lambda: machine.emit_assembly(module).encode("utf-8", "surrogateescape"),
+        "bitcode": module.as_bitcode,
+    }
     with open(job["output"], "wb") as file:
-        file.write(data)
+        file.write(emit[job["form"]]())
     return {"made_for": made_for, "symbols": _symbols(module)}
 
 

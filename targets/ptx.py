@@ -16,6 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
+from opsplice.targets.artifacts import CudaTarget
 
 # CUDA programming guide, "Technical specifications per compute capability"; the same for all since 2.0.
 MAX_THREADS = 1024
@@ -35,10 +36,18 @@ _SIZES = {
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _POINTER_TYPES = frozenset({"u64", "s64", "b64", "b8"})
 
+_FOREIGN = {
+    b"\x7fELF": "a cubin or another ELF file",
+    b"\x50\xed\x55\xba": "a fatbin",
+    b"BC\xc0\xde": "LLVM bitcode",
+}
+
 # No compiler comes near it; kernels of the largest libraries are a tenth.
 _LONGEST_TEXT = 1 << 26
 # Above what a kernel can take (32764 bytes), so that a larger product of extents need not be computed exactly.
 _LARGEST_PARAMETER = 1 << 16
+
+_HOW_TO_DECLARE = 'it has none at all: declare the kernel extern "C" __global__ void (LLVM IR: define ptx_kernel void)'
 
 _NAME = r"(?:[A-Za-z]|[_$%](?=[\w$]))[\w$]*+"
 # Strings come first, so that what looks like a comment inside one is none.
@@ -101,6 +110,23 @@ class PtxModule:
     target: str
     entries: tuple[PtxEntry, ...]
     externs: tuple[str, ...]
+
+
+def decode(data: bytes, name: str) -> str:
+    """The text of a file's bytes, up to the zeros that some tools put behind it.
+
+    Bytes that are not UTF-8 (in names of source files) come back with `surrogateescape`.
+    Raises OpspliceError for a binary file, calling it by its own name.
+    """
+    data = data.rstrip(b"\0")
+    what = next((text for magic, text in _FOREIGN.items() if data.startswith(magic)), None)
+    if what is None and b"\0" in data:
+        what = "a binary file"
+    if what is None and not data.strip():
+        what = "empty"
+    if what is not None:
+        raise OpspliceError(f"{name} is {what}, not PTX text", hint="nvcc -ptx makes PTX")
+    return data.decode("utf-8", "surrogateescape")
 
 
 def reflect(text: str, name: str) -> PtxModule:
@@ -180,13 +206,42 @@ def find_entry(module: PtxModule, name: str, entry: str) -> PtxEntry:
     names = [candidate.name for candidate in module.entries]
     message = f"{name} has no entry '{entry}'"
     if not names:
-        raise OpspliceError(message, hint='it has no entry at all: declare the kernel extern "C" __global__ void')
-    mangled = re.compile(rf"_Z\w*{len(entry)}{re.escape(entry)}(?!\d)")
+        raise OpspliceError(message, hint=_HOW_TO_DECLARE)
+    mangled = re.compile(rf"_Z\w*(?<!\d){len(entry)}{re.escape(entry)}")
     if any(mangled.match(candidate) for candidate in names):
         raise OpspliceError(message, hint=f"it has '{entry}' as C++: declare it extern \"C\"")
     nearest = difflib.get_close_matches(entry, names[:1000], n=1)
     listed = f"it has {_listed(names)}"
     raise OpspliceError(message, hint=f"did you mean '{nearest[0]}'? {listed}" if nearest else listed)
+
+
+def check_target(module: PtxModule, name: str, target: CudaTarget, *, built_by: str | None = None) -> None:
+    """Raises OpspliceError, naming both sides, when the GPU or the driver of `target` is too old for the module.
+
+    PTX for an older GPU runs on each newer one; `sm_90a` runs on just that GPU, `sm_100f` on later ones of its family
+    too (PTX ISA, .target). built_by: what built it; None for a prebuilt file. Only advice depends on it.
+    """
+    asked = f"{name} is for {module.target}, but the target is sm_{target.sm}"
+    if module.target.endswith("a") and module.sm != target.sm:
+        raise OpspliceError(
+            f"{asked}; code for {module.target} runs on just that GPU",
+            hint=f"build it for sm_{min(module.sm, target.sm)}, without the 'a'",
+        )
+    if module.target.endswith("f") and module.sm // 10 != target.sm // 10:
+        raise OpspliceError(
+            f"{asked}, which is of another family",
+            hint=f"build it for sm_{min(module.sm, target.sm)}, without the 'f'",
+        )
+    if module.sm > target.sm:
+        remedy = "remove the flags that choose the GPU" if built_by else f"build it for sm_{target.sm} or older"
+        raise OpspliceError(f"{asked}, which is older", hint=remedy)
+    if target.ptx is not None and module.version > target.ptx:
+        found, newest = (".".join(map(str, version)) for version in (module.version, target.ptx))
+        if built_by:
+            remedy = f"{built_by} makes no older one: install an older one, a newer driver, or use clang or a .ll file"
+        else:
+            remedy = "build it with an older compiler, or install a newer driver"
+        raise OpspliceError(f"{name} is PTX {found}, but the driver of the target reads PTX {newest}", hint=remedy)
 
 
 def check_externs(module: PtxModule, name: str) -> None:

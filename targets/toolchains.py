@@ -52,7 +52,7 @@ _ARCH_FLAGS: dict[archs.Arch, list[str]] = {
     "riscv64": ["-march=rv64gc", "-mabi=lp64d"],
 }
 
-FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode"}
+FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX"}
 
 _MOST_LINES = 40
 
@@ -91,7 +91,7 @@ class Toolchain:
 
     def version(self) -> str:
         """Its name and version, such as `clang 14.0.6` or `zig (clang 22.1.8)`. Runs it once per process."""
-        found = re.search(r"\d+\.\d+(\.\d+)?", _output((*self.command, "--version")).partition("\n")[0])
+        found = re.search(r"\d+\.\d+(\.\d+)?", output_of((*self.command, "--version")).partition("\n")[0])
         release = f"{self.family} {found.group() if found else '(unknown version)'}"
         return release if self.name == self.family else f"{self.name} ({release})"
 
@@ -147,21 +147,27 @@ class Toolchain:
         """GCC's flags for LLVM's features; without those that it does not know, the code uses less than it may."""
         if target.arch != "x86_64":
             return []
-        known = set(re.findall(r"^\s+(-m[\w.-]+)\s", _output((*self.command, "-Q", "--help=target")), re.MULTILINE))
+        known = set(re.findall(r"^\s+(-m[\w.-]+)\s", output_of((*self.command, "-Q", "--help=target")), re.MULTILINE))
         return ["-fcf-protection=none", *(f"-m{name}" for name in sorted(target.features) if f"-m{name}" in known)]
 
 
 def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:
     """Runs a compiler in the source's folder; raises OpspliceError with its lines when it fails."""
     done = run_program(command, cwd=source.parent)
-    if done.returncode == 0:
-        return
-    lines = done.stderr.splitlines() or [f"it ended with status {done.returncode} and said nothing"]
+    if done.returncode != 0:
+        raise OpspliceError(
+            f"{toolchain.name} cannot compile {source.name}",
+            hint=_hint(done.stderr, toolchain),
+            details=shown(done.stderr, done.returncode),
+        )
+
+
+def shown(said: str, status: int) -> str:
+    """What a compiler said when it failed, with an end; `status` where it said nothing."""
+    lines = said.splitlines() or [f"it ended with status {status} and said nothing"]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]
-    raise OpspliceError(
-        f"{toolchain.name} cannot compile {source.name}", hint=_hint(done.stderr, toolchain), details="\n".join(lines)
-    )
+    return "\n".join(lines)
 
 
 def find(name: str) -> Toolchain | None:
@@ -238,35 +244,43 @@ def _from_command(line: str, name: str | None = None) -> Toolchain:
             hint=f"give clang, zig, gcc or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
         )
     command = (path, *words[1:])
-    said = _output((*command, "--version"))
+    said = output_of((*command, "--version"))
     if "clang" in said:
         return Toolchain(name or Path(path).name, "clang", command, archs.ARCHS, said)
     if "Free Software Foundation" in said:
-        arch = archs.of_triple(_output((*command, "-dumpmachine")).strip())
+        arch = archs.of_triple(output_of((*command, "-dumpmachine")).strip())
         return Toolchain(name or Path(path).name, "gcc", command, (arch,) if arch else (), said)
     raise OpspliceError(f"'{line}' is neither clang nor gcc", hint=f"set {ENVIRONMENT_VARIABLE} to one of them")
 
 
 @functools.cache
-def _output(command: tuple[str, ...]) -> str:
-    """What a compiler says about itself, asked once per process."""
+def output_of(command: tuple[str, ...], *, diagnostics: bool = False) -> str:
+    """What a compiler says about itself, asked once per process. diagnostics: also what it writes as those."""
     done = run_program(command)
     if done.returncode != 0:
         raise OpspliceError(f"{shlex.join(command)} failed", hint="install it again", details=done.stderr.strip())
-    return done.stdout
+    return done.stdout + done.stderr if diagnostics else done.stdout
 
 
-def run_program(command: Sequence[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a program in `_environment`, whatever its status. Raises OpspliceError when it cannot be started."""
+def run_program(
+    command: Sequence[str], cwd: Path | None = None, *, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler. timeout: seconds, after which it is ended and subprocess.TimeoutExpired raised.
+
+    Raises OpspliceError when it cannot be started.
+    """
     try:
-        return subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True, errors="replace")
+        return subprocess.run(
+            command, cwd=cwd, env=_environment(), capture_output=True, text=True, errors="replace", timeout=timeout
+        )
     except OSError as error:
         raise OpspliceError(f"cannot run {command[0]}: {error.strerror}", hint="install it again") from error
 
 
 def _environment() -> dict[str, str]:
-    """Messages in English, and none of the variables that add folders to a compiler's search behind our back."""
+    """Messages in English, and none of the variables that add folders or flags to a compiler's behind our back."""
     hidden = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LANGUAGE", "DEPENDENCIES_OUTPUT"}
+    hidden |= {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
     return {name: value for name, value in os.environ.items() if name not in hidden} | {"LC_ALL": "C"}
 
 

@@ -154,7 +154,7 @@ def test_identity_of_a_wrapper_changes_with_what_it_starts(tmp_path, monkeypatch
     wrapper = fake(tmp_path, "wrapper", "unused")
     identities = set()
     for release in ("clang version 1", "clang version 2"):
-        monkeypatch.setattr(toolchains, "_output", lambda command, said=release: said)
+        monkeypatch.setattr(toolchains, "output_of", lambda command, said=release: said)
         (found,) = toolchains.find_all({"OPSPLICE_CC": f"{wrapper} clang"})
         identities.add(found.identity)
     assert len(identities) == 2
