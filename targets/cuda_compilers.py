@@ -92,7 +92,13 @@ class CudaCompiler:
 
     def version(self) -> str:
         """Its name and version, such as `nvcc 13.0` or `zig (clang 22.1.8)`."""
-        return f"{self.family} {self.release}" if self.name == self.family else f"{self.name} ({_about(self)})"
+        release = f"{self.family} {self.release}"
+        return release if self.name == self.family else f"{self.name} ({release})"
+
+    @property
+    def range(self) -> str:
+        """The GPUs that it knows, in words."""
+        return f"sm_{min(self.sms)} to sm_{max(self.sms)}" if self.sms else "no GPU"
 
     def compile(self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
         """Compiles one source file into PTX; returns the files it included, without the compiler's own headers.
@@ -186,16 +192,12 @@ def choose(target: CudaTarget, environ: Mapping[str, str] = os.environ) -> CudaC
     for compiler in found:
         if target.sm in compiler.sms:
             return compiler
-    here = ", ".join(f"{compiler.version()} for {_range(compiler.sms)}" for compiler in found) or "none"
+    here = ", ".join(f"{compiler.version()} for {compiler.range}" for compiler in found) or "none"
     unset = f", or unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
     raise OpspliceError(
         f"no compiler here makes PTX of CUDA sources for sm_{target.sm} (found: {here})",
         hint=f"{HOW_TO_GET['nvrtc']}, or {HOW_TO_GET['nvcc']}{unset}",
     )
-
-
-def _range(sms: frozenset[int]) -> str:
-    return f"sm_{min(sms)} to sm_{max(sms)}" if sms else "no GPU"
 
 
 def _nvcc_flags(target: CudaTarget) -> list[str]:
@@ -316,10 +318,6 @@ def _ask_nvrtc(job: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         hint="pip install --force-reinstall nvidia-cuda-nvrtc",
         details="\n".join(done.stderr.splitlines()[-3:]) or f"its process ended with status {done.returncode}",
     )
-
-
-def _about(compiler: CudaCompiler) -> str:
-    return f"{compiler.family} {compiler.release}"
 
 
 def _hint(details: str, family: Family) -> str | None:

@@ -15,13 +15,15 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import llvm, shaders, spirv_val, toolchains
-from opsplice.targets.artifacts import CpuTarget, Form, SpirvTarget
+from opsplice.targets import cuda_compilers, llvm, ptxas, shaders, spirv_val, toolchains
+from opsplice.targets.artifacts import CpuTarget, CudaTarget, Form, SpirvTarget
 from opsplice.targets.store import Store
 
 _IREE_VERSION = "3.13"
 
 _PROBE_C = "void probe(float *out) { out[0] = 1.0f; }\n"
+_PROBE_CU = 'extern "C" __global__ void probe(float *out) { out[0] = 1.0f; }\n'
+_PROBE_PTX = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry probe(.param .u64 out) { ret; }\n"
 _PROBE_IR = "define void @probe(ptr %out) {\n  store float 1.0, ptr %out\n  ret void\n}\n"
 
 _PROBE_SHADERS: dict[shaders.Language, tuple[str, str]] = {
@@ -60,6 +62,9 @@ def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -
             *(_kernels(arch, environ) for arch in archs.ARCHS),
             *(_shaders(language, folder, environ) for language in shaders.COMPILERS),
             _validator(environ),
+            *(_cuda_compiler(name, title, folder) for name, title in (("nvcc", "nvcc"), ("nvrtc", "NVRTC"))),
+            _ptxas(folder),
+            _cuda_kernels(environ),
             _cache(store),
             _host(),
             *_devices(environ),
@@ -177,6 +182,55 @@ def _validator(environ: Mapping[str, str]) -> Check:
         return Check("spirv-val", True, f"{spirv_val.version(program)} validates SPIR-V modules")
     except OpspliceError as error:
         return Check("spirv-val", False, error.message, spirv_val.HOW_TO_GET)
+
+
+def _cuda_compiler(name: str, title: str, folder: Path) -> Check:
+    how_to_get = cuda_compilers.HOW_TO_GET[name]
+    source = folder / "probe.cu"
+    source.write_text(_PROBE_CU, encoding="utf-8")
+    try:
+        compiler = cuda_compilers.find(name)
+        if compiler is None:
+            return Check(title, False, "not found", how_to_get)
+        compiler.compile(source, folder / "probe.ptx", _usual(compiler))
+    except OpspliceError as error:
+        return Check(title, False, _reason(error), error.hint or f"{how_to_get} (install it again)")
+    return Check(title, True, f"{compiler.version()} builds PTX for {compiler.range}")
+
+
+def _usual(compiler: cuda_compilers.CudaCompiler) -> CudaTarget:
+    return CudaTarget(80 if 80 in compiler.sms else max(compiler.sms, default=80))
+
+
+def _ptxas(folder: Path) -> Check:
+    assembler = ptxas.find()
+    if assembler is None:
+        return Check("ptxas", False, "not found; PTX is not assembled as a check", ptxas.HOW_TO_GET)
+    module = folder / "assembled.ptx"
+    module.write_text(_PROBE_PTX, encoding="utf-8")
+    try:
+        notes = ptxas.check(assembler, module, "a probe", "sm_80")
+        version = assembler.version()
+    except OpspliceError as error:
+        return Check("ptxas", False, _reason(error), f"{ptxas.HOW_TO_GET} (install it again)")
+    if notes:
+        return Check("ptxas", False, notes[0], f"{ptxas.HOW_TO_GET} (another release)")
+    return Check("ptxas", True, f"{version} assembles PTX as a check")
+
+
+def _cuda_kernels(environ: Mapping[str, str]) -> Check:
+    try:
+        found = cuda_compilers.find_all(environ)
+    except OpspliceError as error:
+        return Check("CUDA kernels", False, error.message, error.hint)
+    if not found:
+        return Check("CUDA kernels", False, "no compiler of CUDA sources", cuda_compilers.HOW_TO_GET["nvrtc"])
+    return Check("CUDA kernels", True, "; ".join(f"{compiler.name} for {compiler.range}" for compiler in found))
+
+
+def _reason(error: OpspliceError) -> str:
+    first = error.details.strip().partition("\n")[0]
+    return f"{error.message}: {first}" if first else error.message
 
 
 def _cache(store: Store | None) -> Check:

@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import doctor, toolchains
+from opsplice.targets import cuda_compilers, doctor, ptxas, toolchains
 
 
 @pytest.fixture
@@ -26,6 +27,25 @@ def test_compilers_are_judged_by_what_they_build(checks):
         assert checks[name].ok == (toolchains.find(name) is not None)
         if checks[name].ok:
             assert archs.host_arch() in checks[name].detail
+
+
+def test_compilers_of_cuda_sources_are_judged_by_what_they_build(checks):
+    for name, title in (("nvcc", "nvcc"), ("nvrtc", "NVRTC")):
+        assert checks[title].ok == (cuda_compilers.find(name) is not None)
+        assert not checks[title].ok or "builds PTX for sm_" in checks[title].detail
+    assert checks["ptxas"].ok == (ptxas.find() is not None)
+
+
+def test_broken_cuda_tools_are_not_ok(monkeypatch, store, tmp_path):
+    broken = cuda_compilers.CudaCompiler("nvcc", "nvcc", ("/bin/false",), "0", frozenset({80}))
+    monkeypatch.setitem(cuda_compilers._FINDERS, "nvcc", lambda: broken)
+    monkeypatch.setitem(cuda_compilers._FINDERS, "nvrtc", lambda: None)
+    monkeypatch.setattr(ptxas, "find", lambda: ptxas.Assembler(Path("/bin/false")))
+    checks = {check.name: check for check in doctor.probe(store, {"OPSPLICE_CUDA_CC": "nvrtc"})}
+    assert "cannot compile probe.cu" in checks["nvcc"].detail
+    assert checks["NVRTC"].how_to_get == "pip install 'opsplice[cuda]'"
+    assert "refuses a probe" in checks["ptxas"].detail
+    assert "asks for nvrtc" in checks["CUDA kernels"].detail
 
 
 def test_llvmlite_builds_for_every_architecture(checks):
