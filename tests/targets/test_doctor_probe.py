@@ -8,7 +8,7 @@ import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import cuda_compilers, doctor, ptxas, toolchains
+from opsplice.targets import cuda_compilers, doctor, ptxas, shaders, spirv_val, toolchains
 
 
 @pytest.fixture
@@ -91,6 +91,35 @@ def test_vulkan_needs_a_loader_and_a_driver(monkeypatch, tmp_path):
     assert not doctor._vulkan({"VK_DRIVER_FILES": str(driver)}).ok
     driver.write_text("{}")
     assert doctor._vulkan({"VK_DRIVER_FILES": str(driver)}).ok
+
+
+def test_shader_compilers_are_judged_by_what_they_build(checks):
+    for language, names in shaders.COMPILERS.items():
+        found = checks[f"{language} kernels for Vulkan"]
+        assert found.ok == any(shaders.find(name) for name in names)
+        assert found.ok == found.detail.startswith("SPIR-V by ")
+    assert checks["spirv-val"].ok == (spirv_val.find() is not None)
+
+
+def test_shader_compilers_that_are_not_there_are_told(store, monkeypatch):
+    monkeypatch.setattr(shaders.importlib.util, "find_spec", lambda name: None)
+    checks = {check.name: check for check in doctor.probe(store, {"PATH": ""})}
+    remedies = {name: checks[f"{name} kernels for Vulkan"].how_to_get for name in shaders.COMPILERS}
+    assert remedies == {
+        "GLSL": "apt-get install glslang-tools",
+        "Slang": "pip install --no-deps slangtorch",
+        "WGSL": "cargo install naga-cli",
+    }
+    assert checks["GLSL kernels for Vulkan"].detail == "no glslang or glslc found"
+    assert checks["spirv-val"].how_to_get == "apt-get install spirv-tools"
+
+
+def test_a_shader_compiler_that_builds_nothing_is_not_ok(monkeypatch, store):
+    broken = shaders.ShaderCompiler("glslang", ("/bin/false",))
+    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda environ: broken)
+    check = next(check for check in doctor.probe(store, {}) if check.name == "GLSL kernels for Vulkan")
+    assert not check.ok
+    assert "builds nothing: it ended with status 1" in check.detail
 
 
 def test_a_failing_home_is_a_check_not_an_exception(monkeypatch):

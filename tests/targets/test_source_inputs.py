@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from opsplice.errors import OpspliceError
+from opsplice.targets.shaders import slang_names
 from opsplice.targets.sources import check_complete, read_inputs
 
 
@@ -96,3 +97,18 @@ def test_a_file_that_was_missed_is_an_error_with_the_remedy(folder):
 def test_response_files_are_refused(folder):
     with pytest.raises(OpspliceError, match="@flags"):
         digest(folder, ["@flags"])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("import my_helper;", "my-helper.slang"),
+        ("import lib.scaling;", "lib/scaling.slang"),
+        ("__include part ;", "part.slang"),
+        ("implementing scaling;", "scaling.slang"),
+        ('import "lib/scaling";', "lib/scaling.slang"),
+        ('#include "top.slangh"', "top.slangh"),
+    ],
+)
+def test_slang_names_of_modules_and_files(text, name):
+    assert name in slang_names(text)

@@ -307,10 +307,31 @@ def test_usual_mistakes_have_a_hint(comp, store, text, hint):
     assert hint in (caught.value.hint or "")
 
 
-def test_flags_that_stop_the_compiler_early_are_told(comp, store):
+def test_a_compiler_that_makes_nothing_is_told(comp, store, monkeypatch):
+    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda environ: shaders.ShaderCompiler("glslang", ("/bin/true",)))
+    with pytest.raises(OpspliceError, match=r"glslang made no module from k\.comp"):
+        spirv.resolve(ask(comp), V13, store)
+
+
+def test_a_compiler_that_fails_silently_is_told(comp, store, monkeypatch):
+    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda environ: shaders.ShaderCompiler("glslang", ("/bin/false",)))
+    with pytest.raises(OpspliceError, match=r"glslang cannot compile k\.comp") as caught:
+        spirv.resolve(ask(comp), V13, store)
+    assert caught.value.details == "it ended with status 1 and said nothing"
+
+
+def test_a_list_of_includes_that_went_elsewhere_is_told(comp, store):
     needed("glslang")
-    with pytest.raises(OpspliceError, match=r"made no module from k\.comp"):
-        spirv.resolve(ask(comp, flags=("-v",)), V13, store)
+    with pytest.raises(OpspliceError, match=r"glslang did not list what k\.comp includes"):
+        spirv.resolve(ask(comp, flags=("--depfile", "elsewhere.d")), V13, store)
+
+
+def test_an_include_whose_changes_would_go_unseen_is_refused(slang, store):
+    needed("slangc")
+    (slang.parent / "hidden.slangh").write_text("#define K 1\n")
+    slang.write_text("#define TEXT(x) #x\n#include TEXT(hidden.slangh)\n" + SLANG)
+    with pytest.raises(OpspliceError, match=r"k\.slang includes .*hidden\.slangh under a name that is put together"):
+        spirv.resolve(ask(slang), V13, store)
 
 
 def test_prebuilt_modules_are_copied_and_outlive_their_original(prebuilt, store):
