@@ -10,7 +10,8 @@ A shader is called like this:
   results. A result that is written in place has its parameter's binding and none of its own.
 - Push constants are 4-byte words: the kernel's scalars in order, then each dim, once, in the order in which dims first
   appear in the signature. A scalar is its bits (f32, i32); f64, i64 and index are two words, low word first; f16, bf16,
-  i8, i16 and i1 are widened to a word. A dim is a u32.
+  i8, i16 and i1 are widened to a word. A dim is a u32. Nothing is aligned to more than 4 bytes, so a shader declares
+  the two words of a 64-bit scalar as two uints.
 - The entry point has the kernel's name, or is `main` where the module has no other (GLSL has no other name).
 - The local size is the module's own.
 """
