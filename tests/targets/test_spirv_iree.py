@@ -52,7 +52,8 @@ func.func @run(%a: tensor<100xf32>) -> tensor<100xf32> {{
     layout(#hal.pipeline.layout<constants = 4, bindings = [
       #hal.pipeline.binding<storage_buffer, ReadOnly>, #hal.pipeline.binding<storage_buffer>]>)
     objects({{
-      #hal.executable.target<"vulkan-spirv", "vulkan-spirv-fb"> ordinal(0) = [#hal.executable.object<{{path = "{path}"}}>]
+      #hal.executable.target<"vulkan-spirv", "vulkan-spirv-fb"> ordinal(0) = [
+        #hal.executable.object<{{path = "{path}"}}>]
     }})
   return %r : tensor<100xf32>
 }}
