@@ -85,6 +85,12 @@ def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
     Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, and for a feature that the
     architecture does not have.
     """
+    unknown = next((text for text in archs if not _is_known(text)), None)
+    if unknown is not None:
+        hint = f"there are cpu, {', '.join(arch_names.ARCHS)}, {', '.join(_GPUS)}"
+        if unknown.strip() in ("webgpu", "wgsl"):
+            hint = "IREE 3.13 makes no programs for WebGPU; a kernel in WGSL runs on vulkan"
+        raise OpspliceError(f"there is no target '{unknown}'", hint=hint)
     cpus = parse_archs([_host(text) for text in archs if not _is_gpu(text)])
     names = ", ".join([*map(str, cpus), *(text for text in archs if _is_gpu(text))])
     devices: dict[str, None] = {}
@@ -118,6 +124,14 @@ def flags_for(archs: Sequence[str]) -> tuple[str, ...]:
 
 def _is_gpu(text: str) -> bool:
     return text.strip().partition(":")[0] in _GPUS
+
+
+def _is_known(text: str) -> bool:
+    name = text.strip().partition("+")[0]
+    try:
+        return _is_gpu(text) or name == "cpu" or bool(arch_names.normalize(name))
+    except OpspliceError:
+        return False
 
 
 def _host(text: str) -> str:
