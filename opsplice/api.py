@@ -38,13 +38,16 @@ class Program:
     report: Report
     warnings: tuple[str, ...] = ()
 
-    def run(self, function: str | None, *inputs: Any, device: str = "local-task") -> Any:
+    def run(
+        self, function: str | None, *inputs: Any, device: str = "local-task", plugins: Sequence[SpecPath] = ()
+    ) -> Any:
         """Call a function (None: the only one) with numpy arrays and numbers.
 
-        Returns its result, or a list where there are several. Raises OpspliceError for a function that is not there and
-        for inputs of the wrong number, shape or dtype.
+        plugins: the files with what the program imports; later ones shadow earlier ones.
+        Returns its result, or a list where there are several. Raises OpspliceError for a function that is not there,
+        for inputs of the wrong number, shape or dtype, and for plugins that lack what the program imports.
         """
-        results = self._loaded(device).call(function, *inputs)
+        results = self._loaded(device, plugins).call(function, *inputs)
         return results[0] if len(results) == 1 else results
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -52,15 +55,17 @@ class Program:
         return write_file(Path(path), self.vmfb)
 
     @cached_property
-    def _programs(self) -> dict[str, LoadedProgram]:
+    def _programs(self) -> dict[Any, LoadedProgram]:
         return {}
 
-    def _loaded(self, device: str) -> LoadedProgram:
+    def _loaded(self, device: str, plugins: Sequence[SpecPath]) -> LoadedProgram:
+        from opsplice.devices import read_plugins
         from opsplice.runtime import load_program
 
-        if device not in self._programs:
-            self._programs[device] = load_program(self.vmfb, device)
-        return self._programs[device]
+        key = (device, tuple(plugin.identity for plugin in read_plugins(plugins, device)))
+        if key not in self._programs:
+            self._programs[key] = load_program(self.vmfb, device, plugins)
+        return self._programs[key]
 
 
 def compile(  # noqa: A001 - the name that users of compilers expect

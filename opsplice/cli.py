@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_capture(commands)
     _add_fmt(commands)
     _add_lint(commands)
+    _add_kernel(commands)
     _add_doctor(commands)
     return parser
 
@@ -154,6 +155,13 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         help="8xf32=2, 2x2xi32=1,2,3,4, f32=1.5, @x.npy, 4xf32=@raw.bin; once for each input",
     )
     parser.add_argument("--device", default="local-task", metavar="URI", help="default: local-task")
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a .so or .sos with functions that the program imports; the last one that has a function is taken",
+    )
     parser.add_argument("--output", metavar="@FILE", help="save the results: @out.npy, or @folder/ for one file each")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
     _add_common(parser)
@@ -263,6 +271,36 @@ def _add_lint(commands: argparse._SubParsersAction) -> None:
     for flag, about in (("--deny", "warnings that are errors; all for every one"), ("--allow", "warnings to hide")):
         parser.add_argument(flag, action="extend", type=_list, default=[], metavar="CODE,...", help=about)
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _add_kernel(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "kernel", "build and look into plugins, which have functions at run time", flags=False)
+    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
+    json_help = "print one JSON object to stdout"
+
+    about = "build a plugin of the kernels of a spec that are `as plugin`"
+    plugin = _command(actions, "plugin", about, flags=False)
+    plugin.add_argument("spec", help="a .splice file")
+    plugin.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help=".so for this system, or .sos for any, as embedded ELF"
+    )
+    plugin.add_argument("--kernel", action="append", default=[], metavar="NAME", help="only this; several times")
+    plugin.add_argument(
+        "--arch", type=_list, default=(), metavar="ARCH,...", help="default: this machine's; several go into one .sos"
+    )
+    plugin.add_argument(
+        "--features", default="", metavar="NAME,...", help="what the CPU has, as avx2,fma, or host; for `when` clauses"
+    )
+    plugin.add_argument("--json", action="store_true", help=json_help)
+
+    fat = _command(actions, "fat", "join embedded plugins of several architectures in one file", flags=False)
+    fat.add_argument("files", nargs="+", metavar="file", help="an embedded plugin, or several joined")
+    fat.add_argument("-o", "--output", required=True, metavar="FILE", help="the .sos to write")
+    fat.add_argument("--json", action="store_true", help=json_help)
+
+    listed = _command(actions, "list", "show what a plugin is for and what it has", flags=False)
+    listed.add_argument("file", help="a .so or .sos")
+    listed.add_argument("--json", action="store_true", help=json_help)
 
 
 def _add_doctor(commands: argparse._SubParsersAction) -> None:

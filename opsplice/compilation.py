@@ -25,6 +25,7 @@ from opsplice.pipeline.flags import asks_to_print
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.phases import phase_index
 from opsplice.report import Report
+from opsplice.rewrites import dynamic_function
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.specs import TransformSpec, load_specs
 from opsplice.splice import Splicer, at_phase, phases_of
@@ -40,7 +41,9 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
     steps = _Steps(job, preview=False)
     flags = (*job.flags, *flags_for(job.archs))
-    compiled = compile_module(job.source, steps.all(), flags, verbose=job.verbose, on_progress=on_progress)
+    noting = Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports)
+    edits = [*steps.all(), noting]
+    compiled = compile_module(job.source, edits, flags, verbose=job.verbose, on_progress=on_progress)
     warnings = tuple(render([w]) for w in compiled.warnings)
     return Outcome(compiled.vmfb, steps.report, warnings)
 

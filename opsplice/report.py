@@ -15,7 +15,8 @@ DimSize = int | list[int | None] | None
 class ArtifactUse:
     """The file that a kernel's code comes from, for one target of the program.
 
-    source: the file that the spec names; path: what is linked; built: False if it was in the store already.
+    source: the file that the spec names; path: what is linked; built: False if it was in the store already. What a
+    plugin has at run time, and what the compiler makes, has no path.
     """
 
     target: str
@@ -33,8 +34,8 @@ class Replacement:
     """One match and what took its place.
 
     rule: as the spec writes it; location: of the match's last op in the model; dims: the pattern's;
-    action: the approach (`static function`), `inline` for MLIR, `annotate`, `transform dialect`, or `keep` when a match
-    is left to the compiler.
+    action: the approach (`static function`, `dynamic function`), `inline` for MLIR, `annotate`, `transform dialect`, or
+    `keep` when a match is left to the compiler.
     reason: why it is kept, "" otherwise; lost: it is kept because another rule has its place.
     round: 0 for what the program had; 1 for what a rule wrote in its place, and so on.
     """

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplice import devices
 from opsplice.errors import OpspliceError
 from opsplice.values import ELEMENT_TYPES, Value, element_name, type_name
 
@@ -27,8 +28,9 @@ _DECLARATION = re.compile(r"(?:sync|async) func @.*?\((?P<inputs>.*)\) -> \((?P<
 _NEXT_VALUE = re.compile(r", (?=%)")
 _TENSOR = re.compile(r"tensor<(?P<dims>(?:(?:\d+|\?)x)*)(?P<element>[^,]+?)(?:,.*)?>")
 
+# See rewrites/dynamic_function.py, which cannot be imported without the compiler.
+_IMPORTS_NOTE = "opsplice.imports"
 _ASYNC = "$async"
-_STATUS = re.compile(r"\S+\.c:\d+: (?P<code>[A-Z_]{3,})(?:; (?P<message>.*?))?(?:; while |$)", re.DOTALL)
 
 # In the VM there are no 16-bit floats: such a scalar travels as its bits.
 _HALVES = ("f16", "bf16")
@@ -120,7 +122,7 @@ class LoadedProgram:
         try:
             results = self._invoker(function.name)(*arguments)
         except (ValueError, RuntimeError, TypeError) as error:
-            raise OpspliceError(f"'{function.name}' failed: {_status(error)}") from None
+            raise OpspliceError(f"'{function.name}' failed: {devices.status(error)}") from None
         return _results(function, results, self._device)
 
     def _invoker(self, name: str) -> Any:
@@ -129,29 +131,46 @@ class LoadedProgram:
         return self._invokers[name]
 
 
-def load_program(vmfb: bytes | str | os.PathLike[str], device: str = DEFAULT_DEVICE) -> LoadedProgram:
+def load_program(
+    vmfb: bytes | str | os.PathLike[str],
+    device: str = DEFAULT_DEVICE,
+    plugins: Sequence[str | os.PathLike[str]] = (),
+) -> LoadedProgram:
     """Loads a compiled program (its bytes, or the path of a .vmfb) onto a device.
 
     device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...
+    plugins: the files with functions that the program imports; later ones shadow earlier ones.
 
-    Raises OpspliceError when there is no such file or device, the program is damaged, or the device cannot run it.
+    Raises OpspliceError when there is no such file or device, the program is damaged, the device cannot run it, a
+    plugin is not for this machine, or the plugins lack what the program imports.
     """
     import iree.runtime
 
-    config = iree.runtime.Config(device=_device(device))
+    found = devices.read_plugins(plugins, device)
+    instance = iree.runtime.VmInstance()
     name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
     try:
         if isinstance(vmfb, bytes):
-            module = iree.runtime.VmModule.copy_buffer(config.vm_instance, vmfb)
+            module = iree.runtime.VmModule.copy_buffer(instance, vmfb)
         else:
             _check_readable(Path(vmfb))
-            module = iree.runtime.VmModule.mmap(config.vm_instance, str(vmfb))
+            module = iree.runtime.VmModule.mmap(instance, str(vmfb))
     except (ValueError, RuntimeError) as error:
-        raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=_status(error)) from None
+        raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=devices.status(error)) from None
+    imports = _imports(module)
+    devices.check_imports(name, imports or (), found)
+    config = iree.runtime.Config(device=devices.open_device(device, found, imports))
     try:
         return LoadedProgram(iree.runtime.load_vm_module(module, config), config.device)
     except (ValueError, RuntimeError) as error:
-        raise OpspliceError(f"{name} does not load on device '{device}'", details=_status(error)) from None
+        refused = "no executable loader" in str(error)
+        if imports and refused:
+            raise devices.missing_imports(name, sorted(imports), found) from None
+        raise OpspliceError(
+            f"{name} does not load on device '{device}'",
+            details=devices.status(error),
+            hint="if it imports functions from plugins, one of them may be missing: --plugin=FILE" if refused else None,
+        ) from None
 
 
 def run(
@@ -159,24 +178,10 @@ def run(
     function: str | None,
     inputs: Sequence[Any],
     device: str = DEFAULT_DEVICE,
+    plugins: Sequence[str | os.PathLike[str]] = (),
 ) -> list[Value]:
     """Loads a program and calls one of its functions: see `load_program` and `LoadedProgram.call`."""
-    return load_program(vmfb, device).call(function, *inputs)
-
-
-def _device(uri: str) -> Any:
-    import iree.runtime
-
-    driver = uri.partition("://")[0]
-    drivers = sorted(iree.runtime.query_available_drivers())
-    if driver not in drivers:
-        near = difflib.get_close_matches(driver, drivers, n=1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
-        raise OpspliceError(f"there is no device '{uri}'", hint=f"{hint}the drivers are {', '.join(drivers)}")
-    try:
-        return iree.runtime.get_device(uri)
-    except (ValueError, RuntimeError) as error:
-        raise OpspliceError(f"cannot open the device '{uri}'", details=_status(error)) from None
+    return load_program(vmfb, device, plugins).call(function, *inputs)
 
 
 def _check_readable(path: Path) -> None:
@@ -185,6 +190,13 @@ def _check_readable(path: Path) -> None:
             return
     except OSError as error:
         raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _imports(vm_module: Any) -> frozenset[str] | None:
+    """What a program imports from plugins, as opsplice notes it when compiling; None where nothing is noted."""
+    notes = (vm_module.lookup_function(name).reflection.get(_IMPORTS_NOTE) for name in vm_module.function_names)
+    noted = [note for note in notes if note is not None]
+    return frozenset(name for note in noted for name in note.split(",")) if noted else None
 
 
 def _exported(vm_module: Any) -> dict[str, Function]:
@@ -360,11 +372,3 @@ def _on_host(value: Any, device: Any) -> np.ndarray:
     rt.HalFence.create_at(done, 1).wait()
     count = int(np.prod(value.shape, dtype=np.int64)) * value.dtype.itemsize
     return staging.map().asarray((size,), np.dtype(np.uint8))[:count].copy().view(value.dtype).reshape(value.shape)
-
-
-def _status(error: Exception) -> str:
-    """IREE's own words, without the C file in front and the call stack behind."""
-    found = _STATUS.search(str(error))
-    if found is None:
-        return str(error).strip()
-    return (found["message"] or found["code"].replace("_", " ").lower()).strip()

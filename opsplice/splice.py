@@ -212,7 +212,7 @@ def _unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> 
 
 def _unchecked(call: KernelCall, choice: Choice) -> External:
     """The dispatch of a file that was not read."""
-    return External(choice.target.text, choice.artifact.path, call.symbol, (1, 1, 1))
+    return External(choice.target.text, choice.code.path, call.symbol, (1, 1, 1))
 
 
 def at_phase(spec: LoadedSpec, phase: str, default: str) -> LoadedSpec:
@@ -287,9 +287,11 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Re
 
 
 def _action_name(action: Action) -> str:
-    if not isinstance(action, KernelCall):
+    if isinstance(action, Insertion):
         return "inline"
-    return "static dispatch" if action.externals else "static function"
+    if action.externals:
+        return "static dispatch"
+    return "dynamic function" if action.imported else "static function"
 
 
 def _replacement(
@@ -331,6 +333,8 @@ def _unruled(match: Match, reason: str) -> Replacement:
 
 def _artifact_use(choice: Choice) -> ArtifactUse:
     artifact = choice.artifact
+    if artifact is None:
+        return ArtifactUse(target=str(choice.target), source="a plugin", path="", form="plugin", digest="")
     return ArtifactUse(
         target=str(choice.target),
         source=str(_path_of(choice.clause)),

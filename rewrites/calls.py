@@ -70,6 +70,7 @@ class KernelCall:
     objects: for each CPU of the program's targets, as MLIR writes it, the file to link.
     externals: whole dispatches for other targets; then the call is made for all targets as one such dispatch.
     empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
+    imported: the program imports the function by its name, and a plugin has it at run time; nothing is linked.
     """
 
     match: Match
@@ -82,6 +83,7 @@ class KernelCall:
     objects: Mapping[str, Path]
     externals: tuple[External, ...] = ()
     empty: tuple[str, ...] = ()
+    imported: bool = False
 
 
 @dataclass(frozen=True)

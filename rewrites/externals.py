@@ -24,7 +24,7 @@ def of(call: KernelCall, choice: Choice) -> External:
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
-    return External(choice.target.text, choice.artifact.path, choice.artifact.entry, workgroup)
+    return External(choice.target.text, choice.code.path, choice.code.entry, workgroup)
 
 
 def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
@@ -37,8 +37,8 @@ def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Thr
 
 
 def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
-    entry, name = choice.artifact.entry, choice.clause.path
-    module = spirv_binary.reflect(choice.artifact.path.read_bytes(), name)
+    entry, name = choice.code.entry, choice.clause.path
+    module = spirv_binary.reflect(choice.code.path.read_bytes(), name)
     written, size = static_dispatch.written(call), 4 * static_dispatch.words(call)
     spirv_binary.check(module, name, entry, buffers=written, push_constant_bytes=size, workgroup=workgroup)
     local_size = next(e.local_size for e in module.entries if e.name == entry)
@@ -47,8 +47,8 @@ def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) 
 
 
 def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
-    entry, name = choice.artifact.entry, choice.clause.path
-    module = ptx.reflect(choice.artifact.path.read_text(), name)
+    entry, name = choice.code.entry, choice.clause.path
+    module = ptx.reflect(choice.code.path.read_text(), name)
     found = ptx.find_entry(module, name, entry)
     workgroup = workgroup or (found.max_threads if found.exact else None)
     if workgroup is None:

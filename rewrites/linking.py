@@ -7,7 +7,7 @@ the names that they define; of bitcode only the names that are called are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +32,22 @@ class _Linked:
     caller: str
 
 
-def check(module: ir.Module, calls: Iterable[KernelCall]) -> None:
-    """Raise OpspliceError if two files of one target, among those of the calls and the module, define the same name."""
+def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
+    """Raise OpspliceError if two files of one target, among those of the calls and the module, define the same name.
+
+    Likewise if a function is linked for one kernel and imported from a plugin for another.
+    """
+    imported = {call.symbol: call for call in calls if call.imported}
     owners: dict[tuple[str, str], _Linked] = {}
     defined: dict[Path, frozenset[str]] = {}
     for file in dict.fromkeys((*_linked_in(module), *_linked_by(calls))):
+        if file.symbol in imported:
+            kernel = imported[file.symbol].kernel
+            raise OpspliceError(
+                f"{file.symbol} is linked into the program, and imported from a plugin too",
+                hint="give each kernel a symbol that no other kernel has",
+                details=f"{file.path} is linked for {file.caller}\nkernel {kernel.name} at {kernel.span} imports it",
+            )
         if file.path not in defined:
             defined[file.path] = _defined(file.path)
         for name in sorted(defined[file.path] | {file.symbol}):

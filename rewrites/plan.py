@@ -64,11 +64,20 @@ class Left:
 
 @dataclass(frozen=True)
 class Choice:
-    """The artifact for a target of the program, and the clause of the kernel that it comes from."""
+    """The artifact for a target of the program, and the clause of the kernel that it comes from.
+
+    artifact: None where a plugin has the code at run time.
+    """
 
     target: ProgramTarget
     clause: tree.ArtifactClause
-    artifact: Artifact
+    artifact: Artifact | None
+
+    @property
+    def code(self) -> Artifact:
+        """The artifact, of a choice that is not a plugin's."""
+        assert self.artifact is not None, "the code is known"
+        return self.artifact
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,11 +214,13 @@ class _Planner:
         choices = self._choices(rule, kernel, call.symbol)
         kept = self._without(choices)
         cpus = [c for c in choices if c.target.is_cpu and c.clause.form != "dispatch"]
-        call = dataclasses.replace(call, objects={object_key(c.target, self.targets): c.artifact.path for c in cpus})
+        linked = [(c.target, c.artifact.path) for c in cpus if c.artifact is not None]
+        objects = {object_key(target, self.targets): path for target, path in linked}
+        call = dataclasses.replace(call, objects=objects, imported=len(linked) < len(cpus))
         if len(cpus) < len(choices) or not all(target.is_cpu for target in kept):
             others = tuple(self._external(call, c) for c in choices if c not in cpus)
             # Variants of one format must be of one and the same target to be linked into one.
-            objects = {c.target.text: c.artifact.path for c in cpus}
+            objects = {target.text: path for target, path in linked}
             call = dataclasses.replace(call, objects=objects, externals=others, empty=tuple(t.text for t in kept))
         self.choices[call] = choices
         self.kept[call] = kept
@@ -217,7 +228,7 @@ class _Planner:
 
     def _external(self, call: KernelCall, choice: Choice) -> External:
         if choice.target.is_cpu:
-            return External(choice.target.text, choice.artifact.path, call.symbol, (1, 1, 1), on_cpu=True)
+            return External(choice.target.text, choice.code.path, call.symbol, (1, 1, 1), on_cpu=True)
         return self.external(call, choice)
 
     # ---- overlaps -------------------------------------------------------------------------------------------------
@@ -242,9 +253,12 @@ class _Planner:
     def _choices(self, rule: tree.Rule, kernel: tree.Kernel, symbol: str) -> tuple[Choice, ...]:
         clauses = {target: _clause_for(kernel, target) for target in self.targets}
         self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
+        _check_one_way(kernel, [clause for clause in clauses.values() if clause is not None])
         return tuple(Choice(t, c, self._artifact(c, symbol, t)) for t, c in clauses.items() if c is not None)
 
-    def _artifact(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+    def _artifact(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact | None:
+        if clause.is_plugin:
+            return None
         key = (clause, symbol, target)
         if key not in self.resolved:
             self.resolved[key] = self.resolve(*key)
@@ -363,6 +377,18 @@ def _clause_text(target: ProgramTarget) -> str:
     if target.is_cpu:
         return f'cpu {target.arch or "x86_64"} "..."'
     return f'{_BACKENDS.get(target.backend, (target.backend,))[0]} "..."'
+
+
+def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> None:
+    """Raise OpspliceError if a kernel is linked for some targets and imported for others: one call cannot be both."""
+    imported = [clause for clause in clauses if clause.is_plugin]
+    linked = [clause for clause in clauses if not clause.is_plugin]
+    if imported and linked:
+        raise OpspliceError(
+            f"kernel '{kernel.name}' is linked for some targets of the program and comes from a plugin for others",
+            hint="write `as plugin` in all of its clauses, or in none",
+            details=f"linked: the clause at {linked[0].span}\nfrom a plugin: the clause at {imported[0].span}",
+        )
 
 
 def _same_arch(left: str, right: str) -> bool:

@@ -11,6 +11,9 @@ dim in order of first appearance (a pack is one, the product of its dims) and a 
 grid. Buffers are dense and row-major; one executable serves all calls with the same kernel, types and static dims. Dims
 that are known when compiling are constants in the shim, so bitcode is specialised for them.
 
+A dynamic function is called by the same shim: there the declaration has no `hal.import.static`, nothing is linked, and
+IREE's runtime finds the function in a plugin by its name. See `dynamic_function.py` and `targets/plugins.py`.
+
 Scalars of i1, i8 and i16 arrive widened to 32 bits, and those of bf16 as f16, as C's calling conventions want them.
 
 A buffer that the C function overwrites is always a copy, which a dispatch of its own makes:
@@ -187,7 +190,7 @@ def signature(call: KernelCall) -> Any:
     )
     dims = tuple(_static(size) for size in call.dims.values())
     outputs = tuple((o.element, o.alias) for o in call.outputs)
-    return call.kernel.name, call.symbol, arguments, dims, outputs, tuple(sorted(call.objects.items()))
+    return call.kernel.name, call.symbol, arguments, dims, outputs, tuple(sorted(call.objects.items())), call.imported
 
 
 def _scalar_kind(scalar: Scalar) -> tuple[Any, ...]:
@@ -210,11 +213,9 @@ def _static(size: Size | tuple[Size, ...]) -> int | None:
 
 def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
     at = ir.InsertionPoint.at_block_begin(module.body)
-    attributes = {
-        "sym_name": emit.text(name),
-        "sym_visibility": emit.text("private"),
-        "hal.executable.objects": _objects(call),
-    }
+    attributes = {"sym_name": emit.text(name), "sym_visibility": emit.text("private")}
+    if not call.imported:
+        attributes["hal.executable.objects"] = _objects(call)
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
     body = executable.regions[0].blocks.append()
     overwritten = [o.alias for o in call.outputs if o.alias is not None]
@@ -323,7 +324,9 @@ class Shim:
             emit.op("func.call", operands, attributes={"callee": ir.FlatSymbolRefAttr.get(self.call.symbol)})
             emit.op("func.return")
         with ir.InsertionPoint(function):
-            external = {"hal.import.static": ir.UnitAttr.get(), "llvm.bareptr": ir.BoolAttr.get(True)}
+            external: dict[str, ir.Attribute] = {"llvm.bareptr": ir.BoolAttr.get(True)}
+            if not self.call.imported:
+                external["hal.import.static"] = ir.UnitAttr.get()
             self.function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)
 
     def build_copy(self, name: str, parameter: str) -> None:

@@ -37,6 +37,7 @@ RULE_PHASES = (
 # Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.
 MOST_THREADS = 1024
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
+FORMS = ("object", "bitcode", "dispatch", "plugin")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
@@ -314,7 +315,13 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             advice = did_you_mean(clause.backend, BACKENDS) or f"there are {' '.join(BACKENDS)}"
             span = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
             report(error(span, f"unknown backend {clause.backend}", advice))
-        if not clause.path:
+        if clause.form is not None and clause.form not in FORMS:
+            advice = did_you_mean(clause.form, FORMS) or f"there are {' '.join(FORMS)}"
+            report(error(clause.span, f"a kernel's code cannot be taken as {clause.form}", advice))
+        elif clause.form is not None and clause.backend != "cpu":
+            message = f"`as {clause.form}` is for cpu, and this clause is for {clause.backend}"
+            report(error(clause.span, message, "its file holds a whole dispatch"))
+        if not clause.path and clause.path_span != clause.span:
             report(error(clause.path_span, "the file has no name"))
 
 

@@ -408,7 +408,8 @@ def _artifact(clause: tree.ArtifactClause) -> str:
         words.append(clause.arch)
     if clause.features:
         words.append(f"when {' and '.join(clause.features)}")
-    words.append(_quote(clause.path))
+    if clause.path:
+        words.append(_quote(clause.path))
     if clause.form is not None:
         words.append(f"as {clause.form}")
     if clause.flags is not None:

@@ -314,6 +314,8 @@ def _missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Dia
         for clause in kernel.artifacts if kernel is not None else ():
             source = clause.span.source.path
             path = (source.parent if source is not None else Path()) / clause.path
+            if clause.is_plugin:  # the code need not be here, where the program is compiled
+                continue
             if not _is_file(path):
                 yield warning(clause.path_span, f"there is no file {path}", code="missing-file")
 

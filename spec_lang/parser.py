@@ -328,18 +328,29 @@ class _Builder:
 
     def artifact(self, parts: list) -> tuple:
         backend, arch, features, path, *modifiers = parts
+        return self._artifact(backend, arch, features, path, modifiers)
+
+    def unfiled(self, parts: list) -> tuple:
+        backend, arch, features, *modifier = parts
+        made = self._artifact(backend, arch, features, None, [tuple(modifier)])
+        if not made[2].is_plugin:
+            self._fail(backend, "the code is in a file, whose name stands here; only what is `as plugin` may have none")
+        return made
+
+    def _artifact(
+        self, backend: Token, arch: Token | None, features: tuple[str, ...] | None, path: Token | None, modifiers: list
+    ) -> tuple:
         found: dict[str, str] = {}
         for word, value in modifiers:
             if str(word) in found:
                 self._fail(word, f"there is a second {word} here")
             found[str(word)] = self._string(value) if value.type == "STRING" else str(value)
-        last = modifiers[-1][1] if modifiers else path
-        span = self._span(backend, last)
+        span = self._span(backend, modifiers[-1][1] if modifiers else path)
         made = tree.ArtifactClause(
             span,
             str(backend),
-            self._string(path),
-            self._span(path, path),
+            "" if path is None else self._string(path),
+            span if path is None else self._span(path, path),
             arch=None if arch is None else str(arch),
             features=features or (),
             form=found.get("as"),

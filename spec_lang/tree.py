@@ -424,7 +424,8 @@ class KernelResult:
 class ArtifactClause:
     """`cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-ffast-math"`, `cuda sm_90 "k.ptx"`, `spirv "k.comp"`.
 
-    arch None means every architecture that the file can be built or used for. Paths are relative to the spec's folder.
+    arch None means every architecture that the file can be built or used for. Paths are relative to the spec's folder;
+    path is "" where a plugin has the code and no file is named.
     """
 
     span: Span
@@ -435,6 +436,11 @@ class ArtifactClause:
     features: tuple[str, ...] = ()
     form: str | None = None
     flags: str | None = None
+
+    @property
+    def is_plugin(self) -> bool:
+        """Whether the program only imports the function, by its name, and a plugin has it at run time."""
+        return self.form == "plugin"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reads ELF64 relocatable objects and says whether IREE's linker will take them.
+"""Reads ELF64 objects and says whether IREE's linker will take them; and what linked libraries export.
 
 Format: System V gABI (ELF-64 object file format), x86-64 / AArch64 / RISC-V psABI for relocation numbers. Any bytes are
 safe to read: every offset and count is checked against the file's size before it is used.
@@ -60,12 +60,12 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
-_ET_REL = 1
-_SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA = 2, 3, 4
+_ET_REL, _ET_DYN = 1, 3
+_SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_DYNSYM = 2, 3, 4, 11
 _SHF_WRITE, _SHF_ALLOC, _SHF_TLS = 0x1, 0x2, 0x400
 _SHN_UNDEF = 0
 _STB_LOCAL, _STB_WEAK = 0, 2
-_STT_OBJECT, _STT_SECTION, _STT_FILE, _STT_TLS = 1, 3, 4, 6
+_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_SECTION, _STT_FILE, _STT_TLS = 0, 1, 2, 3, 4, 6
 
 # No compiler writes longer names; the bounds keep a hostile file from costing more than its size.
 _LONGEST_NAME = 1 << 12
@@ -94,6 +94,22 @@ class ObjectFile:
     undefined: frozenset[str]
     tls: bool
     absolute: bool
+
+
+@dataclass(frozen=True)
+class Library:
+    """What a loader would see of a linked library.
+
+    arch:    None for a machine that IREE's CPU backend does not have.
+    machine: e_machine of the ELF header.
+    exports: the functions that others can find in it, C++ names as they are; None if it was stripped of its sections.
+    imports: what it wants of other libraries, weak names too.
+    """
+
+    arch: archs.Arch | None
+    machine: int
+    exports: frozenset[str] | None
+    imports: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -140,6 +156,27 @@ def read_object(data: bytes, name: str) -> ObjectFile:
         tls=tls,
         absolute=found is not None and _has_absolute(data, sections, _ABSOLUTE_RELOCATIONS[found], name),
     )
+
+
+def read_library(data: bytes, name: str) -> Library:
+    """Reads the bytes of an ELF64 little-endian shared library.
+
+    name: how errors call the file. Raises OpspliceError for anything else than such a library, or a damaged one.
+    """
+    machine, sections = _read_layout(data, name, _ET_DYN)
+    arch = archs.of_elf_machine(machine)
+    if not any(section.kind == _SHT_DYNSYM for section in sections):
+        return Library(arch, machine, None)
+    exports: set[str] = set()
+    imports: set[str] = set()
+    for symbol, binding, kind, section_index in _symbols(data, sections, name, _SHT_DYNSYM):
+        if not symbol or binding == _STB_LOCAL:
+            continue
+        if section_index == _SHN_UNDEF:
+            imports.add(symbol)
+        elif kind in (_STT_NOTYPE, _STT_FUNC):
+            exports.add(symbol)
+    return Library(arch, machine, frozenset(exports), frozenset(imports))
 
 
 def check_arch(code: ObjectFile, name: str, arch: archs.Arch) -> None:
@@ -217,17 +254,15 @@ def _advice(missing: Sequence[str], form: Form, *, prebuilt: bool) -> str:
     return "a kernel has no C library and no other files beside it: put all that it uses into this file"
 
 
-def _read_layout(data: bytes, name: str) -> tuple[int, list[_Section]]:
-    """e_machine and the section headers, whose contents lie inside the file."""
-    _check_kind(data, name)
+def _read_layout(data: bytes, name: str, wanted: int = _ET_REL) -> tuple[int, list[_Section]]:
+    """e_machine and the section headers, whose contents lie inside the file. wanted: the e_type that it is to have."""
+    _check_kind(data, name, _NEEDED[wanted])
     if len(data) < _HEADER.size:
         raise _damaged(name, "the header is cut off")
     header = _HEADER.unpack_from(data)
     kind, machine, table, entry_size, count = header[1], header[2], header[6], header[11], header[12]
-    if kind != _ET_REL:
-        raise OpspliceError(
-            f"{name} is a linked program or library, not an object", hint="compile with -c, without linking"
-        )
+    if kind != wanted:
+        raise OpspliceError(f"{name} is {_KINDS.get(kind, 'an ELF file of another kind')}", hint=_NEEDED[wanted])
     if table == 0:
         return machine, []
     if entry_size != _SECTION.size or table + entry_size > len(data):
@@ -244,7 +279,18 @@ def _read_layout(data: bytes, name: str) -> tuple[int, list[_Section]]:
     return machine, sections
 
 
-def _check_kind(data: bytes, name: str) -> None:
+_KINDS = {
+    _ET_REL: "an object, not a linked library",
+    2: "a linked program, not an object or a library",
+    _ET_DYN: "a linked program or library, not an object",
+}
+_NEEDED = {
+    _ET_REL: "kernels need an ELF object: compile with -c, without linking",
+    _ET_DYN: "plugins are shared libraries: link it with -shared",
+}
+
+
+def _check_kind(data: bytes, name: str, needed: str) -> None:
     """Refuses what is not ELF64 little-endian, calling it by its own name."""
     if data[:4] == b"\x7fELF":
         if data[4:6] == b"\x02\x01":
@@ -253,7 +299,7 @@ def _check_kind(data: bytes, name: str) -> None:
     what = next((text for magic, text in _FOREIGN.items() if data.startswith(magic)), None)
     if what is None:
         what = "empty" if not data else "not an ELF object"
-    raise OpspliceError(f"{name} is {what}", hint="kernels need an ELF object: compile with -c for <arch>-none-elf")
+    raise OpspliceError(f"{name} is {what}", hint=needed)
 
 
 _FOREIGN = {
@@ -266,9 +312,11 @@ _FOREIGN = {
 }
 
 
-def _symbols(data: bytes, sections: list[_Section], name: str) -> Iterator[tuple[str, int, int, int]]:
-    """(name, binding, type, section index) of each symbol."""
-    tables = [section for section in sections if section.kind == _SHT_SYMTAB]
+def _symbols(
+    data: bytes, sections: list[_Section], name: str, of: int = _SHT_SYMTAB
+) -> Iterator[tuple[str, int, int, int]]:
+    """(name, binding, type, section index) of each symbol in the table of a kind."""
+    tables = [section for section in sections if section.kind == of]
     if not tables:
         return
     if len(tables) > 1:  # gABI: an object has at most one

@@ -121,18 +121,18 @@ class Toolchain:
         if self.family == "clang":
             # Without the C library's headers, which belong to the host: half of them would be found.
             selection = [f"--target={archs.llvm_triple(target.arch)}", "-nostdlibinc", *_ARCH_FLAGS[target.arch]]
-            # The driver's -m flags name other sets in each release; these names are LLVM's, as IREE's are.
-            for feature in sorted(target.features):
-                selection += ["-Xclang", "-target-feature", "-Xclang", f"+{feature}"]
             if form == "bitcode":
                 selection.append("-emit-llvm")
         else:
-            selection = [*_ARCH_FLAGS[target.arch], *self._gcc_features(target)]
+            selection = [*_ARCH_FLAGS[target.arch]]
+            if target.arch == "x86_64":
+                selection.append("-fcf-protection=none")
         return [
             *self.command,
             *_COMMON_FLAGS,
             *_LANGUAGE_FLAGS[language],
             *selection,
+            *self.feature_flags(target),
             "-isystem",
             str(HEADERS),
             *flags,
@@ -143,12 +143,15 @@ class Toolchain:
             str(output),
         ]
 
-    def _gcc_features(self, target: CpuTarget) -> list[str]:
-        """GCC's flags for LLVM's features; without those that it does not know, the code uses less than it may."""
+    def feature_flags(self, target: CpuTarget) -> list[str]:
+        """The flags that turn a target's features on; code goes without those that GCC does not know."""
+        if self.family == "clang":
+            # The driver's -m flags name other sets in each release; these names are LLVM's, as IREE's are.
+            return [w for f in sorted(target.features) for w in ("-Xclang", "-target-feature", "-Xclang", f"+{f}")]
         if target.arch != "x86_64":
             return []
         known = set(re.findall(r"^\s+(-m[\w.-]+)\s", output_of((*self.command, "-Q", "--help=target")), re.MULTILINE))
-        return ["-fcf-protection=none", *(f"-m{name}" for name in sorted(target.features) if f"-m{name}" in known)]
+        return [f"-m{name}" for name in sorted(target.features) if f"-m{name}" in known]
 
 
 def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:

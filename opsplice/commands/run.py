@@ -12,10 +12,15 @@ from opsplice.errors import OpspliceError
 
 
 def run(options: argparse.Namespace) -> int:
-    # What is wrong with the inputs is said before anything is compiled.
+    # What is wrong with the inputs and plugins is said before anything is compiled.
     from opsplice import values
 
     inputs = [value for text in options.input for value in values.parse_input(text)]
+    plugins = options.plugin
+    if plugins:
+        from opsplice.devices import read_plugins
+
+        read_plugins(plugins, options.device)
     report = None
     vmfb: bytes | Path = Path(options.model)
     if Path(options.model).suffix == ".vmfb":
@@ -31,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
     from opsplice.runtime import load_program
 
-    program = load_program(vmfb, options.device)
+    program = load_program(vmfb, options.device, plugins)
     results = program.call(options.function, *inputs)
     saved = _save(options.output, results)
     if options.json:

@@ -226,7 +226,7 @@ def test_spans_underline_what_they_name():
         ("kernel k(x: f32[n]) {}", "expected '->', found '{'", "-> f32[n]", "{"),
         ("kernel k(x: f32[n]) -> a: f32 {}", "a result is a buffer", "f32[]", "f32"),
         ("kernel k(x: f32[n]) -> x { grids (n) }", "found '('", "did you mean grid?", "("),
-        ("kernel k(x: f32[n]) -> x { cpu k.c }", "expected 'when' or a string", "quotes", ".c"),
+        ("kernel k(x: f32[n]) -> x { cpu k.c }", "expected 'when', 'as' or a string", "quotes", ".c"),
         ('kernel k(x: f32[n]) -> x { cpu "k.c }', "this string is not closed", 'end it with "', '"k.c }'),
         ('kernel k(x: f32[n]) -> x { cpu "k\\q" }', "unknown escape \\q", "write", '"k\\q"'),
         ("kernel k(x: f32[n]) -> x { grid (n) grid (n) }", "a kernel has one grid", None, "grid"),

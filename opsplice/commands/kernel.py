@@ -1,0 +1,92 @@
+"""`opsplice kernel plugin`, `fat` and `list`: plugins that programs import functions from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from opsplice.api import check_folder, write_file
+from opsplice.errors import OpspliceError
+from opsplice.targets import fatelf, plugin_file
+
+
+def run(options: argparse.Namespace) -> int:
+    return {"plugin": _plugin, "fat": _fat, "list": _list}[options.action](options)
+
+
+def _plugin(options: argparse.Namespace) -> int:
+    from opsplice import plugin_kernels
+
+    output = Path(options.output)
+    check_folder(output)
+    built = plugin_kernels.build(Path(options.spec), output.suffix, options.kernel, options.arch, options.features)
+    write_file(output, built.data)
+    functions = [str(function) for function in built.functions]
+    if options.json:
+        archs = [str(part.library.arch) for part in plugin_file.read(output).parts]
+        found = {"output": str(output), "archs": archs, "functions": functions, "toolchain": built.toolchain}
+        print(json.dumps(found, indent=2))
+        return 0
+    for function in functions:
+        print(function)
+    print(f"wrote {output}: {_count(len(functions), 'function')}, built by {built.toolchain}")
+    return 0
+
+
+def _fat(options: argparse.Namespace) -> int:
+    output = Path(options.output)
+    check_folder(output)
+    if output.suffix != ".sos":
+        raise OpspliceError(f"{output} does not end in .sos", hint="by that IREE knows what its own loader can load")
+    plugins = [plugin_file.read(Path(name)) for name in options.files]
+    for plugin in plugins:
+        for part in plugin.parts:
+            plugin_file.check_standalone(part, plugin.path)
+    parts = [part for plugin in plugins for part in plugin.parts]
+    names = [str(plugin.path) for plugin in plugins for _ in plugin.parts]
+    write_file(output, fatelf.write([part.data for part in parts], names))
+    archs = [_machine(part) for part in parts]
+    if options.json:
+        print(json.dumps({"output": str(output), "archs": archs}, indent=2))
+        return 0
+    print(f"wrote {output}: {', '.join(archs)}")
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    plugin = plugin_file.read(Path(options.file))
+    if options.json:
+        parts = [
+            {
+                "arch": part.library.arch,
+                "machine": part.library.machine,
+                "bytes": len(part.data),
+                "exports": None if part.library.exports is None else sorted(part.library.exports),
+                "functions": None if part.provides is None else sorted(part.provides),
+            }
+            for part in plugin.parts
+        ]
+        print(json.dumps({"file": str(plugin.path), "fat": plugin.fat, "parts": parts}, indent=2))
+        return 0
+    for part in plugin.parts:
+        print(f"{_machine(part)}, {len(part.data)} bytes")
+        if part.provides is not None:
+            for name in sorted(part.provides):
+                print(f"  {name}")
+        elif part.library.exports is None:
+            print("  stripped: it does not say what it exports")
+        else:
+            note = "" if plugin_file.QUERY in part.library.exports else f" (no {plugin_file.QUERY}: it is no plugin)"
+            print(f"  what programs can import of it is not said in the file; it exports{note}")
+            for name in sorted(part.library.exports):
+                print(f"    {name}")
+    return 0
+
+
+def _machine(part: plugin_file.Part) -> str:
+    return part.library.arch or f"ELF machine {part.library.machine}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

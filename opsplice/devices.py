@@ -1,0 +1,202 @@
+"""Devices of IREE's runtime, and the plugins that they find a program's imported functions in.
+
+IREE takes plugins through a flag of the process, which only grows, and a driver has those that the flag names when it
+is made. So each list of plugins gets drivers of its own here, and the drivers without plugins are made before the flag
+is set. What an earlier list left in the flag comes after the asked ones in IREE's search; where that could fill in for
+what the asked ones lack, it is an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+import os
+import re
+import threading
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets import plugin_file
+from opsplice.targets.plugin_file import PluginFile
+
+# The drivers that run code of this machine's CPU, and so can have plugins.
+_LOCAL = ("local-sync", "local-task")
+
+_STATUS = re.compile(r"\S+\.c:\d+: (?P<code>[A-Z_]{3,})(?:; (?P<message>.*?))?(?:; while |$)", re.DOTALL)
+
+_lock = threading.Lock()
+_Key = tuple[tuple[int, ...], ...]
+_devices: dict[tuple[str, _Key], Any] = {}
+_flagged: list[PluginFile] = []
+# The system libraries that were loaded from each path, in order, by what their files were then.
+_loaded: dict[Path, list[tuple[int, ...]]] = {}
+
+
+def read_plugins(paths: Any, uri: str) -> tuple[PluginFile, ...]:
+    """The plugins at paths (or at one) for a device.
+
+    Raises OpspliceError for a device that takes none, and for a plugin that cannot be loaded on this machine.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    if paths and _driver(uri) not in _LOCAL:
+        raise OpspliceError(f"device '{uri}' has no plugins", hint=f"plugins are for the devices {', '.join(_LOCAL)}")
+    plugins = tuple(plugin_file.read(Path(path)) for path in paths)
+    for plugin in plugins:
+        plugin_file.check_loadable(plugin)
+    return plugins
+
+
+def provided(plugins: Sequence[PluginFile]) -> frozenset[str] | None:
+    """The functions that plugins have; None if one of them does not say."""
+    found: set[str] = set()
+    for plugin in plugins:
+        part = plugin.for_arch(archs.host_arch())
+        if part is None or part.provides is None:
+            return None
+        found |= part.provides
+    return frozenset(found)
+
+
+def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collection[str] | None = None) -> Any:
+    """The device of a name, with plugins, of which later ones shadow earlier ones. Opened once for each list.
+
+    imports: what the program imports, None if that is not known. Raises OpspliceError for a device that is not there or
+    has no plugins, a plugin that IREE does not load, and plugins that IREE cannot tell from earlier ones any more.
+    """
+    _check_driver(uri)
+    import iree.runtime
+
+    try:
+        if not plugins:
+            return iree.runtime.get_device(uri)
+        key = (uri, tuple(plugin.identity for plugin in plugins))
+        with _lock:
+            if key not in _devices:
+                _announce(plugins, imports)
+                # Of the package's public calls each gives the driver that was made first.
+                from iree.runtime._binding import create_hal_driver
+
+                _devices[key] = create_hal_driver(_driver(uri)).create_device_by_uri(uri)
+            return _devices[key]
+    except (ValueError, RuntimeError) as error:
+        listed = "\n".join(str(plugin.path) for plugin in _flagged) if plugins else ""
+        raise OpspliceError(
+            f"cannot open the device '{uri}'{' with these plugins' if plugins else ''}",
+            details="\n".join(filter(None, [status(error), listed])),
+            hint="IREE keeps plugins, broken ones too, for as long as a process lives" if plugins else None,
+        ) from None
+
+
+def _announce(plugins: Sequence[PluginFile], imports: Collection[str] | None) -> None:
+    """Have drivers that are made from now on find these plugins before any others."""
+    import iree.runtime
+
+    if [p.identity for p in plugins] == [p.identity for p in _flagged]:
+        return
+    if _flagged:
+        _check_shadowed(plugins, imports)
+    else:
+        for name in _LOCAL:
+            iree.runtime.get_driver(name)
+    paths = [str(p.path.resolve()) if p.embedded else _load(p) for p in plugins]
+    flags = [f"--executable_plugin={p.flag(path)}" for p, path in zip(plugins, paths, strict=True)]
+    iree.runtime.flags.parse_flags(*flags)
+    _flagged.extend(plugins)
+
+
+def _load(plugin: PluginFile) -> str:
+    """The path by which IREE loads a system library. Raises OpspliceError if the system cannot load it.
+
+    IREE would find that out when it calls it, and crash. The system knows libraries by their paths, so that one which
+    was built anew needs another spelling of its path; one that was written over is the old one to it.
+    """
+    versions = _loaded.setdefault(plugin.path.resolve(), [])
+    if plugin.identity not in versions:
+        if any(known[:2] == plugin.identity[:2] for known in versions):
+            raise OpspliceError(
+                f"{plugin.path} was written over while this process has it loaded",
+                hint="run the program in a process of its own, or put a new file in its place",
+            )
+        versions.append(plugin.identity)
+    folder, name = os.path.split(plugin.path.resolve())
+    path = folder + "/." * versions.index(plugin.identity) + "/" + name
+    try:
+        ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    except OSError as error:
+        raise OpspliceError(
+            f"the system does not load {plugin.path}",
+            details=str(error),
+            hint="link it with the libraries that it needs; -Wl,-z,defs shows them at the link",
+        ) from None
+    return path
+
+
+def _check_shadowed(plugins: Sequence[PluginFile], imports: Collection[str] | None) -> None:
+    """Raise OpspliceError if earlier plugins of the process could be taken for these."""
+    known = provided(plugins)
+    if imports is not None and known is not None and known.issuperset(imports):
+        return
+    earlier = ", ".join(dict.fromkeys(str(plugin.path) for plugin in _flagged))
+    raise OpspliceError(
+        f"this process has loaded other plugins before: {earlier}",
+        hint="run the program in a process of its own",
+        details="IREE keeps plugins for as long as a process lives, and would take from them what these do not have.",
+    )
+
+
+def _check_driver(uri: str) -> None:
+    import iree.runtime
+
+    drivers = sorted(iree.runtime.query_available_drivers())
+    if _driver(uri) in drivers:
+        return
+    near = difflib.get_close_matches(_driver(uri), drivers, n=1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    raise OpspliceError(f"there is no device '{uri}'", hint=f"{hint}the drivers are {', '.join(drivers)}")
+
+
+def _driver(uri: str) -> str:
+    return uri.partition("://")[0]
+
+
+def status(error: Exception) -> str:
+    """IREE's own words, without the C file in front and the call stack behind."""
+    found = _STATUS.search(str(error))
+    if found is None:
+        return str(error).strip()
+    return (found["message"] or found["code"].replace("_", " ").lower()).strip()
+
+
+# ---- imports -----------------------------------------------------------------------------------------------------
+
+
+def check_imports(name: str, imports: Collection[str], plugins: Sequence[PluginFile]) -> None:
+    """Raise OpspliceError if a program imports what its plugins are known not to have. name: of the program."""
+    known = provided(plugins)
+    if known is not None and (missing := sorted(set(imports) - known)):
+        raise missing_imports(name, missing, plugins)
+
+
+def missing_imports(name: str, missing: Sequence[str], plugins: Sequence[PluginFile]) -> OpspliceError:
+    """The error for a program with functions that no plugin has, or may have."""
+    listed = ", ".join(f"'{symbol}'" for symbol in missing)
+    build = "opsplice kernel plugin SPEC -o kernels.so builds one"
+    if not plugins:
+        return OpspliceError(
+            f"{name} imports {listed} from a plugin, and none is given",
+            hint=f"--plugin=FILE, in Python plugins=[...]; {build}",
+        )
+    lines, names = [], set[str]()
+    for plugin in plugins:
+        has = provided([plugin])
+        names |= has or set()
+        lines.append(f"{plugin.path} has {', '.join(sorted(has)) if has else 'what it does not say'}")
+    near = [near[0] for symbol in missing if (near := difflib.get_close_matches(symbol, names, n=1))]
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    return OpspliceError(
+        f"{name} imports {listed}, which no plugin has", details="\n".join(lines), hint=f"{hint}{build}"
+    )

@@ -1,0 +1,176 @@
+"""The kernels of a spec that programs import, built into a plugin: which clauses, which functions, which form."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang.loader import LoadedSpec, load
+from opsplice.targets import arch as archs
+from opsplice.targets import plugin_build
+from opsplice.targets.artifacts import CpuTarget
+from opsplice.targets.plugin_build import Built, Source
+from opsplice.targets.plugin_source import SIZE, Argument, Function
+from opsplice.targets.store import Store
+
+SUFFIXES = (".so", ".sos")
+
+
+def build(
+    spec: Path, suffix: str, names: Sequence[str] = (), architectures: Sequence[str] = (), features: str = ""
+) -> Built:
+    """A plugin with the kernels of a spec that are `as plugin`.
+
+    suffix: `.so` for a library of this system, `.sos` for embedded ELF. names: only these kernels. architectures: what
+    it is for, by default this machine's. features: LLVM's names of what the CPU has (`avx2,fma`), or `host`; they
+    decide which clauses fit, as for a program.
+
+    Raises OpspliceError when there is nothing to build, and what compilers and linkers say.
+    """
+    if suffix not in SUFFIXES:
+        hint = "a system library ends in .so, an embedded one for any system in .sos"
+        raise OpspliceError(f"a plugin's name cannot end in '{suffix}'", hint=hint)
+    targets = _targets(architectures, features)
+    loaded = load(spec)
+    kernels = _chosen(loaded, spec, names)
+    sources = {target: list(_sources(kernels, target)) for target in targets}
+    if suffix == ".sos":
+        return plugin_build.build_embedded(spec.stem, sources, Store())
+    if len(targets) > 1:
+        raise OpspliceError(
+            "a system library is for one architecture", hint="write an embedded one, which holds several: .sos"
+        )
+    return plugin_build.build_system(spec.stem, sources[targets[0]], targets[0])
+
+
+def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
+    host = archs.host_arch()
+    names = list(architectures) or ([host] if host else [])
+    if not names:
+        raise OpspliceError("this machine's architecture is not known", hint=f"--arch={','.join(archs.ARCHS)}")
+    found = [archs.normalize(name) for name in names]
+    if features and len(set(found)) > 1:
+        raise OpspliceError("--features is for one architecture", hint="build each alone, then `opsplice kernel fat`")
+    if features == "host" and found != [host]:
+        raise OpspliceError(f"the features of this machine are no features of {found[0]}", hint="name them: avx2,fma")
+    chosen = archs.host_features() if features == "host" else archs.parse_features(features)
+    return [CpuTarget(arch, chosen) for arch in dict.fromkeys(found)]
+
+
+def _chosen(loaded: LoadedSpec, spec: Path, names: Sequence[str]) -> list[tree.Kernel]:
+    for name in names:
+        if name not in loaded.kernels:
+            near = difflib.get_close_matches(name, loaded.kernels, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(loaded.kernels) or 'none'}"
+            raise OpspliceError(f"{spec} has no kernel {name}", hint=hint)
+        if not any(clause.is_plugin for clause in loaded.kernels[name].artifacts):
+            raise _not_imported(f"kernel {name} is")
+    kernels = [loaded.kernels[n] for n in names or loaded.kernels]
+    imported = [k for k in kernels if any(clause.is_plugin for clause in k.artifacts)]
+    if not imported:
+        raise _not_imported(f"no kernel of {spec} is")
+    return imported
+
+
+def _not_imported(who: str) -> OpspliceError:
+    return OpspliceError(f"{who} imported from a plugin", hint='write `as plugin` in its clause: cpu "k.c" as plugin')
+
+
+def _sources(kernels: Iterable[tree.Kernel], target: CpuTarget) -> Iterator[Source]:
+    """The files of kernels for a target, each once."""
+    files: dict[tuple[Path, tuple[str, ...]], list[tree.Kernel]] = {}
+    for kernel in kernels:
+        clause = _clause_for(kernel, target)
+        folder = clause.span.source.path
+        path = Path(clause.path) if folder is None else folder.parent / clause.path
+        files.setdefault((path, tuple(shlex.split(clause.flags or ""))), []).append(kernel)
+    for (path, flags), of_file in files.items():
+        yield Source(path, flags, partial(_functions_in, path.name, of_file))
+
+
+def _clause_for(kernel: tree.Kernel, target: CpuTarget) -> tree.ArtifactClause:
+    fitting = [
+        clause
+        for clause in kernel.artifacts
+        if clause.is_plugin
+        and (clause.arch is None or archs.normalize(clause.arch) == target.arch)
+        and target.features.issuperset(clause.features)
+    ]
+    if not fitting:
+        raise OpspliceError(
+            f"kernel {kernel.name} has no clause `as plugin` for {target.arch}"
+            + (f" with {', '.join(sorted(target.features))}" if target.features else ""),
+            hint=f'add one to the kernel at {kernel.span}: cpu "{kernel.name}.c" as plugin; '
+            "clauses with `when` want --features",
+        )
+    if not fitting[0].path:
+        raise OpspliceError(
+            f"the clause of kernel {kernel.name} names no file to build",
+            hint=f'cpu "{kernel.name}.c" as plugin',
+            details=f"{fitting[0].span}: `as plugin` without a file is for a plugin that is built elsewhere",
+        )
+    return fitting[0]
+
+
+# ---- functions ---------------------------------------------------------------------------------------------------
+
+
+def functions_of(kernel: tree.Kernel) -> Iterator[tuple[Function, bool]]:
+    """Each function that a kernel stands for, and whether it must be there: of those for any type, some may lack."""
+    for types in _types(kernel):
+        symbol = kernel.symbol or kernel.name
+        for name, element in types.items():
+            symbol = symbol.replace("{" + name + "}", element)
+        yield Function(symbol, tuple(_arguments(kernel, types))), all(v.choices for v in kernel.type_variables)
+
+
+def _types(kernel: tree.Kernel) -> Iterator[Mapping[str, str]]:
+    choices = [[c.name for c in v.choices] or list(ops.KERNEL_ELEMENTS) for v in kernel.type_variables]
+    for chosen in itertools.product(*choices):
+        yield dict(zip((v.name for v in kernel.type_variables), chosen, strict=True))
+
+
+def _arguments(kernel: tree.Kernel, types: Mapping[str, str]) -> Iterator[Argument]:
+    """The order of docs/kernels.md: parameters, fresh results, dims, workgroup numbers."""
+    overwritten = {result.alias for result in kernel.results}
+    dims: dict[str, None] = {}
+    for parameter in kernel.parameters:
+        kind = parameter.type
+        if isinstance(kind, tree.TensorType):
+            element = types.get(kind.element.name, kind.element.name)
+            yield Argument(element, pointer=True, const=parameter.name not in overwritten)
+            dims.update(dict.fromkeys(dim.name for dim in kind.dims if dim.name is not None))
+        else:
+            yield Argument(types.get(kind.name, kind.name))
+    for result in kernel.results:
+        if result.type is not None:
+            yield Argument(types.get(result.type.element.name, result.type.element.name), pointer=True)
+    yield from [SIZE] * (len(dims) + len(kernel.grid))
+
+
+def _functions_in(file: str, kernels: Sequence[tree.Kernel], defined: frozenset[str]) -> list[Function]:
+    """The functions of kernels that a file defines. Raises OpspliceError if one that must be there is not."""
+    found: list[Function] = []
+    for kernel in kernels:
+        functions = list(functions_of(kernel))
+        here = [function for function, _ in functions if function.symbol in defined]
+        absent = [function for function, needed in functions if needed and function.symbol not in defined]
+        if absent or not here:
+            function = absent[0] if absent else functions[0][0]
+            near = difflib.get_close_matches(function.symbol, sorted(defined), n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"it defines {', '.join(sorted(defined)) or 'none'}"
+            if any(name.startswith("_Z") and function.symbol in name for name in defined):
+                hint = 'it defines it as C++: declare it extern "C"'
+            raise OpspliceError(
+                f"{file} does not define the function '{function.symbol}'",
+                hint=hint,
+                details=f"kernel {kernel.name} is called as {function}",
+            )
+        found += here
+    return found

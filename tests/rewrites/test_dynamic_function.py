@@ -1,0 +1,464 @@
+"""Programs that import their kernels from plugins: results equal those of the compiler's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice import plugin_kernels
+from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
+from opsplice.targets import toolchains
+
+DEVICES = ("local-sync", "local-task")
+WITH_F64 = "--iree-input-demote-f64-to-f32=false"
+
+
+@dataclass(frozen=True)
+class Plugged:
+    """A program that imports, the same program without its spec, and plugins: a system library and embedded ELF."""
+
+    program: opsplice.Program
+    plain: opsplice.Program
+    plugins: tuple[Path, ...]
+
+    def run(self, function: str, *inputs: Any) -> None:
+        wanted = _listed(self.plain.run(function, *inputs))
+        before = [np.array(i) for i in inputs]
+        for plugin in self.plugins:
+            for device in DEVICES:
+                results = _listed(self.program.run(function, *inputs, device=device, plugins=[plugin]))
+                for got, want in zip(results, wanted, strict=True):
+                    np.testing.assert_array_equal(np.asarray(got), np.asarray(want), err_msg=f"{plugin} on {device}")
+        for was, now in zip(before, inputs, strict=True):
+            np.testing.assert_array_equal(was, now)
+
+
+def write_spec(folder: Path, spec: str, files: Mapping[str, str]) -> Path:
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    path = folder / "spec.splice"
+    path.write_text(spec)
+    return path
+
+
+def _listed(results: Any) -> list[Any]:
+    return results if isinstance(results, list) else [results]
+
+
+@pytest.fixture
+def plugged(tmp_path: Path) -> Callable[..., Plugged]:
+    def build(mlir: str, spec: str, code: str, flags: tuple[str, ...] = ()) -> Plugged:
+        path = write_spec(tmp_path, spec, {"k.c": code})
+        plugins = []
+        for suffix in plugin_kernels.SUFFIXES:
+            plugins.append(tmp_path / f"k{suffix}")
+            plugins[-1].write_bytes(plugin_kernels.build(path, suffix).data)
+        flags = ("--iree-llvmcpu-target-cpu=host", *flags)
+        made = Plugged(opsplice.compile(mlir, [path], flags), opsplice.compile(mlir, flags=flags), tuple(plugins))
+        assert made.program.report.replacements
+        assert {r.action for r in made.program.report.replacements} == {"dynamic function"}
+        return made
+
+    return build
+
+
+ADD_SPEC = """
+kernel add<T in {TYPES}>(a: T[...m], b: T[...m], c: T) -> T[...m] {
+  grid (ceildiv(m, 4))
+  symbol "add_{T}"
+  cpu "k.c" as plugin
+}
+pattern added<T in {TYPES}>(a: tensor<...m x T>, b: tensor<...m x T>, c: T) { OP(OP(a, b), c) }
+replace added with add(a, b, c)
+"""
+ADD_C = """
+#include <stddef.h>
+#include <stdint.h>
+#define ADD(type, name) \\
+  void add_##name(const type *a, const type *b, type c, type *out, size_t m, size_t workgroup_x) { \\
+    for (size_t i = workgroup_x * 4; i < m && i < workgroup_x * 4 + 4; ++i) out[i] = a[i] + b[i] + c; \\
+  }
+"""
+C_TYPES = {"f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t"}
+NUMPY = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
+
+
+def add_spec(*elements: str) -> str:
+    types, op = "{" + ", ".join(elements) + "}", "addf" if elements[0].startswith("f") else "addi"
+    return ADD_SPEC.replace("{TYPES}", types).replace("OP", op)
+
+
+@pytest.mark.parametrize("elements", [("f32", "f64"), ("i8", "i16", "i32", "i64")])
+def test_element_types_with_a_scalar_and_dynamic_shapes(plugged, elements):
+    op = "addf" if elements[0].startswith("f") else "addi"
+    functions = [
+        f"""
+func.func @main_{t}(%a: tensor<?x3x{t}>, %b: tensor<?x3x{t}>, %c: {t}) -> tensor<?x3x{t}> {{
+  %0 = arith.{op} %a, %b : tensor<?x3x{t}>
+  %c0 = arith.constant 0 : index
+  %d = tensor.dim %a, %c0 : tensor<?x3x{t}>
+  %e = tensor.empty(%d) : tensor<?x3x{t}>
+  %s = linalg.fill ins(%c : {t}) outs(%e : tensor<?x3x{t}>) -> tensor<?x3x{t}>
+  %1 = arith.{op} %0, %s : tensor<?x3x{t}>
+  return %1 : tensor<?x3x{t}>
+}}"""
+        for t in elements
+    ]
+    code = ADD_C + "".join(f"ADD({C_TYPES[t]}, {t})\n" for t in elements)
+    made = plugged("".join(functions), add_spec(*elements), code, (WITH_F64,))
+    assert len(made.program.report.replacements) == len(elements)
+    for t in elements:
+        for rows in (1, 5, 100):
+            a = (np.arange(rows * 3) % 50).reshape(rows, 3).astype(NUMPY[t])
+            made.run(f"main_{t}", a, a[::-1].copy(), -3 if t.startswith("i") else 0.25)
+
+
+def test_static_and_dynamic_dims_share_the_function(plugged):
+    made = plugged(
+        """
+func.func @main(%a: tensor<?xf32>, %b: tensor<10xf32>) -> (tensor<?xf32>, tensor<10xf32>) {
+  %0 = arith.negf %a : tensor<?xf32>
+  %1 = arith.negf %b : tensor<10xf32>
+  return %0, %1 : tensor<?xf32>, tensor<10xf32>
+}""",
+        """
+kernel negate(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+replace negated with negate(a)
+""",
+        "#include <stddef.h>\n"
+        "void negate(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = -a[i]; }",
+    )
+    made.run("main", np.arange(7, dtype=np.float32), np.arange(10, dtype=np.float32))
+
+
+def test_in_place_and_several_results(plugged):
+    made = plugged(
+        """
+func.func @main(%a: tensor<?xi32>, %b: tensor<?xi32>) -> (tensor<?xi32>, tensor<?xi32>) {
+  %0 = arith.addi %a, %b : tensor<?xi32>
+  %1 = arith.subi %a, %b : tensor<?xi32>
+  return %0, %1 : tensor<?xi32>, tensor<?xi32>
+}""",
+        """
+kernel both(a: i32[m], b: i32[m]) -> (a, difference: i32[m]) { cpu "k.c" as plugin }
+pattern sum_and_difference(a: tensor<m x i32>, b: tensor<m x i32>) { addi(a, b), subi(a, b) }
+replace sum_and_difference with both(a, b)
+""",
+        """
+#include <stddef.h>
+#include <stdint.h>
+void both(int32_t *a, const int32_t *b, int32_t *difference, size_t m) {
+  for (size_t i = 0; i < m; ++i) {
+    int32_t x = a[i];
+    a[i] = x + b[i];
+    difference[i] = x - b[i];
+  }
+}
+""",
+    )
+    made.run("main", np.arange(9, dtype=np.int32), np.arange(9, dtype=np.int32)[::-1].copy())
+
+
+@pytest.mark.usefixtures("zig")
+def test_half_precision_buffers_and_scalars(plugged):
+    """A kernel that only moves bits, since conversions need a library: its buffer is all ones."""
+    made = plugged(
+        """
+func.func @main(%a: tensor<6xf16>, %b: tensor<6xbf16>) -> (tensor<6xf16>, tensor<6xbf16>) {
+  %x = arith.constant dense<1.5> : tensor<6xf16>
+  %y = arith.constant dense<2.5> : tensor<6xbf16>
+  %0 = arith.mulf %a, %x : tensor<6xf16>
+  %1 = arith.mulf %b, %y : tensor<6xbf16>
+  return %0, %1 : tensor<6xf16>, tensor<6xbf16>
+}""",
+        """
+kernel times<T in {f16, bf16}>(a: T[m], s: T) -> T[m] { symbol "times_{T}" cpu "k.c" as plugin }
+pattern scaled<T in {f16, bf16}>(a: tensor<m x T>, s: T) { mulf(a, s) }
+replace scaled with times(a, s)
+""",
+        """
+#include <stddef.h>
+void times_f16(const _Float16 *a, _Float16 s, _Float16 *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = s; }
+void times_bf16(const short *a, _Float16 s, _Float16 *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = s; }
+""",
+    )
+    assert len(made.program.report.replacements) == 2
+    made.run("main", np.ones(6, np.float16), np.ones(6, np.float32).astype(ml_dtypes.bfloat16))
+
+
+def test_later_plugins_shadow_earlier_ones(tmp_path):
+    mlir = """
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.negf %a : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+    spec = """
+kernel shadowed(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+replace negated with shadowed(a)
+"""
+    plugins = []
+    for number in (1, 2):
+        code = f"""
+#include <stddef.h>
+void shadowed(const float *a, float *out, size_t m) {{ for (size_t i = 0; i < m; ++i) out[i] = {number}; }}
+"""
+        path = write_spec(tmp_path, spec, {"k.c": code})
+        for suffix in plugin_kernels.SUFFIXES:
+            plugins.append(tmp_path / f"{number}{suffix}")
+            plugins[-1].write_bytes(plugin_kernels.build(path, suffix).data)
+    program = opsplice.compile(mlir, [path])
+    x = np.zeros(4, np.float32)
+    one, one_s, two, two_s = plugins
+    for chosen, wanted in [
+        ([one], 1), ([one, two], 2), ([two, one], 1), ([one, two_s], 2), ([two, one_s], 1), ([two], 2), ([one_s], 1),
+    ]:  # fmt: skip
+        assert program.run("main", x, plugins=chosen).tolist() == [wanted] * 4, chosen
+    with pytest.raises(OpspliceError, match="imports 'shadowed' from a plugin, and none is given"):
+        program.run("main", x)
+
+
+@pytest.mark.parametrize("suffix", plugin_kernels.SUFFIXES)
+def test_imports_are_found_in_several_plugins(tmp_path, suffix):
+    mlir = """
+func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = arith.negf %a : tensor<4xf32>
+  %1 = math.absf %a : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}"""
+    spec = """
+kernel first(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+kernel second(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+pattern absolute(a: tensor<m x f32>) { absf(a) }
+replace negated with first(a)
+replace absolute with second(a)
+"""
+    code = """
+#include <stddef.h>
+void first(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = 1; }
+void second(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = 2; }
+"""
+    path = write_spec(tmp_path, spec, {"k.c": code})
+    plugins = []
+    for name in ("first", "second"):
+        plugins.append(tmp_path / f"{name}{suffix}")
+        plugins[-1].write_bytes(plugin_kernels.build(path, suffix, [name]).data)
+    program = opsplice.compile(mlir, [path])
+    x = np.zeros(4, np.float32)
+    for chosen in (plugins, plugins[::-1]):
+        assert [r.tolist() for r in program.run("main", x, plugins=chosen)] == [[1] * 4, [2] * 4]
+    with pytest.raises(OpspliceError, match="imports 'second', which no plugin has"):
+        program.run("main", x, plugins=plugins[:1])
+
+
+def test_a_rebuilt_plugin_is_loaded_anew(tmp_path):
+    mlir = """
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.negf %a : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+    spec = """
+kernel rebuilt(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+replace negated with rebuilt(a)
+"""
+    plugin = tmp_path / "k.so"
+    for number in (1, 2):
+        code = f"#include <stddef.h>\nvoid rebuilt(const float *a, float *out, size_t m) {{ *out = {number}; }}"
+        path = write_spec(tmp_path, spec, {"k.c": code})
+        opsplice.api.write_file(plugin, plugin_kernels.build(path, ".so").data)
+        program = opsplice.compile(mlir, [path])
+        assert program.run("main", np.zeros(4, np.float32), plugins=str(plugin))[0] == number
+
+
+# ---- what cannot be -----------------------------------------------------------------------------------------------
+
+NEGATE = """
+func.func @main(%a: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %0 = arith.negf %a : tensor<?xf32>
+  %1 = math.absf %a : tensor<?xf32>
+  return %0, %1 : tensor<?xf32>, tensor<?xf32>
+}"""
+CODE = (
+    "#include <stddef.h>\nvoid f(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = 7; }"
+)
+
+
+def test_one_function_cannot_be_linked_and_imported(spliced):
+    spec = """
+kernel linked(a: f32[m]) -> f32[m] { symbol "f" cpu "k.c" }
+kernel imported(a: f32[m]) -> f32[m] { symbol "f" cpu as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+pattern absolute(a: tensor<m x f32>) { absf(a) }
+replace negated with linked(a)
+replace absolute with imported(a)
+"""
+    with pytest.raises(OpspliceError, match="f is linked into the program, and imported from a plugin too"):
+        spliced(NEGATE, spec, {"k.c": CODE})
+
+
+def test_a_kernel_is_linked_or_imported_for_all_targets(tmp_path):
+    spec = """
+kernel f(a: f32[m]) -> f32[m] { cpu x86_64 "k.c" cpu as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+replace negated with f(a)
+"""
+    path = write_spec(tmp_path, spec, {"k.c": CODE})
+    with pytest.raises(OpspliceError, match="linked for some targets of the program and comes from a plugin for"):
+        opsplice.compile(NEGATE, [path], archs=["x86_64", "aarch64"])
+    made = opsplice.compile(NEGATE, [path], archs=["aarch64"])
+    assert made.report.replacements[0].action == "dynamic function"
+
+
+def test_linked_and_imported_kernels_in_one_program(plugged):
+    made = plugged(
+        NEGATE,
+        """
+kernel mine(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+kernel theirs(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+pattern absolute(a: tensor<m x f32>) { absf(a) }
+replace negated with mine(a)
+replace absolute with theirs(a)
+""",
+        """
+#include <stddef.h>
+void mine(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = -a[i]; }
+void theirs(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = a[i] < 0 ? -a[i] : a[i]; }
+""",
+    )
+    made.run("main", np.arange(-4, 5, dtype=np.float32))
+
+
+# ---- the build ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compiler", toolchains.NAMES)
+@pytest.mark.parametrize("suffix", plugin_kernels.SUFFIXES)
+def test_each_compiler_builds_plugins(tmp_path, monkeypatch, compiler, suffix):
+    if toolchains.find(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    monkeypatch.setenv("OPSPLICE_CC", compiler)
+    spec = """
+kernel f(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+replace negated with f(a)
+"""
+    path = write_spec(tmp_path, spec, {"k.c": CODE})
+    plugin = tmp_path / f"{compiler}{suffix}"
+    plugin.write_bytes(plugin_kernels.build(path, suffix).data)
+    program = opsplice.compile(NEGATE, [path])
+    assert program.run("main", np.zeros(3, np.float32), plugins=[plugin])[0].tolist() == [7, 7, 7]
+
+
+def test_system_plugins_may_use_the_c_library_and_cpp(tmp_path):
+    code = """
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+extern "C" void f(const float *a, float *out, size_t m) {
+  std::vector<float> ones(m, 1.0f);
+  float count = std::accumulate(ones.begin(), ones.end(), 0.0f);
+  for (size_t i = 0; i < m; ++i) out[i] = std::tgamma(a[i]) + count;
+}
+"""
+    spec = """
+kernel f(a: f32[m]) -> f32[m] { cpu "k.cpp" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+replace negated with f(a)
+"""
+    path = write_spec(tmp_path, spec, {"k.cpp": code})
+    plugin = tmp_path / "k.so"
+    plugin.write_bytes(plugin_kernels.build(path, ".so").data)
+    program = opsplice.compile(NEGATE, [path])
+    x = np.array([1, 2, 3, 4, 5], np.float32)
+    assert program.run("main", x, plugins=[plugin])[0].tolist() == [6, 6, 7, 11, 29]
+    with pytest.raises(OpspliceError):
+        plugin_kernels.build(path, ".sos")
+
+
+@pytest.mark.parametrize(
+    ("clause", "code", "suffix", "message"),
+    [
+        ('cpu "k.c" as plugin', "void g(void) {}", ".so", "k.c does not define the function 'f'"),
+        ('cpu "k.c" as plugin', "void g(void) {}", ".sos", "k.c does not define the function 'f'"),
+        ('cpu "k.c" as plugin', "static void f(void) {}", ".so", "k.c does not define the function 'f'"),
+        ('cpu "k.c" as plugin', "int;(", ".so", "cannot compile k.c"),
+        ('cpu "k.c" as plugin', "void h(void); void f(void) { h(); }", ".so", "does not link"),
+        ('cpu "k.c" as plugin', "void h(void); void f(void) { h(); }", ".sos", "k.c needs 'h'"),
+        ('cpu "other.c" as plugin', CODE, ".so", "no such file"),
+        ("cpu as plugin", CODE, ".so", "names no file to build"),
+        ('cpu "k.c"', CODE, ".so", "imported from a plugin"),
+        ('cpu aarch64 "k.c" as plugin', CODE, ".so", "no clause `as plugin` for x86_64"),
+        ('cpu when avx2 "k.c" as plugin', CODE, ".so", "no clause `as plugin` for x86_64"),
+        ('cpu "k.c" as plugin', CODE, ".dll", "cannot end in '.dll'"),
+    ],
+)
+@pytest.mark.skipif(archs.host_arch() != "x86_64", reason="the messages name this architecture")
+def test_what_cannot_be_built(tmp_path, clause, code, suffix, message):
+    spec = f"kernel f(a: f32[m]) -> f32[m] {{ {clause} }}"
+    path = write_spec(tmp_path, spec, {"k.c": code})
+    with pytest.raises(OpspliceError, match=message.replace("(", r"\(")):
+        plugin_kernels.build(path, suffix)
+
+
+def test_one_name_for_functions_of_two_kinds_is_an_error(tmp_path):
+    spec = 'kernel f<T in {f32, i64}>(a: T[m], s: T) -> T[m] { cpu "k.c" as plugin }'
+    path = write_spec(tmp_path, spec, {"k.c": "void f(void) {}"})
+    with pytest.raises(OpspliceError, match="'f' would be called in two ways"):
+        plugin_kernels.build(path, ".so")
+
+
+def test_features_choose_the_clause(tmp_path):
+    spec = 'kernel f(a: f32[m]) -> f32[m] { cpu when avx2 "fast.c" as plugin cpu "k.c" as plugin }'
+    fast = "#ifndef __AVX2__\n#error no avx2\n#endif\n" + CODE
+    path = write_spec(tmp_path, spec, {"k.c": CODE, "fast.c": fast})
+    for suffix in plugin_kernels.SUFFIXES:
+        plugin_kernels.build(path, suffix, architectures=["x86_64"])
+        plugin_kernels.build(path, suffix, architectures=["x86_64"], features="avx2")
+    (tmp_path / "k.c").unlink()
+    with pytest.raises(OpspliceError, match="no such file"):
+        plugin_kernels.build(path, ".sos", architectures=["x86_64"])
+
+
+def test_scalars_of_every_type_arrive(tmp_path):
+    spec = """
+kernel scalars(a: f64[m], p: i1, q: i8, r: i16, s: i32, t: i64, u: f32, v: f64, n: index) -> f64[m] {
+  cpu "k.c" as plugin
+}
+pattern negated(a: tensor<m x f64>) { negf(a) }
+replace negated with scalars(a, 1, -3, -300, -70000, -5000000000, 2.5, 0.125, m)
+"""
+    code = """
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+void scalars(const double *a, bool p, int8_t q, int16_t r, int32_t s, int64_t t, float u, double v, size_t n,
+             double *out, size_t m) {
+  const double all[] = {p, q, r, s, t, u, v, n};
+  for (size_t i = 0; i < m; ++i) out[i] = a[i] + all[i];
+}
+"""
+    mlir = """
+func.func @main(%a: tensor<?xf64>) -> tensor<?xf64> {
+  %0 = arith.negf %a : tensor<?xf64>
+  return %0 : tensor<?xf64>
+}"""
+    path = write_spec(tmp_path, spec, {"k.c": code})
+    program = opsplice.compile(mlir, [path], [WITH_F64])
+    for suffix in plugin_kernels.SUFFIXES:
+        plugin = tmp_path / f"k{suffix}"
+        plugin.write_bytes(plugin_kernels.build(path, suffix).data)
+        got = program.run("main", np.zeros(8), plugins=[plugin])
+        assert got.tolist() == [1, -3, -300, -70000, -5000000000, 2.5, 0.125, 8]
