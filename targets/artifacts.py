@@ -14,7 +14,7 @@ from typing import Literal
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 
-Form = Literal["object", "bitcode", "spirv", "ptx"]
+Form = Literal["object", "bitcode", "spirv", "ptx", "hsaco"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ArtifactRequest:
     """A kernel's file as its author named it.
 
     path:    a source (`.c`, `.cpp`, `.S`, `.ll`, `.cu`; shaders: `.comp`, `.glsl`, `.slang`, `.wgsl`) or a prebuilt
-             file (`.o`, `.bc`, `.spv`, `.ptx`).
+             file (`.o`, `.bc`, `.spv`, `.ptx`, `.hsaco`).
     symbols: the functions that it has to define.
     form:    what to make of it; None takes the one form of a GPU, and for a CPU an object from a source and a
              prebuilt file as it is.
@@ -106,7 +106,7 @@ class Artifact:
     toolchain: what built it, such as `clang 14.0.6`; None for a prebuilt file.
     built:     False when it was found in the store.
     notes:     what could not be checked or was taken as given; for the user's eyes.
-    entry:     the entry point of a shader or of PTX; "" where the kernel's symbol is called.
+    entry:     the entry point of a GPU's code; "" where the kernel's symbol is called.
     """
 
     path: Path

@@ -94,12 +94,17 @@ def compile_amdgcn(source: Path, output: Path, target: RocmTarget) -> Module:
 
 
 def import_amdgcn(source: Path, name: str) -> Module:
-    """Reads the names of a bitcode file for AMD's GPUs; otherwise as `import_bitcode`."""
+    """Reads the names of a bitcode file; otherwise as `import_bitcode`. Raises OpspliceError for other than AMD's GPUs."""
     _check_magic(source, name)
     answer = _run({"do": "import", "source": str(source), "output": None}, name)
     if "unreadable" in answer:
         return _unread(answer, name)
-    return Module(_symbols(answer), _foreign_note(answer, name, _AMDGCN))
+    if _is_foreign(answer["made_for"], _AMDGCN):
+        raise OpspliceError(
+            f"{name} is bitcode for {answer['made_for']}, but the target is {_AMDGCN}",
+            hint=f"build it with --target={_AMDGCN}, or give LLVM IR (.ll)",
+        )
+    return Module(_symbols(answer))
 
 
 def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
@@ -195,6 +200,9 @@ def _made_for_note(answer: dict[str, Any], name: str, arch: archs.Arch) -> tuple
 
 def _foreign_note(answer: dict[str, Any], name: str, triple: str) -> tuple[str, ...]:
     made_for = answer["made_for"]
-    if not made_for or made_for.partition("-")[0] == triple.partition("-")[0]:
-        return ()
-    return (f"{name} was made for {made_for} and is compiled for {triple}",)
+    return (f"{name} was made for {made_for} and is compiled for {triple}",) if _is_foreign(made_for, triple) else ()
+
+
+def _is_foreign(made_for: str, triple: str) -> bool:
+    """Whether a module's triple names another architecture; `nvptx` and `nvptx64`, `amdgcn` and `amdgpu` are one."""
+    return bool(made_for) and not made_for.startswith(triple[:4])

@@ -61,7 +61,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
 _ET_REL, _ET_DYN = 1, 3
-_SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_DYNSYM = 2, 3, 4, 11
+_SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE, _SHT_DYNSYM = 2, 3, 4, 7, 11
 _SHF_WRITE, _SHF_ALLOC, _SHF_TLS = 0x1, 0x2, 0x400
 _SHN_UNDEF = 0
 _STB_LOCAL, _STB_WEAK = 0, 2
@@ -156,6 +156,18 @@ def read_object(data: bytes, name: str) -> ObjectFile:
         tls=tls,
         absolute=found is not None and _has_absolute(data, sections, _ABSOLUTE_RELOCATIONS[found], name),
     )
+
+
+def read_notes(data: bytes, name: str) -> tuple[int, tuple[bytes, ...]]:
+    """e_machine of an ELF64 shared library, and the contents of its sections of notes.
+
+    name: how errors call the file. Raises OpspliceError for anything else than such a library, or a damaged one.
+    """
+    machine, sections = _read_layout(data, name, _ET_DYN)
+    notes = [section for section in sections if section.kind == _SHT_NOTE]
+    if sum(section.size for section in notes) > len(data):
+        raise _damaged(name, "its notes overlap")
+    return machine, tuple(_content(data, section, name) for section in notes)
 
 
 def read_library(data: bytes, name: str) -> Library:

@@ -52,7 +52,7 @@ _ARCH_FLAGS: dict[archs.Arch, list[str]] = {
     "riscv64": ["-march=rv64gc", "-mabi=lp64d"],
 }
 
-FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX"}
+FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX", "hsaco": "code objects"}
 
 _MOST_LINES = 40
 
