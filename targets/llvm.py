@@ -94,7 +94,7 @@ def compile_amdgcn(source: Path, output: Path, target: RocmTarget) -> Module:
 
 
 def import_amdgcn(source: Path, name: str) -> Module:
-    """Reads the names of a bitcode file; otherwise as `import_bitcode`. Raises OpspliceError for other than AMD's GPUs."""
+    """Reads the names of a bitcode file as `import_bitcode` does; also refuses one for other than AMD's GPUs."""
     _check_magic(source, name)
     answer = _run({"do": "import", "source": str(source), "output": None}, name)
     if "unreadable" in answer:
