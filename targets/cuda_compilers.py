@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -174,30 +174,36 @@ def find_all(environ: Mapping[str, str] = os.environ) -> tuple[CudaCompiler, ...
     OPSPLICE_CUDA_CC: `nvcc`, `nvrtc`, `clang`, `zig`, or the path of an nvcc, a clang or a libnvrtc.so.
     Raises OpspliceError when OPSPLICE_CUDA_CC names none that is here.
     """
-    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
-    if not chosen:
-        return tuple(compiler for name in NAMES if (compiler := find(name)) is not None)
-    compiler = find(chosen) if chosen in NAMES else _from_path(chosen)
-    if compiler is None:
-        raise OpspliceError(
-            f"{ENVIRONMENT_VARIABLE} asks for {chosen}, which is not here",
-            hint=f"{HOW_TO_GET[chosen]}, or unset {ENVIRONMENT_VARIABLE}",
-        )
-    return (compiler,)
+    return tuple(_in_order(environ))
 
 
 def choose(target: CudaTarget, environ: Mapping[str, str] = os.environ) -> CudaCompiler:
     """The preferred compiler that knows the target. Raises OpspliceError when there is none."""
-    found = find_all(environ)
-    for compiler in found:
+    # One after the other: each has to be started to say what it knows.
+    for compiler in _in_order(environ):
         if target.sm in compiler.sms:
             return compiler
+    found = find_all(environ)
     here = ", ".join(f"{compiler.version()} for {compiler.range}" for compiler in found) or "none"
     unset = f", or unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
     raise OpspliceError(
         f"no compiler here makes PTX of CUDA sources for sm_{target.sm} (found: {here})",
         hint=f"{HOW_TO_GET['nvrtc']}, or {HOW_TO_GET['nvcc']}{unset}",
     )
+
+
+def _in_order(environ: Mapping[str, str]) -> Iterator[CudaCompiler]:
+    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if not chosen:
+        yield from (compiler for name in NAMES if (compiler := find(name)) is not None)
+        return
+    compiler = find(chosen) if chosen in NAMES else _from_path(chosen)
+    if compiler is None:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} asks for {chosen}, which is not here",
+            hint=f"{HOW_TO_GET[chosen]}, or unset {ENVIRONMENT_VARIABLE}",
+        )
+    yield compiler
 
 
 def _nvcc_flags(target: CudaTarget) -> list[str]:
@@ -243,14 +249,17 @@ _FINDERS: dict[str, Callable[[], CudaCompiler | None]] = {
 
 
 def wheel_file(pattern: str) -> Path | None:
-    """A file of NVIDIA's wheels, which share the package `nvidia` (`nvidia/cu13/lib/...`); the last by name."""
+    """A file of NVIDIA's wheels, which share the package `nvidia` (`nvidia/cu13/lib/...`).
+
+    Of several, the one with the highest number in its name.
+    """
     try:
         spec = importlib.util.find_spec("nvidia")
     except (ImportError, ValueError):
         return None
     folders = spec.submodule_search_locations if spec is not None else None
-    found = sorted(path for folder in folders or () for path in Path(folder).glob(f"*/{pattern}") if path.is_file())
-    return found[-1] if found else None
+    found = [path for folder in folders or () for path in Path(folder).glob(f"*/{pattern}") if path.is_file()]
+    return max(found, key=lambda path: (list(map(int, re.findall(r"\d+", path.name))), path), default=None)
 
 
 def _from_path(chosen: str) -> CudaCompiler:
@@ -326,6 +335,8 @@ def _hint(details: str, family: Family) -> str | None:
             "clang builds CUDA sources without NVIDIA's headers: it has the qualifiers, threadIdx and its like, "
             f"__syncthreads and sqrtf, but not expf or cuda_fp16.h; for these, {HOW_TO_GET['nvrtc']}"
         )
+    if family == "nvrtc" and "fdevice-time-trace" in details:
+        return f"this NVRTC is too old to say what it includes: {HOW_TO_GET['nvrtc']}"
     if family == "nvrtc" and "could not open source file" in details:
         return "NVRTC has no headers of its own: add the folder of the header with -I, or use nvcc"
     if family == "nvcc" and re.search(r"host compiler|gcc: not found|Cannot find compiler|cc1plus", details):

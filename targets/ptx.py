@@ -55,6 +55,7 @@ _COMMENT_OR_STRING = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*(?s:.*?\*/)|(?P<open>/
 _PRAGMA = re.compile(r'\.pragma[\s",]*+;')
 _MARK = re.compile(
     r"[{}]|\.(?P<module>version|target|address_size)\b|(?:\.(?P<linkage>extern|visible|weak)\s++)?\.(?P<kind>entry|func)\b"
+    r"|(?P<dynamic>\.extern\s++\.shared\b)"
 )
 _VERSION = re.compile(r"\s*+(\d{1,4})\.(\d{1,4})\b")
 _TARGET = re.compile(r"\s*+(\w++(?:\s*+,\s*+\w++)*+)")
@@ -103,6 +104,7 @@ class PtxModule:
     target:  the whole name, `sm_90a`.
     entries: those with a body, in the text's order.
     externs: functions that are called but defined neither here nor by the driver.
+    dynamic_shared: whether it has shared memory whose size is chosen at the launch (`extern __shared__`).
     """
 
     version: tuple[int, int]
@@ -110,6 +112,7 @@ class PtxModule:
     target: str
     entries: tuple[PtxEntry, ...]
     externs: tuple[str, ...]
+    dynamic_shared: bool = False
 
 
 def decode(data: bytes, name: str) -> str:
@@ -141,6 +144,7 @@ def reflect(text: str, name: str) -> PtxModule:
     entries: list[PtxEntry] = []
     declared: Counter[str] = Counter()
     defined: set[str] = set()
+    dynamic_shared = False
     depth = place = 0
     while (mark := _MARK.search(text, place)) is not None:
         place = mark.end()
@@ -152,6 +156,8 @@ def reflect(text: str, name: str) -> PtxModule:
                 raise _damaged(name, "a brace closes what none opened")
         elif depth:
             continue
+        elif mark["dynamic"]:
+            dynamic_shared = True
         elif mark["module"] == "version":
             if text[: mark.start()].strip():
                 raise _not_ptx(name)
@@ -174,7 +180,7 @@ def reflect(text: str, name: str) -> PtxModule:
         raise _damaged(name, "a body does not end")
     if target is None:
         raise _damaged(name, "it has no .target")
-    return PtxModule(version, *target, tuple(entries), _unresolved(text, declared, defined))
+    return PtxModule(version, *target, tuple(entries), _unresolved(text, declared, defined), dynamic_shared)
 
 
 def check(

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from types import SimpleNamespace
 
 import pytest
 
@@ -336,6 +337,14 @@ def test_what_the_assembler_does_not_know_is_noted(write, store, assembler, text
     assert said in artifact.notes[0]
 
 
+def test_memory_that_the_launch_has_to_give_is_noted(write, store, anyone, no_assembler):
+    text = (
+        'extern "C" __global__ void scale(float *x) { extern __shared__ float t[]; t[1] = *x; *x = t[threadIdx.x]; }\n'
+    )
+    artifact = cuda.resolve(ask(write(text, "k.cu")), SM80, store, anyone)
+    assert "extern __shared__" in artifact.notes[0]
+
+
 def test_without_an_assembler_there_is_a_note(write, store, no_assembler):
     artifact = cuda.resolve(ask(write(PTX)), SM80, store)
     assert artifact.notes == ("k.ptx was not assembled: there is no ptxas here",)
@@ -377,6 +386,16 @@ def test_with_no_compiler_the_way_to_get_one_is_told(monkeypatch):
     with pytest.raises(OpspliceError, match="asks for nvrtc, which is not here") as caught:
         cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": "nvrtc"})
     assert "opsplice[cuda]" in caught.value.hint
+
+
+def test_the_newest_nvrtc_of_several_wheels_is_taken(tmp_path, monkeypatch):
+    for place in ("cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12", "cu9/lib/libnvrtc.so.9"):
+        (tmp_path / "nvidia" / place).parent.mkdir(parents=True)
+        (tmp_path / "nvidia" / place).write_text("")
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
+    monkeypatch.setattr(cuda_compilers.importlib.util, "find_spec", lambda name: spec)
+    assert cuda_compilers.wheel_file("lib/libnvrtc.so.*").name == "libnvrtc.so.13"
+    assert cuda_compilers.wheel_file("bin/ptxas") is None
 
 
 def test_a_compiler_may_be_given_by_its_path(write, store):

@@ -85,6 +85,7 @@ def test_a_module_by_hand():
     found = ptx.reflect(TEXT, "k.ptx")
     assert (found.version, found.sm, found.target) == ((8, 0), 90, "sm_90a")
     assert found.externs == ("outside",)
+    assert found.dynamic_shared
     scale, other, nothing = found.entries
     assert scale.name == "scale"
     assert [(parameter.type, parameter.size) for parameter in scale.parameters] == [
@@ -190,6 +191,7 @@ def test_zeros_behind_the_text_are_no_part_of_it():
 def test_iree_can_launch_pointers_then_words():
     check(module(".u64 a", ".b64 b", ".f32 c", ".u32 d", ".s32 e"), buffers=2, constants=3, workgroup=(256, 1, 1))
     check(module(), buffers=0, workgroup=(32, 8, 4))
+    assert not module().dynamic_shared
     check(module(".align 8 .b8 a[8]", ".align 4 .b8 b[4]"), constants=1)
 
 
