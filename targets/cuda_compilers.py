@@ -25,7 +25,8 @@ from opsplice.targets import toolchains
 from opsplice.targets.artifacts import CudaTarget
 
 # Stands in for NVIDIA's headers where clang builds.
-HEADERS = Path(__file__).with_name("cuda_include")
+HEADERS = Path(__file__).resolve().with_name("cuda_include")
+_HEADER = HEADERS / "opsplice_cuda.h"
 
 ENVIRONMENT_VARIABLE = "OPSPLICE_CUDA_CC"
 
@@ -85,10 +86,12 @@ class CudaCompiler:
 
     @property
     def identity(self) -> str:
-        """Changes whenever the compiler may have changed: its release, command, and size and time of its program."""
+        """Changes whenever the compiler may have changed: its release, command, size and time of its program, and the
+        text that is put before each source."""
         program = os.path.realpath(self.command[0])
         status = os.stat(program)
-        return "\0".join([self.release, *self.command, program, str(status.st_size), str(status.st_mtime_ns)])
+        before = _HEADER.read_text(encoding="utf-8") if self.family == "clang" else ""
+        return "\0".join([self.release, *self.command, program, str(status.st_size), str(status.st_mtime_ns), before])
 
     def version(self) -> str:
         """Its name and version, such as `nvcc 13.0` or `zig (clang 22.1.8)`."""
@@ -216,8 +219,7 @@ def _clang_flags(target: CudaTarget) -> list[str]:
     flags += ["-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "-Wno-unknown-cuda-version", "-nostdlibinc"]
     if target.sm in _SMALLEST_PTX:
         flags += ["-Xclang", "-target-feature", "-Xclang", f"+ptx{_SMALLEST_PTX[target.sm]}"]
-    # Found once and for all by its path, so that its text is not the user's.
-    return [*flags, "-isystem", str(HEADERS), "-include", str(HEADERS / "opsplice_cuda.h")]
+    return [*flags, "-isystem", str(HEADERS), "-include", str(_HEADER)]
 
 
 def _find_nvcc() -> CudaCompiler | None:
