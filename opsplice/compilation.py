@@ -41,8 +41,8 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
     steps = _Steps(job, preview=False)
     flags = (*job.flags, *flags_for(job.archs))
-    noting = Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports)
-    edits = [*steps.all(), noting]
+    noting = [Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports)] if job.specs else []
+    edits = [*steps.all(), *noting]
     compiled = compile_module(job.source, edits, flags, verbose=job.verbose, on_progress=on_progress)
     warnings = tuple(render([w]) for w in compiled.warnings)
     return Outcome(compiled.vmfb, steps.report, warnings)

@@ -18,6 +18,7 @@ import numpy as np
 
 from opsplice import devices
 from opsplice.errors import OpspliceError
+from opsplice.targets import arch as archs
 from opsplice.values import ELEMENT_TYPES, Value, element_name, type_name
 
 DEFAULT_DEVICE = "local-task"
@@ -29,7 +30,7 @@ _NEXT_VALUE = re.compile(r", (?=%)")
 _TENSOR = re.compile(r"tensor<(?P<dims>(?:(?:\d+|\?)x)*)(?P<element>[^,]+?)(?:,.*)?>")
 
 # See rewrites/dynamic_function.py, which cannot be imported without the compiler.
-_IMPORTS_NOTE = "opsplice.imports"
+_IMPORTS_NOTE = "opsplice.imports."
 _ASYNC = "$async"
 
 # In the VM there are no 16-bit floats: such a scalar travels as its bits.
@@ -193,10 +194,16 @@ def _check_readable(path: Path) -> None:
 
 
 def _imports(vm_module: Any) -> frozenset[str] | None:
-    """What a program imports from plugins, as opsplice notes it when compiling; None where nothing is noted."""
-    notes = (vm_module.lookup_function(name).reflection.get(_IMPORTS_NOTE) for name in vm_module.function_names)
-    noted = [note for note in notes if note is not None]
-    return frozenset(name for note in noted for name in note.split(",")) if noted else None
+    """What a program imports on this machine, as opsplice notes it when compiling; None where nothing is noted."""
+    notes: dict[str, str] = {}
+    for name in vm_module.function_names:
+        reflection = vm_module.lookup_function(name).reflection
+        notes |= {key: text for key, text in reflection.items() if key.startswith(_IMPORTS_NOTE)}
+    host = archs.host_arch()
+    if not notes or host is None:
+        return None
+    text = notes.get(f"{_IMPORTS_NOTE}{archs.iree_key(host)}", "")
+    return frozenset(filter(None, text.split(",")))
 
 
 def _exported(vm_module: Any) -> dict[str, Function]:

@@ -70,7 +70,8 @@ class KernelCall:
     objects: for each CPU of the program's targets, as MLIR writes it, the file to link.
     externals: whole dispatches for other targets; then the call is made for all targets as one such dispatch.
     empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
-    imported: the program imports the function by its name, and a plugin has it at run time; nothing is linked.
+    imported: the formats of the targets whose code imports the function by its name, from a plugin at run time; then
+             nothing is linked.
     """
 
     match: Match
@@ -83,7 +84,7 @@ class KernelCall:
     objects: Mapping[str, Path]
     externals: tuple[External, ...] = ()
     empty: tuple[str, ...] = ()
-    imported: bool = False
+    imported: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

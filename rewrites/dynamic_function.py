@@ -4,9 +4,9 @@
       func.func private @k_symbol(pointers, scalars, dims, ids)   IREE's runtime looks for "k_symbol" in its plugins
     }
 
-What a program imports is noted on its public functions, where IREE keeps it through the compile:
+What a program imports is noted on its public functions for each format of executables, where IREE keeps it:
 
-    util.func public @main(...) attributes {iree.reflection = {opsplice.imports = "a,b", ...}}
+    util.func public @main(...) attributes {iree.reflection = {opsplice.imports.embedded-elf-x86_64 = "a,b", ...}}
 
 so that loading it can say what is missing; stock IREE says only that no loader takes the program. Nothing else depends
 on the note.
@@ -14,24 +14,38 @@ on the note.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from iree.compiler import ir
 
-# Where `note_imports` works: the executables that specs brought are there still, and those of IREE are not made yet.
-NOTE_PHASE = "flow"
+from opsplice.rewrites.devices import parse_target
 
-_KEY = "opsplice.imports"
+# On a function's declaration: the formats of the targets that import it. Others keep the compiler's code.
+IMPORTED = "opsplice.imported"
+
+# Where `note_imports` works: executables are variants for each target, and what lacks for a target was taken out.
+NOTE_PHASE = "executable-configurations"
+
+_NOTE = "opsplice.imports."
 _REFLECTION = "iree.reflection"
+
+
+def imported_by(function: ir.Operation, form: str) -> bool:
+    """False for a declaration of ours that targets of another format import; True for whatever else."""
+    if IMPORTED not in function.attributes:
+        return True
+    return form in [ir.StringAttr(a).value for a in ir.ArrayAttr(function.attributes[IMPORTED])]
 
 
 def note_imports(module: ir.Module) -> None:
     """Note what the module's executables import on its public functions. The module must be at `NOTE_PHASE`."""
-    names = sorted(set(_imports(module)))
-    if not names:
+    found: dict[str, set[str]] = {}
+    for form, name in _imports(module):
+        found.setdefault(form, set()).add(name)
+    if not found:
         return
     with module.context:
-        note = ir.StringAttr.get(",".join(names))
+        notes = {f"{_NOTE}{form}": ir.StringAttr.get(",".join(sorted(names))) for form, names in found.items()}
         for top in module.body.operations:
             op = top.operation
             if op.name != "util.func" or (
@@ -39,31 +53,35 @@ def note_imports(module: ir.Module) -> None:
             ):
                 continue
             known = ir.DictAttr(op.attributes[_REFLECTION]) if _REFLECTION in op.attributes else ()
-            noted = {entry.name: entry.attr for entry in known}
-            op.attributes[_REFLECTION] = ir.DictAttr.get({**noted, _KEY: note})
+            op.attributes[_REFLECTION] = ir.DictAttr.get({**{entry.name: entry.attr for entry in known}, **notes})
 
 
-def _imports(module: ir.Module) -> Iterator[str]:
-    """The names that the executables of a module have to be given at run time."""
+def _imports(module: ir.Module) -> Iterator[tuple[str, str]]:
+    """The format of each variant of the executables, with each name that it has to be given at run time."""
     for top in module.body.operations:
-        executable = top.operation
-        if executable.name != "stream.executable":
+        if top.operation.name != "hal.executable":
             continue
-        for op in _declarations(executable):
-            if "hal.import.static" not in op.attributes and "hal.import.bitcode" not in op.attributes:
-                yield _text(op, "hal.import.name" if "hal.import.name" in op.attributes else "sym_name")
+        for inner in top.operation.regions[0].blocks[0].operations:
+            variant = inner.operation
+            if variant.name != "hal.executable.variant":
+                continue
+            target = parse_target(str(variant.attributes["target"]))
+            for op in _declarations(variant) if target.backend == "llvm-cpu" else ():
+                if "hal.import.static" not in op.attributes and "hal.import.bitcode" not in op.attributes:
+                    yield (
+                        target.format,
+                        _text(op, "hal.import.name" if "hal.import.name" in op.attributes else "sym_name"),
+                    )
 
 
-def _declarations(executable: ir.Operation) -> Iterable[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "func.func" and not op.regions[0].blocks:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    executable.walk(visit)
-    return found
+def _declarations(variant: ir.Operation) -> Iterator[ir.Operation]:
+    """Functions without a body; they stand at the top of the variant's module, so that nothing else is walked."""
+    for inner in variant.regions[0].blocks[0].operations:
+        if inner.operation.name != "builtin.module":
+            continue
+        for top in inner.operation.regions[0].blocks[0].operations:
+            if top.operation.name == "func.func" and not top.operation.regions[0].blocks:
+                yield top.operation
 
 
 def _text(op: ir.Operation, name: str) -> str:

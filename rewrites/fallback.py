@@ -23,9 +23,9 @@ from iree.compiler import ir
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
-from opsplice.rewrites import emit
+from opsplice.rewrites import dynamic_function, emit
 from opsplice.rewrites.calls import Action, Buffer, Insertion, KernelCall, Output, Scalar
-from opsplice.rewrites.devices import ProgramTarget, device_globals
+from opsplice.rewrites.devices import ProgramTarget, device_globals, parse_target
 from opsplice.rewrites.placing import last
 
 # Where executables have become variants, one for each target, and are not yet linked to each other.
@@ -76,7 +76,7 @@ def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
         if top.operation.name != "hal.executable" or symbol_of(top.operation) not in names:
             continue
         for variant in top.operation.regions[0].blocks[0].operations:
-            if variant.operation.name == "hal.executable.variant" and not _has_objects(variant.operation):
+            if variant.operation.name == "hal.executable.variant":
                 _drop_calls(variant.operation)
 
 
@@ -245,12 +245,15 @@ def _has_objects(variant: ir.Operation) -> bool:
 
 
 def _drop_calls(variant: ir.Operation) -> None:
+    """Take out the calls of functions that are not there for a variant's target: linked into it, or imported by it."""
     functions = [op for op in _nested(variant) if op.name == "func.func"]
-    linked = {symbol_of(f.operation): f for f in functions if "hal.import.static" in f.attributes}
+    linked = set() if _has_objects(variant) else {f for f in functions if "hal.import.static" in f.attributes}
+    form = parse_target(str(variant.attributes["target"])).format
+    gone = {symbol_of(f): f for f in functions if f in linked or not dynamic_function.imported_by(f, form)}
     for op in _nested(variant):
-        if op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value in linked:
+        if op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value in gone:
             with ir.InsertionPoint(op), op.location:
                 emit.op("llvm.intr.trap")
             op.erase()
-    for function in linked.values():
+    for function in gone.values():
         function.erase()

@@ -216,7 +216,8 @@ class _Planner:
         cpus = [c for c in choices if c.target.is_cpu and c.clause.form != "dispatch"]
         linked = [(c.target, c.artifact.path) for c in cpus if c.artifact is not None]
         objects = {object_key(target, self.targets): path for target, path in linked}
-        call = dataclasses.replace(call, objects=objects, imported=len(linked) < len(cpus))
+        imported = tuple(sorted({c.target.format for c in choices if c.artifact is None}))
+        call = dataclasses.replace(call, objects=objects, imported=imported)
         if len(cpus) < len(choices) or not all(target.is_cpu for target in kept):
             others = tuple(self._external(call, c) for c in choices if c not in cpus)
             # Variants of one format must be of one and the same target to be linked into one.

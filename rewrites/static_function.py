@@ -36,7 +36,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.match import Size
 from opsplice.matchers.views import defining_op
-from opsplice.rewrites import emit
+from opsplice.rewrites import dynamic_function, emit
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
@@ -325,7 +325,9 @@ class Shim:
             emit.op("func.return")
         with ir.InsertionPoint(function):
             external: dict[str, ir.Attribute] = {"llvm.bareptr": ir.BoolAttr.get(True)}
-            if not self.call.imported:
+            if self.call.imported:
+                external[dynamic_function.IMPORTED] = ir.ArrayAttr.get([emit.text(f) for f in self.call.imported])
+            else:
                 external["hal.import.static"] = ir.UnitAttr.get()
             self.function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)
 

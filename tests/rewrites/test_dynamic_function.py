@@ -320,6 +320,28 @@ replace negated with f(a)
     assert made.report.replacements[0].action == "dynamic function"
 
 
+@pytest.mark.parametrize("imported_on", ["x86_64", "aarch64"])
+@pytest.mark.skipif(archs.host_arch() != "x86_64", reason="it runs what is for this architecture")
+def test_targets_without_a_clause_keep_the_compilers_code(tmp_path, imported_on):
+    """They do not import the function either, so that the program runs there without a plugin."""
+    spec = f"""
+kernel f(a: f32[m]) -> f32[m] {{ cpu {imported_on} "k.c" as plugin }}
+pattern negated(a: tensor<m x f32>) {{ negf(a) }}
+replace negated with f(a) otherwise keep
+"""
+    path = write_spec(tmp_path, spec, {"k.c": CODE})
+    program = opsplice.compile(NEGATE, [path], archs=["x86_64", "aarch64"])
+    x = np.ones(3, np.float32)
+    if imported_on == "aarch64":
+        assert program.run("main", x)[0].tolist() == [-1, -1, -1]
+        return
+    with pytest.raises(OpspliceError, match="imports 'f' from a plugin, and none is given"):
+        program.run("main", x)
+    plugin = tmp_path / "kept.sos"
+    plugin.write_bytes(plugin_kernels.build(path, ".sos").data)
+    assert program.run("main", x, plugins=[plugin])[0].tolist() == [7, 7, 7]
+
+
 def test_linked_and_imported_kernels_in_one_program(plugged):
     made = plugged(
         NEGATE,
