@@ -149,7 +149,7 @@ def _arguments(kernel: tree.Kernel, types: Mapping[str, str]) -> Iterator[Argume
         else:
             yield Argument(types.get(kind.name, kind.name))
     for result in kernel.results:
-        if result.type is not None:
+        if isinstance(result.type, tree.TensorType):
             yield Argument(types.get(result.type.element.name, result.type.element.name), pointer=True)
     yield from [SIZE] * (len(dims) + len(kernel.grid))
 

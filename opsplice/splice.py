@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,15 +21,16 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import externals, fallback, insertion, transform_spec
+from opsplice.rewrites import externals, fallback, insertion, scalar_link, transform_spec
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
+from opsplice.rewrites.scalar_function import Function
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
-from opsplice.targets import cpu
+from opsplice.targets import cpu, device_functions
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, SpirvTarget
 from opsplice.targets.store import Store
 
@@ -57,6 +58,7 @@ class Splicer:
         before = fallback.executables(module)
         split = False
         reports = []
+        functions: dict[str, Function] = {}
         patterns = engine.Patterns(graphs_of(spec))
         for number in itertools.count():
             found = engine.find(module, patterns, near_misses=_NEAREST)
@@ -65,7 +67,7 @@ class Splicer:
             actions = chosen.actions
             if any(chosen.kept):
                 split, actions = True, fallback.split(module, actions, chosen.kept)
-            apply(module, actions, chosen.annotations if number == 0 else (), spec.codes, self._beside)
+            functions |= apply(module, actions, chosen.annotations if number == 0 else (), spec.codes, self._beside)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break
@@ -73,7 +75,9 @@ class Splicer:
             insertion.forget_writers(module)
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
         later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
-        return _joined(reports), later
+        edits = scalar_link.EDITS if functions else ()
+        calls = tuple(Step(phase, what, functools.partial(edit, functions=functions)) for phase, what, edit in edits)
+        return _joined(reports), (*later, *calls)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing built. A transform spec can only be applied, and passes only be run.
@@ -109,11 +113,22 @@ class Splicer:
         targets = targets_of(module) if self.targets is None else self.targets
         obstacle = fallback.obstacle(module, targets)
         write = functools.partial(_written_out, spec)
-        read = externals.of if resolve == self.resolve else _unchecked
-        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, read)
+        if resolve != self.resolve:
+            return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, _unchecked)
+        external, function = externals.of, self.resolve_function
+        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, external, function)
 
     def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
+        return self._resolved(clause, symbol, target, _artifact)
+
+    def resolve_function(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        """As `resolve`, for a function that is called for each element."""
+        return self._resolved(clause, symbol, target, _function_artifact)
+
+    def _resolved(
+        self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, find: Callable[..., Artifact]
+    ) -> Artifact:
         request = ArtifactRequest(
             path=_path_of(clause),
             symbols=(symbol,),
@@ -121,7 +136,7 @@ class Splicer:
             flags=tuple(shlex.split(clause.flags or "")),
         )
         try:
-            return _artifact(request, target, self.store)
+            return find(request, target, self.store)
         except OpspliceError as error:
             error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
             raise
@@ -180,6 +195,12 @@ def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> 
 
         return cuda.resolve(request, CudaTarget.of(target.arch), store)
     return cpu.resolve(request, CpuTarget.of(target.arch, target.features), store)
+
+
+def _function_artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:
+    if target.is_cpu:
+        return _artifact(request, target, store)
+    return device_functions.resolve(request, target.backend, store)
 
 
 def _spirv_target(target: ProgramTarget) -> SpirvTarget:

@@ -7,7 +7,7 @@ from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.rewrites import emit, insertion, linking, static_dispatch, static_function
+from opsplice.rewrites import emit, insertion, linking, scalar_function, static_dispatch, static_function
 from opsplice.rewrites.annotation import annotate
 from opsplice.rewrites.calls import Annotation, Insertion, KernelCall
 from opsplice.rewrites.placing import Placer
@@ -20,8 +20,10 @@ def apply(
     annotations: Sequence[Annotation] = (),
     codes: Sequence[tree.Code] = (),
     locate: insertion.Locate | None = None,
-) -> None:
+) -> scalar_function.Functions:
     """Put each action in the place of its match and remove what is then dead.
+
+    Returns the functions on elements that are to be linked at later phases (`scalar_link.py`).
 
     The payload values that the actions hold must be of this very module, unchanged since they were found. codes: raw
     MLIR that insertions refer to; locate finds the files that it names. Raises OpspliceError: before anything is
@@ -36,10 +38,14 @@ def apply(
             insertion.import_symbols(module, codes, locate)
         placer = Placer(module)
         functions, dispatches = static_function.Writer(placer), static_dispatch.Writer(placer)
+        scalars = scalar_function.Writer(placer, functions.varies)
         for action in actions:
-            if isinstance(action, KernelCall):
+            if isinstance(action, KernelCall) and action.kernel.is_scalar:
+                placer.place(action.match, partial(scalars.results, action))
+            elif isinstance(action, KernelCall):
                 kernels = dispatches if action.externals or action.empty else functions
                 placer.place(action.match, partial(kernels.results, action))
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, codes))
         placer.sweep()
+        return scalars.functions

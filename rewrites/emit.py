@@ -18,6 +18,7 @@ _DIALECTS = (
     "llvm",
     "memref",
     "scf",
+    "spirv",
     "stream",
     "tensor",
     "torch_c",

@@ -21,7 +21,7 @@ from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
-from opsplice.rewrites import externals, static_function
+from opsplice.rewrites import externals, scalar_function, static_function
 from opsplice.rewrites.calls import (
     Action,
     Annotation,
@@ -112,15 +112,17 @@ def plan(
     obstacle: str = "",
     write: CodeWriter = _no_code,
     external: ExternalOf = externals.of,
+    resolve_function: Resolver | None = None,
 ) -> Plan:
     """Choose a rule, kernel and artifacts for each match.
 
     obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
     write: gives the MLIR of a rule that puts another pattern in place. external: reads the file of a whole dispatch.
+    resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
     Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
     `resolve` raises for an artifact that is broken.
     """
-    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write, external).plan()
+    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write, external, resolve_function).plan()
 
 
 class _Planner:
@@ -134,6 +136,7 @@ class _Planner:
         obstacle: str,
         write: CodeWriter,
         external: ExternalOf,
+        resolve_function: Resolver | None,
     ) -> None:
         self.matches = matches
         self.rules = rules
@@ -142,6 +145,7 @@ class _Planner:
         self.resolve = resolve
         self.obstacle = obstacle
         self.external = external
+        self.resolve_function = resolve_function or resolve
         self.write = write
         self.roots: dict[Any, Action] = {}
         self.covered: dict[Any, Action] = {}
@@ -210,22 +214,33 @@ class _Planner:
         return action
 
     def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
-        call = _Signature(match, rule, kernel).call()
+        signature = _Signature(match, rule, kernel)
+        call = signature.scalar_call() if kernel.is_scalar else signature.call()
         choices = self._choices(rule, kernel, call.symbol)
         kept = self._without(choices)
+        if kernel.is_scalar:
+            scalar_function.check_artifacts(call, [c.code for c in choices])
+            files = {object_key(c.target, self.targets): c.code.path for c in choices}
+            call = dataclasses.replace(call, objects=files)
+        else:
+            call = self._with_code(call, choices, kept)
+        self.choices[call] = choices
+        self.kept[call] = kept
+        return call
+
+    def _with_code(self, call: KernelCall, choices: Sequence[Choice], kept: Sequence[ProgramTarget]) -> KernelCall:
+        """A call with the code for each target: functions that are linked or imported, or whole dispatches."""
         cpus = [c for c in choices if c.target.is_cpu and c.clause.form != "dispatch"]
         linked = [(c.target, c.artifact.path) for c in cpus if c.artifact is not None]
         objects = {object_key(target, self.targets): path for target, path in linked}
         imported = tuple(sorted({c.target.format for c in choices if c.artifact is None}))
         call = dataclasses.replace(call, objects=objects, imported=imported)
-        if len(cpus) < len(choices) or not all(target.is_cpu for target in kept):
-            others = tuple(self._external(call, c) for c in choices if c not in cpus)
-            # Variants of one format must be of one and the same target to be linked into one.
-            objects = {target.text: path for target, path in linked}
-            call = dataclasses.replace(call, objects=objects, externals=others, empty=tuple(t.text for t in kept))
-        self.choices[call] = choices
-        self.kept[call] = kept
-        return call
+        if len(cpus) == len(choices) and all(target.is_cpu for target in kept):
+            return call
+        others = tuple(self._external(call, c) for c in choices if c not in cpus)
+        # Variants of one format must be of one and the same target to be linked into one.
+        objects = {target.text: path for target, path in linked}
+        return dataclasses.replace(call, objects=objects, externals=others, empty=tuple(t.text for t in kept))
 
     def _external(self, call: KernelCall, choice: Choice) -> External:
         if choice.target.is_cpu:
@@ -255,14 +270,17 @@ class _Planner:
         clauses = {target: _clause_for(kernel, target) for target in self.targets}
         self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
         _check_one_way(kernel, [clause for clause in clauses.values() if clause is not None])
-        return tuple(Choice(t, c, self._artifact(c, symbol, t)) for t, c in clauses.items() if c is not None)
+        resolve = self.resolve_function if kernel.is_scalar else self.resolve
+        return tuple(Choice(t, c, self._artifact(c, symbol, t, resolve)) for t, c in clauses.items() if c is not None)
 
-    def _artifact(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact | None:
+    def _artifact(
+        self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, resolve: Resolver
+    ) -> Artifact | None:
         if clause.is_plugin:
             return None
         key = (clause, symbol, target)
         if key not in self.resolved:
-            self.resolved[key] = self.resolve(*key)
+            self.resolved[key] = resolve(*key)
         return self.resolved[key]
 
     def _check_missing(self, rule: tree.Rule, kernel: tree.Kernel, missing: Sequence[ProgramTarget]) -> None:
@@ -399,7 +417,7 @@ def _same_arch(left: str, right: str) -> bool:
 # The backends of clauses by IREE's.
 _BACKENDS = {
     "llvm-cpu": ("cpu",),
-    "vulkan-spirv": ("spirv", "vulkan", "wgsl"),
+    "vulkan-spirv": ("vulkan", "spirv", "wgsl"),
     "cuda": ("cuda",),
     "rocm": ("rocm",),
     "metal-spirv": ("metal",),
@@ -444,6 +462,49 @@ class _Signature:
             dims=self.dims,
             objects={},
         )
+
+    def scalar_call(self) -> KernelCall:
+        """A call for each element. Its dims are those of the pattern that it is told, which are arguments."""
+        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        (root,), (sizes,) = self.match.roots, self.match.root_sizes
+        if any(isinstance(s, DimSize) and s.value == root for s in sizes):
+            raise _LeaveError("the size of its result depends on no input")
+        for parameter in self.kernel.parameters:
+            self._bind(parameter, given[parameter.name])
+        result, made = self.kernel.results[0].type, element_type(root)
+        assert isinstance(result, tree.ScalarType)
+        self._bind_type(result, made, "the result")
+        self.dims = {
+            arg.name: self.match.dims[arg.name]
+            for arg in self.rule.args
+            if isinstance(arg, tree.Name) and arg.name not in self.match.inputs
+        }
+        types = {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
+        _check_condition(self.kernel.where, self.match, f"kernel {self.kernel.name}'s", types)
+        return KernelCall(
+            match=self.match,
+            rule=self.rule,
+            kernel=self.kernel,
+            symbol=self._symbol(),
+            arguments=tuple(self._element_argument(p, given[p.name]) for p in self.kernel.parameters),
+            outputs=(Output(root, sizes, made, ()),),
+            dims=self.dims,
+            objects={},
+        )
+
+    def _element_argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:
+        if isinstance(arg, tree.Name) and arg.name in self.match.shapes:
+            binding = self.match.inputs[arg.name]
+            if binding.value is not None:
+                self._check_same_count(arg.name)
+                return Buffer(parameter.name, binding.value, binding.element, ())
+        return self._argument(parameter, arg)
+
+    def _check_same_count(self, name: str) -> None:
+        """An argument has as many elements as the result. The checker has compared their dims by name."""
+        own, wanted = _product(_flat(self.match.shapes[name])), _product(self.match.root_sizes[0])
+        if own is not None and wanted is not None and own != wanted:
+            raise _LeaveError(f"{name} has {own} elements, and the result has {wanted}")
 
     def _bind(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> None:
         """Learn dims and types from an argument that is a value of the program."""
@@ -533,6 +594,10 @@ class _Signature:
         for name, element in self.types.items():
             symbol = symbol.replace("{" + name + "}", element)
         return symbol
+
+
+def _flat(sizes: Sequence[Size | tuple[Size, ...]]) -> tuple[Size, ...]:
+    return tuple(part for size in sizes for part in (size if isinstance(size, tuple) else (size,)))
 
 
 def _numbers(size: Size | tuple[Size, ...]) -> conditions.Known | tuple[conditions.Known, ...]:

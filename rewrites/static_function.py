@@ -72,7 +72,7 @@ class Writer:
         placer = self.placer
         operands = [placer.current(a.value) for a in call.arguments if not _is_baked(a)]
         operand_dims = [dynamic_dims(v) for v in operands]
-        if operands and not any(self._varies(v) for v in operands):
+        if operands and not any(self.varies(v) for v in operands):
             operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
         sizes = [placer.size(size) for size in call.dims.values()]
         site = _Site(
@@ -91,7 +91,7 @@ class Writer:
         result_dims = [self.placer.axes(o.sizes) for o in call.outputs]
         return site.emit(site.executable, operands, [builtin_type(o.root) for o in call.outputs], result_dims, tied)
 
-    def _varies(self, value: ir.Value) -> bool:
+    def varies(self, value: ir.Value) -> bool:
         """Whether a value is made from an argument of its function or of a loop, and not from constants alone.
 
         IREE computes what comes from constants when it compiles, on this machine, where a kernel may be unable to run.

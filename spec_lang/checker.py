@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
-from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang import ops, scalar_kernels, tree
 from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims, possible_elements
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warning
 from opsplice.spec_lang.inference import (
@@ -296,7 +296,10 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
     dims = _check_parameters(kernel, report)
     for parameter in kernel.parameters:
         _check_kernel_type(parameter.type, kernel, report)
-    _check_kernel_results(kernel, dims, report)
+    if kernel.is_scalar:
+        scalar_kernels.check(kernel, report)
+    else:
+        _check_kernel_results(kernel, dims, report)
     names = _Names(dims, [v.name for v in kernel.type_variables])
     _check_condition(kernel.where, names, report)
     for size in kernel.grid:
@@ -318,6 +321,9 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
         if clause.form is not None and clause.form not in FORMS:
             advice = did_you_mean(clause.form, FORMS) or f"there are {' '.join(FORMS)}"
             report(error(clause.span, f"a kernel's code cannot be taken as {clause.form}", advice))
+        elif kernel.is_scalar and clause.form in ("dispatch", "plugin"):
+            message = f"a function that is called for each element cannot be taken as {clause.form}"
+            report(error(clause.span, message, "it goes into the compiler's own loops: `as bitcode` or `as object`"))
         elif clause.form is not None and clause.backend != "cpu":
             message = f"`as {clause.form}` is for cpu, and this clause is for {clause.backend}"
             report(error(clause.span, message, "its file holds a whole dispatch"))
@@ -357,7 +363,7 @@ def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Rep
             _check_alias(result, parameters, aliased, report)
             aliased.add(result.alias)
             continue
-        assert result.type is not None
+        assert isinstance(result.type, TensorType), "scalar kernels are judged by themselves"
         if result.name in names:
             report(
                 error(result.span, f"{result.name} is declared twice", "give the result a name of its own: y: f32[n]")
@@ -576,10 +582,12 @@ def _check_rule(
     parameters = {p.name: p for p in pattern.parameters}
     fits = True
     for arg, wanted_parameter in zip(rule.args, kernel.parameters, strict=True):
-        reason = _misfit(arg, wanted_parameter, parameters, {*dims, *bound}, known, binding)
+        reason = _misfit(arg, wanted_parameter, parameters, {*dims, *bound}, known, binding, kernel.is_scalar)
         if reason is not None:
             report(error(arg.span, *reason, notes=[(wanted_parameter.span, "the kernel's parameter is here")]))
             fits = False
+    if fits and kernel.is_scalar:
+        scalar_kernels.check_rule(rule, kernel, parameters, signatures[pattern.name].results, binding, report)
     if fits:
         _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
 
@@ -661,8 +669,12 @@ def _misfit(
     dims: set[str],
     used: set[str],
     binding: Binding,
+    elementwise: bool = False,
 ) -> tuple[str, str | None] | None:
-    """Why an argument does not fit a kernel's parameter, and what to do."""
+    """Why an argument does not fit a kernel's parameter, and what to do.
+
+    elementwise: tensors fit scalars, element by element.
+    """
     wanted_text = f"{wanted.name}: {_kernel_type(wanted.type)}"
     scalar = isinstance(wanted.type, ScalarType)
     if isinstance(arg, tree.Literal):
@@ -683,11 +695,12 @@ def _misfit(
             f"not every match says what {arg.name} is",
             "no result, or not every alternative, needs it",
         )
-    if scalar and isinstance(parameter.type, TensorType):
+    if scalar and isinstance(parameter.type, TensorType) and not elementwise:
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
     if not scalar and isinstance(parameter.type, ScalarType):
         return f"{arg.name} is a scalar, and {wanted_text} is a buffer", None
-    reason = binding.match(wanted.type, parameter.type)
+    found = element_of(parameter.type) if elementwise else parameter.type
+    reason = binding.match(wanted.type, found)
     return None if reason is None else (f"{arg.name}: {parameter.type} does not fit {wanted_text}: {reason}", None)
 
 
@@ -721,7 +734,8 @@ def _check_rule_results(
         element, wanted_element = element_of(made_type).name, element_of(wanted_type).name
         possible = possible_elements(wanted_element, signature.variables)
         same_element = element == wanted_element or possible is None or element in possible
-        if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
+        same_dims = kernel.is_scalar or merge_dims(dims_of(made_type), dims_of(wanted_type)) is not None
+        if not same_element or not same_dims:
             message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
             report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))
 

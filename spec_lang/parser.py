@@ -23,7 +23,7 @@ from typing import Any, NoReturn, cast
 import lark
 from lark import Lark, Token
 
-from opsplice.spec_lang import syntax_errors, tree
+from opsplice.spec_lang import ops, syntax_errors, tree
 from opsplice.spec_lang.diagnostics import SpecError, did_you_mean, error
 from opsplice.spec_lang.tree import Source, Span
 
@@ -93,6 +93,10 @@ def blank_codes(text: str) -> tuple[str, dict[int, int]]:
             pieces.append(re.sub(r"[^\n]", " ", text[position:close]))
             position = close
     return "".join([*pieces, text[position:]]), codes
+
+
+def _is_type(name: str, variables: set[str]) -> bool:
+    return name in variables or ops.is_element(name)
 
 
 def _closing(text: str, open_: int) -> int | None:
@@ -251,7 +255,7 @@ class _Builder:
             self._span(name, name),
             self._of_types(variables or ()),
             self._written_for("kernel", parameters or ()),
-            self._results(results),
+            self._results(results, {v.name for v in variables or ()}, {p.name for p in parameters or ()}),
             grid,
             symbol[0] if symbol else None,
             artifacts,
@@ -267,7 +271,10 @@ class _Builder:
     def result(self, parts: list) -> tuple[Token | None, Any]:
         return parts[0], parts[2]
 
-    def _results(self, results: tuple[tuple[Token | None, tree.Type], ...]) -> tuple[tree.KernelResult, ...]:
+    def _results(
+        self, results: tuple[tuple[Token | None, tree.Type], ...], variables: set[str], parameters: set[str]
+    ) -> tuple[tree.KernelResult, ...]:
+        """A bare name is a type, or else the parameter that is overwritten."""
         made = []
         for position, (name, written) in enumerate(results):
             fallback = "out" if len(results) == 1 else f"out{position}"
@@ -275,6 +282,8 @@ class _Builder:
             if isinstance(written, tree.TensorType):
                 self._want_brackets(written, "kernel")
                 made.append(tree.KernelResult(span, str(name or fallback), type=written))
+            elif name is None and written.name not in parameters and _is_type(written.name, variables):
+                made.append(tree.KernelResult(span, fallback, type=written))
             elif name is None:
                 made.append(tree.KernelResult(span, written.name, alias=written.name))
             else:

@@ -412,11 +412,14 @@ class Let:
 
 @dataclass(frozen=True)
 class KernelResult:
-    """A result: a fresh buffer of `type`, or (`alias`) a parameter that the kernel overwrites."""
+    """A result: a fresh buffer of `type`, or (`alias`) a parameter that the kernel overwrites.
+
+    That of a function on elements is a scalar.
+    """
 
     span: Span
     name: str
-    type: TensorType | None = None
+    type: Type | None = None
     alias: str | None = None
 
 
@@ -464,6 +467,11 @@ class Kernel:
     symbol_span: Span | None = None
     workgroup: tuple[int, ...] = ()
     workgroup_span: Span | None = None
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is a function on elements: scalars in, one scalar out."""
+        return any(isinstance(result.type, ScalarType) for result in self.results)
 
 
 @dataclass(frozen=True)

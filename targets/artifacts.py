@@ -6,15 +6,15 @@ It must not know how an artifact is built, checked or stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 
-Form = Literal["object", "bitcode", "spirv", "ptx", "hsaco"]
+Form = Literal["object", "bitcode", "spirv", "ptx", "hsaco", "mlir"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ class Artifact:
     built:     False when it was found in the store.
     notes:     what could not be checked or was taken as given; for the user's eyes.
     entry:     the entry point of a GPU's code; "" where the kernel's symbol is called.
+    signatures: the types of its functions as LLVM writes them, `float (float, i32)`, by name; where they were read.
     """
 
     path: Path
@@ -117,3 +118,4 @@ class Artifact:
     built: bool
     notes: tuple[str, ...] = ()
     entry: str = ""
+    signatures: Mapping[str, str] = field(default_factory=dict)

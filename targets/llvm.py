@@ -10,7 +10,8 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,12 @@ class Module:
 
     symbols: its names; None where this LLVM could not read the module.
     notes:   what the user should know about it.
+    signatures: the types of its functions as LLVM writes them, `float (float, i32)`, by name; where they were read.
     """
 
     symbols: ObjectFile | None
     notes: tuple[str, ...] = ()
+    signatures: Mapping[str, str] = field(default_factory=dict)
 
 
 def version() -> str:
@@ -131,6 +134,24 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
 def _unread(answer: dict[str, Any], name: str) -> Module:
     reason = answer["unreadable"].replace("LLVM bitcode parsing error\n", "").strip()
     return Module(None, (f"the symbols of {name} were not checked: {version()} cannot read it ({reason})",))
+
+
+def import_device_code(source: Path, name: str, output: Path) -> Module:
+    """Reads LLVM IR for a GPU, text or bitcode, and writes it as bitcode that names no processor.
+
+    name: how errors call the file. Raises OpspliceError when it is neither, or not valid.
+    """
+    is_text = source.suffix == ".ll"
+    if not is_text:
+        _check_magic(source, name)
+    job = {"do": "assemble" if is_text else "import", "source": str(source)}
+    answer = _run({**job, "output": str(output)}, name)
+    reason = answer.get("error") or answer.get("unreadable")
+    if reason is not None:
+        message = f"{name} is not valid LLVM IR" if is_text else f"{version()} cannot read {name}"
+        said = re.sub(r"^LLVM \w+ parsing error\n", "", reason).replace("<string>:", f"{source}:")
+        raise OpspliceError(message, details=said[:_LONGEST_DETAILS])
+    return Module(_symbols(answer), signatures=answer["signatures"])
 
 
 def _check_magic(source: Path, name: str) -> None:

@@ -18,12 +18,15 @@ _CPU_CHOICE = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Does one job: `compile` (IR text to an object, assembly or bitcode) or `import` (bitcode to be looked at)."""
+    """Does one job.
+
+    `compile`: IR text to an object, assembly or bitcode. `assemble`: to bitcode as it is. `import`: looks at bitcode.
+    """
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     if job["do"] == "compile":
         return _compile(job)
-    return _import(job)
+    return _assemble(job) if job["do"] == "assemble" else _import(job)
 
 
 def _compile(job: dict[str, Any]) -> dict[str, Any]:
@@ -56,6 +59,19 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
     return {"made_for": made_for, "symbols": _symbols(module)}
 
 
+def _assemble(job: dict[str, Any]) -> dict[str, Any]:
+    with open(job["source"], encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    try:
+        module = binding.parse_assembly(_without_cpu(text))
+        module.verify()
+    except RuntimeError as error:
+        return {"error": str(error)}
+    with open(job["output"], "wb") as file:
+        file.write(module.as_bitcode())
+    return {"made_for": module.triple, "symbols": _symbols(module), "signatures": _signatures(module)}
+
+
 def _import(job: dict[str, Any]) -> dict[str, Any]:
     with open(job["source"], "rb") as file:
         data = file.read()
@@ -68,7 +84,11 @@ def _import(job: dict[str, Any]) -> dict[str, Any]:
         neutral = binding.parse_assembly(_without_cpu(str(module)))
         with open(job["output"], "wb") as file:
             file.write(neutral.as_bitcode())
-    return {"made_for": module.triple, "symbols": _symbols(module)}
+    return {"made_for": module.triple, "symbols": _symbols(module), "signatures": _signatures(module)}
+
+
+def _signatures(module: Any) -> dict[str, str]:
+    return {function.name: str(function.global_value_type) for function in module.functions}
 
 
 def _without_cpu(text: str) -> str:

@@ -39,7 +39,7 @@ def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
     )
     (tmp_path / "rules.splice").write_text(rules + kernel)
     spec = load(tmp_path / "rules.splice")
-    assert sorted({r.pattern for r in spec.rules}) == ["negated", "softmax", "torch_softsign"]
+    assert sorted({r.pattern for r in spec.rules}) == ["negated", "softmax", "swish", "torch_softsign"]
     assert not spec.warnings
 
 

@@ -266,6 +266,8 @@ def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
     what, pattern = f"`{rule_text(rule)}`", spec.patterns[rule.pattern]
     if rule.kernel not in spec.kernels:
         raise GapError.at(rule.span, what, "only calls of kernels are exported")
+    if spec.kernels[rule.kernel].is_scalar:
+        raise GapError.at(rule.span, what, "a spec cannot put functions on elements into IREE's code")
     if rule.phase not in (None, "preprocessing"):
         raise GapError.at(rule.phase_span or rule.span, what, "IREE applies specs at phase preprocessing only")
     if pattern.through:

@@ -143,7 +143,7 @@ def test_the_compilers_code_where_there_is_no_artifact(compiled, vulkan):
 def test_no_artifact_for_a_device(compiled):
     with pytest.raises(OpspliceError, match="has no artifact for vulkan-spirv") as error:
         compiled('cpu "plain.c"', "vulkan:llvmpipe,cpu")
-    assert 'such as `spirv "..."`' in error.value.hint
+    assert 'such as `vulkan "..."`' in error.value.hint
 
 
 IN_PLACE = """

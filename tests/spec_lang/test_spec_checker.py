@@ -342,6 +342,85 @@ def test_one_symbol_for_several_types_is_a_warning():
     assert 'name one for each type: symbol "k_{T}"' in found
 
 
+# ---- functions on elements -------------------------------------------------------------------------------------------
+
+ELEMENTS = 'kernel f(x: f32, y: f32, k: i32) -> f32 { cpu "f.c" cuda "f.ll" vulkan "f.mlir" }\n'
+
+
+def test_a_function_on_elements_is_fine():
+    text = """
+    kernel f<T in {f32, f64}>(x: T, k: i64) -> T where bits(T) <= 64 {
+      symbol "f_{T}"
+      cpu aarch64 when sve "f.c" flags "-O2" cuda sm_80 "f.ll" rocm "f.bc" vulkan "f.mlir" metal "f.mlir"
+    }
+    kernel g(x: f32, y: f32) -> f32 { cpu "g.c" as bitcode }
+    pattern p<T>(x: tensor<...m x n x T>, y: tensor<n x T>) { addf(x, broadcast[n -> ...m n](y)) }
+    pattern q(x: tensor<...m x f32>, y: f32) { addf(x, y) }
+    replace p at start with f(x, n) otherwise keep
+    replace q with g(x, y)
+    """
+    assert messages(text) == []
+    (kernel, _) = checked(text).kernels.values()
+    assert kernel.is_scalar
+    assert isinstance(kernel.results[0].type, tree.ScalarType)
+
+
+def test_a_parameter_that_is_called_like_a_type_is_overwritten():
+    (kernel,) = checked('kernel f(f32: f32[n]) -> f32 { cpu "f.c" }').kernels.values()
+    assert kernel.results[0].alias == "f32"
+    assert not kernel.is_scalar
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('f(x: f32, y: f32[n]) -> f32 { cpu "f.c" }', "f takes a buffer, so it is no function on elements"),
+        ('f(x: f32) -> (f32, f32) { cpu "f.c" }', "a function on elements has one result"),
+        ('f() -> f32 { cpu "f.c" }', "f takes no element; such as x: f32"),
+        ('f(x: f32) -> f32 { grid (4) cpu "f.c" }', "a function on elements has no grid"),
+        ('f(x: f32) -> f32 where n > 4 { cpu "f.c" }', "unknown dim n"),
+        ('f(x: f32) -> f32 { wgsl "f.wgsl" }', "a function on elements has no code for wgsl"),
+        ('f(x: f32) -> f32 { vulcan "f.mlir" }', "unknown backend vulcan; did you mean vulkan?"),
+        ('f(x: f32) -> f32 { cuda "f.ll" flags "-O3" }', "features, a form and flags are said of code for cpu alone"),
+        ('f(x: f32, i: index) -> f32 { cpu "f.c" }', "no element is an index; write i64"),
+        ('f(x: f32) -> index { cpu "f.c" }', "no element is an index; write i64"),
+        ('f(x: f32) -> i4 { cpu "f.c" }', "kernels take no i4"),
+        ('f<T>(x: f32) -> T { cpu "f.c" }', "no parameter says what T is"),
+    ],
+)
+def test_errors_in_functions_on_elements(text, expected):
+    found = messages(f"kernel {text}")
+    assert any(expected in message for message in found)
+    assert len(found) <= 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("replace p with f(x, y, 1)", "y is tensor<n x f32>, and p is tensor<m x n x f32>"),
+        ("replace p with f(x, 1.0)", "f takes 3 arguments, found 2"),
+        ("replace p with f(x, x, 1.5)", "1.5 is not an integer, and k: i32 is"),
+        ("replace p with f(x, n, 1)", "n is a dim, and y: f32 is not an integer"),
+        ("replace p with f(1.0, 2.0, n)", "f is given no value of the program"),
+        ("replace p with f(x, z, 1)", "the pattern has no z"),
+        ("replace p at flow with f(x, x, 1)", "a function on elements cannot be put in at flow"),
+        ("replace i with f(x, x, 1)", "x: tensor<m x i32> does not fit x: f32: f32 is wanted, found i32"),
+        ("replace c with f(x, x, 1)", "f makes f32 here, and c is tensor<m x f16>"),
+        ("replace u with f(x, x, 1)", "their dims named"),
+        ("replace r with f(x, x, 1)", "x is tensor<m x n x f32>, and r is tensor<m x f32>"),
+    ],
+)
+def test_errors_in_rules_with_functions_on_elements(rule, expected):
+    patterns = """
+    pattern i(x: tensor<m x i32>) { addi(x, x) }
+    pattern c(x: tensor<m x f32>) { truncf(x) : f16 }
+    pattern u(x: tensor<? x f32>) { mulf(x, x) }
+    pattern r(x: tensor<m x n x f32>) { reduce addf[mn -> m](x) }
+    """
+    found = messages(ELEMENTS + PATTERN + patterns + rule)
+    assert any(expected in message for message in found), found
+
+
 # ---- what is wrong in a rule -----------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,255 @@
+"""Calls in the place of the marks that `scalar_function.py` leaves, once IREE has made an executable for each target.
+
+At `executable-sources` the marks of SPIR-V variants become ops of that dialect, and the functions move in. At
+`executable-targets` the code is made, and every mark becomes a call: in LLVM's dialect of a function that the
+variant's objects define, in SPIR-V of the one that moved in. At `hal` the code for CUDA is looked at: what was not
+linked IREE would leave to the driver. A variant without the function's code never runs the mark (`fallback.py`).
+
+C's calling conventions want i1, i8 and i16 widened to 32 bits, and bf16 in the register of an f16. Functions for GPUs
+take them as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.ir_names import symbol_of
+from opsplice.rewrites import emit, spirv_function
+from opsplice.rewrites.devices import parse_target
+from opsplice.rewrites.scalar_function import Function, Functions, name_in, stem_of
+
+_WIDENED = {"i1": "llvm.zext", "i8": "llvm.sext", "i16": "llvm.sext"}
+# What PTX declares and the driver has.
+_OF_THE_DRIVER = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+_EXTERN = re.compile(rb"\.extern\s+\.func\s+(?:\([^)]*\)\s*)?([\w$.]+)")
+
+
+def prepare(module: ir.Module, functions: Functions) -> None:
+    """Check the marks, and make those of SPIR-V variants ops that survive. At `executable-sources`.
+
+    Raises OpspliceError for a mark outside of generated code, and for one whose types the compiler has changed.
+    """
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        _check_names(module, functions)
+        inside = 0
+        for variant in _variants(module):
+            marks = _marks(variant.op, name_in, functions)
+            inside += len(marks)
+            for mark, function in marks:
+                _check_types(mark, function)
+            if variant.backend in spirv_function.BACKENDS:
+                _prepare(variant, marks)
+        if len(_marks(module.operation, name_in, functions)) > inside:
+            raise OpspliceError("a function on elements would be called outside of generated code")
+
+
+def link(module: ir.Module, functions: Functions) -> None:
+    """Put calls in the place of the marks. At `executable-targets`."""
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        for variant in _variants(module):
+            if variant.backend in spirv_function.BACKENDS:
+                spirv_function.link(variant.op, {f.name: (f.symbol, len(f.inputs)) for f in functions.values()})
+            else:
+                for mark, function in _marks(variant.op, name_in, functions):
+                    _call(mark, function, variant)
+
+
+def check_linked(module: ir.Module, functions: Functions) -> None:
+    """Raise OpspliceError if code for CUDA calls what nothing has linked. At `hal`."""
+    for op in _below(module.operation):
+        if op.name != "hal.executable.binary" or "cuda" not in str(op.attributes["format"]):
+            continue
+        code = bytes(memoryview(ir.DenseElementsAttr(op.attributes["data"])))
+        names = {name.decode() for name in _EXTERN.findall(code)} - _OF_THE_DRIVER
+        if names:
+            raise OpspliceError(
+                f"the code for CUDA calls {', '.join(sorted(names))}, which nothing has linked",
+                details=f"kernels with functions in it: {', '.join(sorted({f.kernel for f in functions.values()}))}",
+            )
+
+
+# The phases at which there is something to do, and what.
+EDITS: tuple[tuple[str, str, Callable[..., None]], ...] = (
+    ("executable-sources", "marks of functions on elements", prepare),
+    ("executable-targets", "calls of functions on elements", link),
+    ("hal", "functions on elements are linked", check_linked),
+)
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """An executable's code for one target: the op, the target as MLIR writes it, and the module with the code."""
+
+    op: ir.Operation
+    target: str
+    backend: str
+    inner: ir.Operation
+
+
+def _variants(module: ir.Module) -> Iterator[_Variant]:
+    for top in module.body.operations:
+        if top.operation.name != "hal.executable":
+            continue
+        for each in top.operation.regions[0].blocks[0].operations:
+            if each.operation.name != "hal.executable.variant":
+                continue
+            target = str(each.operation.attributes["target"])
+            inner = [o.operation for o in each.operation.regions[0].blocks[0].operations]
+            holder = next((o for o in inner if o.name == "builtin.module"), None)
+            if holder is not None:
+                yield _Variant(each.operation, target, parse_target(target).backend, holder)
+
+
+def _marks(
+    op: ir.Operation, named: Callable[[ir.Operation], str | None], functions: Functions
+) -> list[tuple[ir.Operation, Function]]:
+    """The marks below an op, each with its function. Those of other specs are left to these."""
+    found = ((each, functions.get(named(each) or "")) for each in _below(op))
+    return [(each, function) for each, function in found if function is not None]
+
+
+def _below(op: ir.Operation) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found
+
+
+def _check_names(module: ir.Module, functions: Functions) -> None:
+    """Raise OpspliceError if the program links another function of the same name, for another spec.
+
+    IREE's linker would take the first of them. What one spec links is looked at before it is applied (`linking.py`).
+    """
+    marked = {name for op in _below(module.operation) if (name := name_in(op)) is not None}
+    of_name = {function.stem: function for function in functions.values()}
+    names = {each.name for each in functions.values()}
+    for other in sorted(marked - names):
+        function = of_name.get(stem_of(other))
+        if function is not None:
+            raise _clash(function)
+    for variant in _variants(module):
+        objects = str(variant.op.attributes["objects"]) if "objects" in variant.op.attributes else ""
+        linked = {symbol_of(op) for op in _below(variant.inner) if "hal.import.static" in op.attributes}
+        for function in functions.values():
+            if function.symbol in linked and f'path = "{_escaped(function.file(variant.target))}"' not in objects:
+                raise _clash(function)
+
+
+def _clash(function: Function) -> OpspliceError:
+    return OpspliceError(
+        f"{function.symbol} is the name of two functions that are linked into one program",
+        hint=f"give kernel {function.kernel} a symbol that nothing else has",
+    )
+
+
+def _check_types(mark: ir.Operation, function: Function) -> None:
+    found = [str(value.type) for value in (*mark.operands, *mark.results)]
+    for wanted, now in zip((*function.inputs, function.output), found, strict=True):
+        if wanted != now:
+            hint = "f64 stays what it is with --iree-input-demote-f64-to-f32=false" if wanted == "f64" else None
+            raise OpspliceError(
+                f"kernel {function.kernel} is for {wanted}, which the compiler has made {now}", hint=hint
+            )
+
+
+# ---- SPIR-V ----------------------------------------------------------------------------------------------------------
+
+
+def _prepare(variant: _Variant, marks: list[tuple[ir.Operation, Function]]) -> None:
+    paths: dict[Path, None] = {}
+    for mark, function in marks:
+        path = function.file(variant.target)
+        kind = mark.results[0].type
+        with ir.InsertionPoint(mark), mark.location:
+            if path is None:
+                made = emit.value("spirv.Undef", [], kind)
+            else:
+                made = spirv_function.leave_mark(function.name, list(mark.operands), kind)
+                paths[path] = None
+        mark.results[0].replace_all_uses_with(made)
+        mark.erase()
+    for path in paths:
+        spirv_function.insert(path, variant.inner)
+
+
+# ---- LLVM ------------------------------------------------------------------------------------------------------------
+
+
+def _call(mark: ir.Operation, function: Function, variant: _Variant) -> None:
+    """Put a call in the place of a mark; a trap where the variant has no code of the function."""
+    path = function.file(variant.target)
+    in_c = variant.backend == "llvm-cpu"
+    with ir.InsertionPoint(mark), mark.location:
+        if path is None:
+            emit.op("llvm.intr.trap")
+            made = emit.value("llvm.mlir.poison", [], mark.results[0].type)
+        else:
+            operands = [_passed(v, e, in_c) for v, e in zip(mark.operands, function.inputs, strict=True)]
+            kind = _passed_type(function.output, in_c)
+            attributes = {
+                "callee": ir.FlatSymbolRefAttr.get(function.symbol),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+                "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            }
+            returned = emit.op("llvm.call", operands, [kind], attributes).results[0]
+            made = _returned(returned, mark.results[0].type, function.output)
+            _declare(function, [str(value.type) for value in operands], str(kind), variant)
+            _add_object(variant.op, path)
+    mark.results[0].replace_all_uses_with(made)
+    mark.erase()
+
+
+def _passed_type(element: str, in_c: bool) -> ir.Type:
+    if in_c and element in _WIDENED:
+        return ir.IntegerType.get_signless(32)
+    return ir.F16Type.get() if in_c and element == "bf16" else ir.Type.parse(element)
+
+
+def _passed(value: ir.Value, element: str, in_c: bool) -> ir.Value:
+    """An argument as the function takes it. Code generation may have made a bf16 the integer of its bits."""
+    kind = _passed_type(element, in_c)
+    if value.type == kind:
+        return value
+    return emit.value(_WIDENED.get(element, "llvm.bitcast"), [value], kind)
+
+
+def _returned(value: ir.Value, wanted: ir.Type, element: str) -> ir.Value:
+    if value.type == wanted:
+        return value
+    return emit.value("llvm.trunc" if element in _WIDENED else "llvm.bitcast", [value], wanted)
+
+
+def _declare(function: Function, inputs: list[str], output: str, variant: _Variant) -> None:
+    block = variant.inner.regions[0].blocks[0]
+    known = {symbol_of(op.operation): op.operation for op in block.operations}
+    kind = f"!llvm.func<{output} ({', '.join(inputs)})>"
+    if function.symbol in known:
+        declared = known[function.symbol]
+        if declared.name != "llvm.func" or str(ir.TypeAttr(declared.attributes["function_type"]).value) != kind:
+            raise _clash(function)
+        return
+    text = f'llvm.func @"{function.symbol}"({", ".join(inputs)}) -> {output} attributes {{sym_visibility = "private"}}'
+    ir.Module.parse(text).body.operations[0].operation.clone(ir.InsertionPoint.at_block_begin(block))
+
+
+def _escaped(path: Path | None) -> str:
+    return str(path).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _add_object(variant: ir.Operation, path: Path) -> None:
+    wanted = ir.Attribute.parse(f'#hal.executable.object<{{path = "{_escaped(path)}"}}>')
+    known = list(ir.ArrayAttr(variant.attributes["objects"])) if "objects" in variant.attributes else []
+    if wanted not in known:
+        variant.attributes["objects"] = ir.ArrayAttr.get([*known, wanted])

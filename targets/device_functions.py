@@ -1,0 +1,88 @@
+"""A function's file for a GPU in, a checked artifact that IREE links into its own code there out.
+
+For CUDA and ROCm that is LLVM IR, as text or bitcode; for Vulkan and Metal MLIR, which is read where it is put in. It
+must not know where the function is called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.targets import llvm, sources
+from opsplice.targets.artifacts import Artifact, ArtifactRequest
+from opsplice.targets.store import Store, key_of
+
+# Part of every key. Raise it when the same inputs come to build, or to check, something else.
+_BUILDER = "device function 1"
+
+_LLVM = (".ll", ".bc")
+_ACCEPTED: Mapping[str, tuple[str, ...]] = {
+    "cuda": _LLVM,
+    "rocm": _LLVM,
+    "vulkan-spirv": (".mlir",),
+    "metal-spirv": (".mlir",),
+}
+_NAMES = {"cuda": "CUDA", "rocm": "ROCm", "vulkan-spirv": "Vulkan", "metal-spirv": "Metal"}
+# What IREE links by itself: CUDA's libdevice and ROCm's device libraries.
+_LINKED = {"cuda": re.compile(r"__nv_\w+"), "rocm": re.compile(r"__oc(ml|kl)_\w+")}
+
+
+def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
+    """The artifact for `request` on one of IREE's GPU backends, copied or assembled into the store.
+
+    Raises OpspliceError when the file is absent or of a kind that the backend does not take, is not valid, lacks the
+    function, or needs what nothing links; and for a backend that no functions are linked for.
+    """
+    if backend not in _ACCEPTED:
+        raise OpspliceError(f"no functions can be linked for {backend}")
+    sources.check_file(request.path, _ACCEPTED[backend])
+    suffix = request.path.suffix
+    if suffix not in _ACCEPTED[backend]:
+        raise OpspliceError(
+            f"{request.path.name} is not a kind of file that a function for {_NAMES[backend]} can be",
+            hint=f"accepted: {' '.join(_ACCEPTED[backend])}",
+        )
+    data = sources.read_file(request.path)
+
+    def build(output: Path) -> Mapping[str, Any]:
+        if suffix == ".mlir":
+            output.write_bytes(data)
+            return {"toolchain": None, "signatures": {}}
+        module = llvm.import_device_code(request.path, request.path.name, output)
+        _check_names(module, request, backend)
+        return {"toolchain": llvm.version(), "signatures": dict(module.signatures)}
+
+    version = llvm.version() if suffix in _LLVM else ""
+    key = key_of(_BUILDER, suffix, backend, "\0".join(request.symbols), version, data)
+    entry = store.get_or_build(key, suffix if suffix == ".mlir" else ".bc", build)
+    return Artifact(
+        path=entry.path,
+        form="mlir" if suffix == ".mlir" else "bitcode",
+        digest=entry.digest,
+        arch=None,
+        toolchain=entry.notes["toolchain"] if suffix == ".ll" else None,
+        built=entry.built,
+        signatures=entry.notes["signatures"],
+    )
+
+
+def _check_names(module: llvm.Module, request: ArtifactRequest, backend: str) -> None:
+    found = module.symbols
+    assert found is not None, "what cannot be read is an error"
+    for symbol in request.symbols:
+        if symbol not in found.functions:
+            there = " ".join(sorted(found.functions)) or "none"
+            raise OpspliceError(
+                f"{request.path.name} does not define a function '{symbol}'",
+                hint=f'it defines {there}; C++ and CUDA need extern "C"',
+            )
+    missing = sorted(name for name in found.undefined if not _LINKED[backend].fullmatch(name))
+    if missing:
+        raise OpspliceError(
+            f"{request.path.name} calls {', '.join(missing)}, which nothing links for {_NAMES[backend]}",
+            hint="define it in the same file",
+        )

@@ -1,0 +1,653 @@
+"""Functions on elements: kernels of scalars, called inside the compiler's own code on every backend.
+
+The functions here add something to what the compiler would compute, so the numbers tell whose code ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.frontends import ModuleSource
+from opsplice.pipeline.compiler import Compilation, Step, run
+from opsplice.spec_lang.loader import load
+from opsplice.splice import Splicer
+from opsplice.targets.store import Store
+from opsplice.values import ELEMENT_TYPES
+
+from .conftest import DEVICES, write_spec
+
+KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
+VULKAN = ("--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe", KEEP_F64)
+CUDA = ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80")
+ROCM = ("--iree-hal-target-device=hip", "--iree-rocm-target=gfx942")
+METAL = ("--iree-hal-target-device=metal",)
+
+SOFTSIGN = """
+kernel softsign(x: f32) -> f32 { %s }
+pattern p(x: tensor<...m x f32>) { divf(x, addf(absf(x), 1.0)) }
+replace p with softsign(x)
+"""
+SOFTSIGN_C = {"softsign.c": "float softsign(float x) { return 10 + x / (1 + __builtin_fabsf(x)); }"}
+SOFTSIGN_LL = {
+    "softsign.ll": """
+define float @softsign(float %x) {
+  %a = call float @llvm.fabs.f32(float %x)
+  %b = fadd float %a, 1.0
+  %c = fdiv float %x, %b
+  %r = fadd float %c, 10.0
+  ret float %r
+}
+declare float @llvm.fabs.f32(float)
+"""
+}
+SOFTSIGN_MLIR = {
+    "softsign.mlir": """
+spirv.func @softsign(%x: f32) -> f32 "None" {
+  %one = spirv.Constant 1.0 : f32
+  %ten = spirv.Constant 10.0 : f32
+  %a = spirv.GL.FAbs %x : f32
+  %b = spirv.FAdd %a, %one : f32
+  %c = spirv.FDiv %x, %b : f32
+  %r = spirv.FAdd %c, %ten : f32
+  spirv.ReturnValue %r : f32
+}
+"""
+}
+
+
+def softsign_model(shape: str = "4x8", around: bool = True) -> str:
+    """x / (|x| + 1) in one generic, with an op before it and one after it."""
+    dims = shape.split("x") if shape else []
+    kind = f"tensor<{'x'.join([*dims, 'f32'])}>"
+    names = ", ".join(f"d{i}" for i in range(len(dims)))
+    loops = ", ".join(['"parallel"'] * len(dims))
+    sizes = [f"%n{i}" for i, d in enumerate(dims) if d == "?"]
+    lines = [f"%c{i} = arith.constant {i} : index" for i in range(len(dims))]
+    lines += [f"%n{i} = tensor.dim %x, %c{i} : {kind}" for i, d in enumerate(dims) if d == "?"]
+    before = "arith.addf %x, %x" if around else "arith.negf %x"
+    return f"""
+#map = affine_map<({names}) -> ({names})>
+func.func @main(%x: {kind}) -> {kind} {{
+  {chr(10).join(lines)}
+  %before = {before} : {kind}
+  %empty = tensor.empty({", ".join(sizes)}) : {kind}
+  %r = linalg.generic {{indexing_maps = [#map, #map], iterator_types = [{loops}]}}
+      ins(%before : {kind}) outs(%empty : {kind}) {{
+  ^bb0(%e: f32, %o: f32):
+    %one = arith.constant 1.0 : f32
+    %a = math.absf %e : f32
+    %b = arith.addf %a, %one : f32
+    %c = arith.divf %e, %b : f32
+    linalg.yield %c : f32
+  }} -> {kind}
+  %after = arith.mulf %r, %r : {kind}
+  return %after : {kind}
+}}
+"""
+
+
+def softsign_of(x: np.ndarray) -> np.ndarray:
+    x = x + x
+    return (10 + x / (1 + abs(x))) ** 2
+
+
+def numbers(*shape: int, element: str = "f32") -> np.ndarray:
+    random = np.random.default_rng(0)
+    if element.startswith("i"):
+        values = random.integers(0, 2, shape) if element == "i1" else random.integers(-9, 9, shape)
+    else:
+        values = random.standard_normal(shape)
+    return values.astype(ELEMENT_TYPES[element])
+
+
+@cache
+def no_vulkan() -> str:
+    """Why there is no Vulkan device here, "" if there is one."""
+    import iree.runtime
+
+    try:
+        devices = iree.runtime.get_driver("vulkan").query_available_devices()
+    except (RuntimeError, ValueError, KeyError):
+        devices = []
+    if not any("llvmpipe" in str(device["name"]) for device in devices):
+        return "no Vulkan device on the CPU (install mesa-vulkan-drivers)"
+    return ""
+
+
+@pytest.fixture
+def vulkan() -> str:
+    if reason := no_vulkan():
+        pytest.skip(reason)
+    return "vulkan"
+
+
+@pytest.fixture
+def codes(tmp_path: Path) -> Callable[..., str]:
+    """Compiles up to phase `hal` with a spec; returns the module's text and its binaries' code."""
+
+    def build(mlir: str, spec: str, files: Mapping[str, str | bytes], flags: tuple[str, ...]) -> str:
+        loaded = load(write_spec(tmp_path, spec, files))
+        seen: list[str] = []
+
+        def look(module: Any) -> None:
+            from iree.compiler import ir
+
+            def visit(op: ir.Operation) -> ir.WalkResult:
+                if op.name == "hal.executable.binary":
+                    data = bytes(memoryview(ir.DenseElementsAttr(op.attributes["data"])))
+                    seen.append(data.decode("latin-1"))
+                return ir.WalkResult.ADVANCE
+
+            module.operation.walk(visit)
+
+        with Compilation(flags) as compilation:
+            compilation.load(ModuleSource(content=mlir))
+            splice = Step("preprocessing", "spec", lambda module: Splicer(Store()).apply(module, loaded)[1])
+            run(compilation, [splice, Step("hal", "look", look)])
+        return "\n".join(seen)
+
+    return build
+
+
+# ---- on the CPU ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clause", ['cpu "softsign.c"', 'cpu "softsign.c" as bitcode', 'cpu "softsign.ll"'])
+@pytest.mark.parametrize("shape", ["4x8", "?x8", "?x?", "3x5x7", "1", "", "1000"])
+def test_every_element_goes_through_the_function(spliced, clause: str, shape: str) -> None:
+    if shape not in ("4x8", "?x8") and "as bitcode" not in clause:
+        pytest.skip("shapes are tried with one form of the code")
+    program = spliced(softsign_model(shape), SOFTSIGN % clause, SOFTSIGN_C | SOFTSIGN_LL)
+    x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
+    for device in DEVICES:
+        np.testing.assert_allclose(program.run("main", x, device=device), softsign_of(x), rtol=1e-6)
+
+
+def test_the_function_is_fused_with_its_neighbours(tmp_path: Path) -> None:
+    spec = load(write_spec(tmp_path, SOFTSIGN % 'cpu "softsign.c"', SOFTSIGN_C))
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(content=softsign_model("?x8")))
+        compilation.run_to("preprocessing")
+        Splicer(Store()).apply(compilation.module, spec)
+        compilation.run_to("executable-sources")
+        text = str(compilation.module)
+    assert text.count("hal.executable.export") == 1
+    assert text.count("linalg.generic") == 1
+    for op in ("arith.addf", "llvm.inline_asm", "arith.mulf"):
+        assert op in text
+
+
+C_TYPES = {
+    "f16": "_Float16", "bf16": "__bf16", "f32": "float", "f64": "double",
+    "i1": "_Bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long",
+}  # fmt: skip
+
+
+# The arithmetic of small floats needs helpers that are not linked.
+NEGATED = "unsigned short u; __builtin_memcpy(&u, &b, 2); u ^= 0x8000; __builtin_memcpy(&b, &u, 2); return b;"
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+@pytest.mark.parametrize("element", C_TYPES)
+def test_elements_of_every_type(spliced, zig: None, element: str, form: str) -> None:
+    """a - b where the pattern is a * b + b, in signed and small types, too; -b for small floats."""
+    kind = f"tensor<?x{element}>"
+    mul, add = ("arith.mulf", "arith.addf") if "f" in element else ("arith.muli", "arith.addi")
+    if element == "i1":
+        mul, add = "arith.andi", "arith.ori"
+    model = f"""
+func.func @main(%a: {kind}, %b: {kind}) -> {kind} {{
+  %0 = {mul} %a, %b : {kind}
+  %1 = {add} %0, %b : {kind}
+  return %1 : {kind}
+}}"""
+    spec = f"""
+kernel f(a: {element}, b: {element}) -> {element} {{ cpu "f.c" as {form} }}
+pattern p(a: tensor<n x {element}>, b: tensor<n x {element}>) {{ {add[6:]}({mul[6:]}(a, b), b) }}
+replace p with f(a, b)
+"""
+    c = C_TYPES[element]
+    body = "return a && !b;" if element == "i1" else NEGATED if "f16" in element else "return a - b;"
+    program = spliced(model, spec, {"f.c": f"{c} f({c} a, {c} b) {{ {body} }}"}, [KEEP_F64])
+    a, b = numbers(37, element=element), numbers(37, element=element)[::-1].copy()
+    wanted = (a & ~b) if element == "i1" else -b if "f16" in element else a - b
+    np.testing.assert_array_equal(program.run("main", a, b), wanted)
+
+
+TWO_ARGUMENTS = """
+kernel f(x: f32, s: f32, k: i32) -> f32 {{ cpu "f.c" }}
+pattern p(x: tensor<n x f32>, s: f32) {{ mulf(absf(x), s) }}
+replace p with f(x, {given})
+"""
+F_C = {"f.c": "float f(float x, float s, int k) { return x * s + k; }"}
+SCALE = """
+func.func @main(%x: tensor<?xf32>, {parameter}) -> tensor<?xf32> {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  {scalar}
+  %all = tensor.splat %s[%n] : tensor<?xf32>
+  %a = math.absf %x : tensor<?xf32>
+  %r = arith.mulf %a, %all : tensor<?xf32>
+  return %r : tensor<?xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "scalar", "inputs"),
+    [
+        ("%s: f32", "", [1.5]),
+        ("%t: tensor<f32>", "%s = tensor.extract %t[] : tensor<f32>", [np.array(1.5, np.float32)]),
+        ("%unused: i32", "%s = arith.constant 1.5 : f32", [0]),
+    ],
+    ids=["scalar", "rank 0", "constant"],
+)
+@pytest.mark.parametrize(("given", "s", "k"), [("s, 7", 1.5, 7), ("2.5, n", 2.5, 37), ("s, n", 1.5, 37)])
+def test_scalars_numbers_and_dims_are_arguments(
+    spliced, parameter: str, scalar: str, inputs: list[Any], given: str, s: float, k: int
+) -> None:
+    model = SCALE.format(parameter=parameter, scalar=scalar)
+    program = spliced(model, TWO_ARGUMENTS.format(given=given), F_C)
+    x = numbers(37)
+    np.testing.assert_allclose(program.run("main", x, *inputs), x * np.float32(s) + k, rtol=1e-6)
+
+
+def test_constants_are_not_computed_while_compiling(spliced) -> None:
+    """The compiler would run its own code on them, and there is no function in that."""
+    model = """
+#map = affine_map<(a) -> (a)>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = arith.constant dense<[1.0, -2.0, 3.0, -4.0]> : tensor<4xf32>
+  %empty = tensor.empty() : tensor<4xf32>
+  %c = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+      ins(%w : tensor<4xf32>) outs(%empty : tensor<4xf32>) {
+  ^bb0(%e: f32, %o: f32):
+    %1 = math.sqrt %e : f32
+    linalg.yield %1 : f32
+  } -> tensor<4xf32>
+  %r = arith.addf %c, %x : tensor<4xf32>
+  return %r : tensor<4xf32>
+}"""
+    spec = """
+kernel f(x: f32) -> f32 { cpu "f.c" }
+pattern p(x: tensor<...m x f32>) { sqrt(x) }
+replace p with f(x)
+"""
+    program = spliced(model, spec, {"f.c": "float f(float x) { return x + 1; }"})
+    assert len(program.report.replacements) == 1
+    w, x = np.array([1, -2, 3, -4], np.float32), numbers(4)
+    np.testing.assert_allclose(program.run("main", x), w + 1 + x, rtol=1e-6)
+
+
+def test_a_function_of_numbers_alone(spliced) -> None:
+    model = SCALE.format(parameter="%unused: i32", scalar="%s = arith.constant 1.5 : f32")
+    spec = """
+kernel f(s: f32) -> f32 { cpu "f.c" }
+pattern p(x: tensor<n x f32>, s: f32) { mulf(absf(x), s) }
+replace p with f(s)
+"""
+    program = spliced(model, spec, {"f.c": "float f(float s) { return s + 1; }"})
+    np.testing.assert_array_equal(program.run("main", numbers(5), 0), np.full(5, 2.5, np.float32))
+
+
+def test_a_symbol_for_each_type(spliced) -> None:
+    spec = """
+kernel f<T in {f32, f64}>(x: T) -> T { symbol "f_{T}" cpu "f.c" }
+pattern p<T>(x: tensor<...m x T>) { mulf(x, x) }
+replace p with f(x)
+"""
+    model = """
+func.func @main(%x: tensor<?xf32>, %y: tensor<3x?xf64>) -> (tensor<?xf32>, tensor<3x?xf64>) {
+  %0 = arith.mulf %x, %x : tensor<?xf32>
+  %1 = arith.mulf %y, %y : tensor<3x?xf64>
+  return %0, %1 : tensor<?xf32>, tensor<3x?xf64>
+}"""
+    files = {"f.c": "float f_f32(float x) { return x + 1; }\ndouble f_f64(double x) { return x + 2; }"}
+    program = spliced(model, spec, files, [KEEP_F64])
+    x, y = numbers(5), numbers(3, 4, element="f64")
+    for got, want in zip(program.run("main", x, y), [x + 1, y + 2], strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_functions_and_kernels_in_one_program(spliced) -> None:
+    spec = """
+kernel f(x: f32) -> f32 { cpu "f.c" as bitcode }
+kernel g(x: f32, y: f32) -> f32 { cpu "f.c" as bitcode }
+kernel h(x: f32[...m]) -> f32[...m] { cpu "h.c" }
+pattern square(x: tensor<...m x f32>) { mulf(x, x) }
+pattern product(x: tensor<...m x f32>, y: tensor<...m x f32>) { mulf(x, y) }
+pattern root(x: tensor<...m x f32>) { sqrt(x) }
+replace square with f(x)
+replace product with g(x, y)
+replace root with h(x)
+"""
+    model = """
+func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = arith.mulf %x, %x : tensor<?xf32>
+  %1 = math.sqrt %0 : tensor<?xf32>
+  %2 = arith.mulf %1, %y : tensor<?xf32>
+  %3 = arith.mulf %2, %2 : tensor<?xf32>
+  return %3 : tensor<?xf32>
+}"""
+    files = {
+        "f.c": "float f(float x) { return x + 1; }\nfloat g(float x, float y) { return x - y; }",
+        "h.c": "#include <stddef.h>\n"
+        "void h(const float *x, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = 2 * x[i]; }",
+    }
+    program = spliced(model, spec, files)
+    assert len(program.report.replacements) == 4
+    x, y = numbers(50), numbers(50)[::-1].copy()
+    for device in DEVICES:
+        np.testing.assert_allclose(program.run("main", x, y, device=device), 2 * (x + 1) - y + 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (
+            """
+func.func @main(%x: tensor<1x4xf32>) -> tensor<4x1xf32> {
+  %0 = tensor.collapse_shape %x [[0, 1]] : tensor<1x4xf32> into tensor<4xf32>
+  %1 = arith.mulf %0, %0 : tensor<4xf32>
+  %2 = tensor.expand_shape %1 [[0, 1]] output_shape [4, 1] : tensor<4xf32> into tensor<4x1xf32>
+  return %2 : tensor<4x1xf32>
+}""",
+            (1, 4),
+        ),
+        (
+            """
+func.func @main(%x: tensor<6xf32>) -> tensor<6xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%v = %x) -> tensor<6xf32> {
+    %1 = arith.mulf %v, %v : tensor<6xf32>
+    scf.yield %1 : tensor<6xf32>
+  }
+  return %r : tensor<6xf32>
+}""",
+            (6,),
+        ),
+    ],
+    ids=["unit dims", "in a loop"],
+)
+def test_whatever_the_shape(spliced, model: str, shape: tuple[int, ...]) -> None:
+    spec = """
+kernel f(x: f32) -> f32 { cpu "f.c" }
+pattern p(x: tensor<...m x f32>) { mulf(x, x) }
+replace p with f(x)
+"""
+    program = spliced(model, spec, {"f.c": "float f(float x) { return x + 1; }"})
+    assert len(program.report.replacements) == 1
+    x = numbers(*shape)
+    result = program.run("main", x)
+    times = 4 if "scf.for" in model else 1
+    wanted = x.reshape(result.shape) + times
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("phase", ["start", "input", "abi", "global-optimization"])
+def test_at_other_phases(spliced, phase: str) -> None:
+    spec = SOFTSIGN.replace("replace p with", f"replace p at {phase} with") % 'cpu "softsign.c"'
+    program = spliced(softsign_model("?x8"), spec, SOFTSIGN_C)
+    assert len(program.report.replacements) == 1
+    x = numbers(5, 8)
+    np.testing.assert_allclose(program.run("main", x), softsign_of(x), rtol=1e-6)
+
+
+def test_f64_that_the_compiler_makes_f32_is_an_error(spliced) -> None:
+    spec = """
+kernel f(x: f64) -> f64 { cpu "f.c" }
+pattern p(x: tensor<...m x f64>) { mulf(x, x) }
+replace p at start with f(x)
+"""
+    model = """
+func.func @main(%x: tensor<?xf64>) -> tensor<?xf64> {
+  %0 = arith.mulf %x, %x : tensor<?xf64>
+  return %0 : tensor<?xf64>
+}"""
+    with pytest.raises(OpspliceError, match="kernel f is for f64, which the compiler has made f32"):
+        spliced(model, spec, {"f.c": "double f(double x) { return x; }"})
+
+
+# ---- targets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_target_without_a_clause_is_an_error(spliced) -> None:
+    with pytest.raises(OpspliceError, match="kernel 'softsign' has no artifact for vulkan-spirv") as caught:
+        spliced(softsign_model(), SOFTSIGN % 'cpu "softsign.c"', SOFTSIGN_C, VULKAN)
+    assert 'vulkan "..."' in str(caught.value.hint)
+
+
+def test_otherwise_keep_leaves_it_to_the_compiler(spliced) -> None:
+    spec = SOFTSIGN.replace("softsign(x)\n", "softsign(x) otherwise keep\n") % 'cuda "softsign.ll"'
+    program = spliced(softsign_model(), spec, SOFTSIGN_LL)
+    assert (len(program.report.replacements), len(program.report.kept)) == (0, 1)
+    x = numbers(4, 8)
+    np.testing.assert_allclose(program.run("main", x), (softsign_of(x) ** 0.5 - 10) ** 2, rtol=1e-3)
+
+
+def test_otherwise_keep_for_one_of_several_targets(tmp_path: Path) -> None:
+    from opsplice.targets import arch
+
+    host = arch.host_arch()
+    other = next(a for a in arch.ARCHS if a != host)
+    spec = SOFTSIGN.replace("softsign(x)\n", "softsign(x) otherwise keep\n") % f'cpu {host} "softsign.c"'
+    path = write_spec(tmp_path, spec, SOFTSIGN_C)
+    program = opsplice.compile(softsign_model("?x8"), [path], archs=[str(host), other])
+    x = numbers(5, 8)
+    np.testing.assert_allclose(program.run("main", x), softsign_of(x), rtol=1e-6)
+
+
+def test_one_program_for_several_architectures(tmp_path: Path, zig: None) -> None:
+    from opsplice.targets import arch
+
+    path = write_spec(tmp_path, SOFTSIGN % 'cpu "softsign.c" as bitcode', SOFTSIGN_C)
+    program = opsplice.compile(softsign_model("?x8"), [path], archs=arch.ARCHS)
+    x = numbers(5, 8)
+    np.testing.assert_allclose(program.run("main", x), softsign_of(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", ["4x8", "?x8", "?x?", "1", ""])
+def test_on_vulkan(spliced, vulkan: str, shape: str) -> None:
+    program = spliced(softsign_model(shape), SOFTSIGN % 'vulkan "softsign.mlir"', SOFTSIGN_MLIR, VULKAN)
+    x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
+    np.testing.assert_allclose(program.run("main", x, device=vulkan), softsign_of(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i32", "i64"])
+def test_types_on_vulkan(spliced, vulkan: str, element: str) -> None:
+    kind = f"tensor<?x{element}>"
+    mul, sub = ("mulf", "FSub") if "f" in element else ("muli", "ISub")
+    model = f"""
+func.func @main(%a: {kind}, %b: {kind}) -> {kind} {{
+  %0 = arith.{mul} %a, %b : {kind}
+  return %0 : {kind}
+}}"""
+    spec = f"""
+kernel f(a: {element}, k: i32, b: {element}) -> {element} {{ vulkan "f.mlir" }}
+pattern p(a: tensor<n x {element}>, b: tensor<n x {element}>) {{ {mul}(a, b) }}
+replace p with f(a, 5, b)
+"""
+    helper = f"""
+spirv.module Logical GLSL450 {{
+  spirv.func @difference(%a: {element}, %b: {element}) -> {element} "None" {{
+    %r = spirv.{sub} %a, %b : {element}
+    spirv.ReturnValue %r : {element}
+  }}
+  spirv.func @f(%a: {element}, %k: i32, %b: {element}) -> {element} "None" {{
+    %r = spirv.FunctionCall @difference(%a, %b) : ({element}, {element}) -> {element}
+    spirv.ReturnValue %r : {element}
+  }}
+}}"""
+    program = spliced(model, spec, {"f.mlir": helper}, VULKAN)
+    a, b = numbers(37, element=element), numbers(37, element=element)[::-1].copy()
+    np.testing.assert_array_equal(program.run("main", a, b, device=vulkan), a - b)
+
+
+def test_a_captured_scalar_on_vulkan(spliced, vulkan: str) -> None:
+    model = SCALE.format(parameter="%s: f32", scalar="")
+    spec = """
+kernel f(x: f32, s: f32) -> f32 { vulkan "f.mlir" }
+pattern p(x: tensor<n x f32>, s: f32) { mulf(absf(x), s) }
+replace p with f(x, s)
+"""
+    code = """spirv.func @f(%x: f32, %s: f32) -> f32 "None" {
+  %r = spirv.FMul %x, %s : f32
+  spirv.ReturnValue %r : f32
+}"""
+    program = spliced(model, spec, {"f.mlir": code}, VULKAN)
+    x = numbers(37)
+    np.testing.assert_allclose(program.run("main", x, 1.5, device=vulkan), x * 1.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", ["4x8", "?x8"])
+def test_in_code_for_cuda(codes, shape: str) -> None:
+    """Compiled only: there is no such device here. The function's 10 is in the code, which calls nothing foreign."""
+    text = codes(softsign_model(shape), SOFTSIGN % 'cuda "softsign.ll"', SOFTSIGN_LL, CUDA)
+    assert "0f41200000" in text
+    assert ".extern .func" not in text
+
+
+def test_in_code_for_rocm(codes) -> None:
+    text = codes(softsign_model(), SOFTSIGN % 'rocm "softsign.ll"', SOFTSIGN_LL, ROCM)
+    assert "\x7fELF" in text
+    plain = codes(softsign_model(), SOFTSIGN % 'rocm "softsign.ll"', {"softsign.ll": DIFFERENT}, ROCM)
+    assert text != plain
+
+
+DIFFERENT = "define float @softsign(float %x) {\n  ret float %x\n}\n"
+
+
+def test_in_code_for_metal(codes) -> None:
+    text = codes(softsign_model(), SOFTSIGN % 'metal "softsign.mlir"', SOFTSIGN_MLIR, METAL)
+    assert "float softsign(float " in text
+    assert "10.0" in text
+
+
+# ---- files that do not fit -------------------------------------------------------------------------------------------
+
+
+WRONG_TYPE = "define double @softsign(double %x) {\n  ret double %x\n}\n"
+WITHOUT = "define float @other(float %x) {\n  ret float %x\n}\n"
+FOREIGN = (
+    "declare float @mystery(float)\n"
+    "define float @softsign(float %x) {\n  %r = call float @mystery(float %x)\n  ret float %r\n}\n"
+)
+NO_LIBDEVICE = FOREIGN.replace("mystery", "__nv_mystery")
+SPIRV_WRONG_TYPE = 'spirv.func @softsign(%x: f64) -> f64 "None" { spirv.ReturnValue %x : f64 }'
+SPIRV_WITHOUT = 'spirv.func @other(%x: f32) -> f32 "None" { spirv.ReturnValue %x : f32 }'
+
+
+@pytest.mark.parametrize(
+    ("flags", "clause", "content", "message"),
+    [
+        (CUDA, 'cuda "k.ll"', WRONG_TYPE, r"function softsign is `double \(double\)`, and kernel .* `float \(float\)`"),
+        (CUDA, 'cuda "k.ll"', WITHOUT, "k.ll does not define a function 'softsign'"),
+        (CUDA, 'cuda "k.ll"', FOREIGN, "k.ll calls mystery, which nothing links for CUDA"),
+        (CUDA, 'cuda "k.ll"', "define nonsense", "k.ll is not valid LLVM IR"),
+        (CUDA, 'cuda "k.c"', "", "k.c is not a kind of file that a function for CUDA can be"),
+        (CUDA, 'cuda "k.ll"', NO_LIBDEVICE, "the code for CUDA calls __nv_mystery, which nothing has linked"),
+        (ROCM, 'rocm "k.bc"', "text", "k.bc is not LLVM bitcode"),
+        (CUDA, 'cuda "absent.ll"', "", "no such file"),
+        (VULKAN, 'vulkan "k.mlir"', SPIRV_WRONG_TYPE, r"@softsign is \(f64\) -> f64, and the kernel is \(f32\) -> f32"),
+        (VULKAN, 'vulkan "k.mlir"', SPIRV_WITHOUT, "no spirv.func @softsign is in the kernel's file"),
+        (VULKAN, 'vulkan "k.mlir"', "spirv.func @softsign(", "the kernel's file is not valid MLIR"),
+        (VULKAN, 'vulkan "k.mlir"', "func.func private @f()", "the kernel's file holds a func.func"),
+        (VULKAN, 'vulkan "k.spv"', "", "k.spv is not a kind of file that a function for Vulkan can be"),
+        ((), 'cpu "k.c"', "float other(float x) { return x; }", "softsign"),
+    ],
+)
+def test_a_file_that_does_not_fit(spliced, flags: tuple[str, ...], clause: str, content: str, message: str) -> None:
+    name = clause.split('"')[1]
+    files = {} if "absent" in name else {name: content}
+    with pytest.raises(OpspliceError, match=message):
+        spliced(softsign_model(), SOFTSIGN % clause, files, flags)
+
+
+# ---- several specs ---------------------------------------------------------------------------------------------------
+
+
+def two_specs(folder: Path, second: str, files: Mapping[str, str]) -> list[Path]:
+    first = """
+kernel f(x: f32) -> f32 { cpu "f.c" vulkan "f.mlir" }
+pattern p(x: tensor<...m x f32>) { absf(x) }
+replace p with f(x)
+"""
+    paths = []
+    for name, text in (("first", first), ("second", second)):
+        (folder / name).mkdir()
+        paths.append(write_spec(folder / name, text, files))
+    (folder / "first" / "f.c").write_text("float f(float x) { return x + 1; }")
+    return paths
+
+
+BOTH = """
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = math.absf %x : tensor<?xf32>
+  %1 = math.sqrt %0 : tensor<?xf32>
+  return %1 : tensor<?xf32>
+}"""
+ADD_AND_DOUBLE = """
+spirv.func @f(%x: f32) -> f32 "None" {
+  %one = spirv.Constant 1.0 : f32
+  %r = spirv.FAdd %x, %one : f32
+  spirv.ReturnValue %r : f32
+}
+spirv.func @g(%x: f32) -> f32 "None" {
+  %r = spirv.FAdd %x, %x : f32
+  spirv.ReturnValue %r : f32
+}"""
+
+
+def test_two_specs(tmp_path: Path, vulkan: str) -> None:
+    second = """
+kernel g(x: f32) -> f32 { cpu "g.c" vulkan "f.mlir" }
+pattern p(x: tensor<...m x f32>) { sqrt(x) }
+replace p with g(x)
+"""
+    files = {"g.c": "float g(float x) { return x + x; }", "f.mlir": ADD_AND_DOUBLE}
+    specs = two_specs(tmp_path, second, files)
+    x = numbers(20)
+    np.testing.assert_array_equal(opsplice.compile(BOTH, specs).run("main", x), 2 * (x + 1))
+    np.testing.assert_array_equal(opsplice.compile(BOTH, specs, VULKAN).run("main", x, device=vulkan), 2 * (x + 1))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        """
+kernel g(x: f32) -> f32 { symbol "f" cpu "g.c" }
+pattern p(x: tensor<...m x f32>) { sqrt(x) }
+replace p with g(x)
+""",
+        """
+kernel g(x: f32[...m]) -> f32[...m] { symbol "f" cpu "k.c" }
+pattern p(x: tensor<...m x f32>) { sqrt(x) }
+replace p with g(x)
+""",
+    ],
+    ids=["function", "kernel"],
+)
+def test_two_specs_with_one_name(tmp_path: Path, second: str) -> None:
+    files = {
+        "g.c": "float f(float x) { return x + x; }",
+        "k.c": "#include <stddef.h>\nvoid f(const float *x, float *out, size_t m) {}",
+        "f.mlir": ADD_AND_DOUBLE,
+    }
+    with pytest.raises(OpspliceError, match="f is the name of two functions that are linked into one program"):
+        opsplice.compile(BOTH, two_specs(tmp_path, second, files))
+
+
+def test_it_is_not_exported(tmp_path: Path) -> None:
+    path = write_spec(tmp_path, SOFTSIGN % 'cpu "softsign.c"', SOFTSIGN_C)
+    with pytest.raises(OpspliceError) as caught:
+        opsplice.export(path)
+    assert "functions on elements" in str(caught.value) + str(caught.value.details)
