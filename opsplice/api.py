@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,11 +32,15 @@ class Program:
 
     vmfb: IREE's flatbuffer; it needs nothing of this machine but the CPU that it was compiled for.
     warnings: the compiler's.
+    provided: the kernels that are not in it, by name and format. `run` gives them to it; any other host has to.
+    commands: the files of what it calls on the host, by module.
     """
 
     vmfb: bytes = field(repr=False)
     report: Report
     warnings: tuple[str, ...] = ()
+    provided: Mapping[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
+    commands: Mapping[str, Path] = field(default_factory=dict, repr=False)
 
     def run(
         self, function: str | None, *inputs: Any, device: str = "local-task", plugins: Sequence[SpecPath] = ()
@@ -54,17 +58,27 @@ class Program:
         """Write the flatbuffer to a file, all of it or nothing."""
         return write_file(Path(path), self.vmfb)
 
+    def save_kernels(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the kernels that are not in the program to a folder, for `opsplice run --provider`."""
+        from opsplice.providers import write_folder
+
+        return write_folder(Path(folder), self.provided, write_file)
+
     @cached_property
     def _programs(self) -> dict[Any, LoadedProgram]:
         return {}
 
     def _loaded(self, device: str, plugins: Sequence[SpecPath]) -> LoadedProgram:
         from opsplice.devices import read_plugins
+        from opsplice.host_commands import Commands
+        from opsplice.providers import Provider
         from opsplice.runtime import load_program
 
         key = (device, tuple(plugin.identity for plugin in read_plugins(plugins, device)))
         if key not in self._programs:
-            self._programs[key] = load_program(self.vmfb, device, plugins)
+            provider = Provider([self.provided]) if self.provided else None
+            commands = Commands(self.commands) if self.commands else None
+            self._programs[key] = load_program(self.vmfb, device, plugins, provider, commands)
         return self._programs[key]
 
 
@@ -101,7 +115,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
     if require_match:
         check_matched(outcome.report)
-    return Program(outcome.vmfb, outcome.report, outcome.warnings)
+    return Program(outcome.vmfb, outcome.report, outcome.warnings, outcome.provided, outcome.commands)
 
 
 def match(model: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, archs: Sequence[str] = ()) -> Report:

@@ -140,6 +140,11 @@ def _add_compile(commands: argparse._SubParsersAction) -> None:
     _add_model(parser, "MLIR text or bytecode", spec_required=False)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
+    parser.add_argument(
+        "--provider",
+        metavar="DIR",
+        help="where to write kernels that are not in the program; default: like the output, ending in .kernels",
+    )
     _add_common(parser)
 
 
@@ -153,6 +158,21 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         default=[],
         metavar="VALUE",
         help="8xf32=2, 2x2xi32=1,2,3,4, f32=1.5, @x.npy, 4xf32=@raw.bin; once for each input",
+    )
+    parser.add_argument(
+        "--provider",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder of kernels that are not in the program, or a .vmfb of them; the first folder that has one wins",
+    )
+    parser.add_argument(
+        "--command",
+        dest="command_files",
+        action="append",
+        default=[],
+        metavar="MODULE=FILE",
+        help="a Python file of what the program calls on the host; the module may be left out if it is the file's name",
     )
     parser.add_argument("--device", default="local-task", metavar="URI", help="default: local-task")
     parser.add_argument(
@@ -274,7 +294,7 @@ def _add_lint(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_kernel(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "kernel", "build and look into plugins, which have functions at run time", flags=False)
+    parser = _command(commands, "kernel", "build and look into what programs get at run time", flags=True)
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
     json_help = "print one JSON object to stdout"
 
@@ -297,6 +317,12 @@ def _add_kernel(commands: argparse._SubParsersAction) -> None:
     fat.add_argument("files", nargs="+", metavar="file", help="an embedded plugin, or several joined")
     fat.add_argument("-o", "--output", required=True, metavar="FILE", help="the .sos to write")
     fat.add_argument("--json", action="store_true", help=json_help)
+
+    about = "make a module for any host of IREE from folders of kernels that are `as provided`"
+    provider = _command(actions, "provider", about, flags=True)
+    provider.add_argument("folders", nargs="+", metavar="folder", help="as `opsplice compile` writes them")
+    provider.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write")
+    provider.add_argument("--json", action="store_true", help=json_help)
 
     listed = _command(actions, "list", "show what a plugin is for and what it has", flags=False)
     listed.add_argument("file", help="a .so or .sos")

@@ -7,7 +7,9 @@ It imports the compiler; import it only when there is something to compile.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from iree.compiler import ir
@@ -21,14 +23,15 @@ from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
 from opsplice.pipeline.crash import compiler_crash
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
+from opsplice.pipeline.executable import compile_executable
 from opsplice.pipeline.flags import asks_to_print
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.phases import phase_index
 from opsplice.report import Report
-from opsplice.rewrites import dynamic_function
+from opsplice.rewrites import dynamic_function, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.specs import TransformSpec, load_specs
-from opsplice.splice import Splicer, at_phase, phases_of
+from opsplice.splice import Splicer, at_phase, commands_of, phases_of
 from opsplice.targets.store import Store
 
 # Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
@@ -42,10 +45,10 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     steps = _Steps(job, preview=False)
     flags = (*job.flags, *flags_for(job.archs))
     noting = [Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports)] if job.specs else []
-    edits = [*steps.all(), *noting]
+    edits = [*steps.all(), *noting, *steps.late()]
     compiled = compile_module(job.source, edits, flags, verbose=job.verbose, on_progress=on_progress)
     warnings = tuple(render([w]) for w in compiled.warnings)
-    return Outcome(compiled.vmfb, steps.report, warnings)
+    return Outcome(compiled.vmfb, steps.report, warnings, steps.provided, steps.commands())
 
 
 def run_isolated(job: Job, on_progress: Progress | None, method: Literal["fork", "spawn"]) -> Outcome:
@@ -97,6 +100,11 @@ def transformed(job: Job) -> tuple[ir.Module, Report]:
         raise OpspliceError(
             f"a rule is for phase {steps.phases()[-1]}, and a frontend's module ends at input", hint=hint
         )
+    if steps.late():
+        hint = "such kernels are for `opsplice compile`"
+        raise OpspliceError(
+            "a kernel comes from a provider, and a frontend's module ends before its code is there", hint=hint
+        )
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
         run(compilation, steps.all(), to="input")
@@ -119,6 +127,8 @@ class _Steps:
         early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())
         self.targets = targets_for(job.flags, self.devices) if early else None
         self.store = Store()
+        self.flags = job.flags
+        self.provided: late_binding.Provided = {}
 
     def phases(self) -> list[str]:
         """The phases at which specs apply, in the order of the pipeline."""
@@ -130,6 +140,27 @@ class _Steps:
 
     def all(self) -> list[Step]:
         return [*self.devices, *(self._step(phase, number) for phase in self.phases() for number in self._at(phase))]
+
+    def late(self) -> list[Step]:
+        """The edits that take out of the program what a provider is to have; none where no kernel asks for that."""
+        kernels = [k for spec in self.specs if not isinstance(spec, TransformSpec) for k in spec.kernels.values()]
+        if not any(clause.is_provided for kernel in kernels for clause in kernel.artifacts):
+            return []
+        compiling = functools.partial(compile_executable, phase=late_binding.TAKE_PHASE, flags=self.flags)
+
+        def take(module: ir.Module) -> None:
+            self.provided.update(late_binding.take(module, compiling))
+
+        bind = functools.partial(late_binding.bind, provided=self.provided)
+        return [
+            Step(late_binding.TAKE_PHASE, "compile the kernels of a provider", take),
+            Step(late_binding.BIND_PHASE, "ask a provider for kernels", bind),
+        ]
+
+    def commands(self) -> dict[str, Path]:
+        """The files of what the program calls on the host, by module."""
+        specs = [commands_of(spec) for spec in self.specs if not isinstance(spec, TransformSpec)]
+        return {name: path for found in specs for name, path in found.items()}
 
     def _at(self, phase: str) -> list[int]:
         """The specs with something to do at a phase, by number. All come at the default one, to be reported on."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from opsplice.frontends import ModuleSource
@@ -30,8 +31,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A compiled program, the report, and the compiler's warnings, each as text."""
+    """A compiled program, the report, and the compiler's warnings, each as text.
+
+    provided: what the program asks a provider for, by name and format.
+    commands: the files of what it calls on the host, by module.
+    """
 
     vmfb: bytes
     report: Report
     warnings: tuple[str, ...]
+    provided: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
+    commands: Mapping[str, Path] = field(default_factory=dict)

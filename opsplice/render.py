@@ -10,6 +10,8 @@ from typing import Any
 from opsplice.errors import OpspliceError
 from opsplice.report import Replacement, Report, UnmatchedRule
 
+# Approaches that go without saying.
+_USUAL = ("static function", "inline", "transform dialect")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -76,7 +78,8 @@ def dim_text(size: Any) -> str:
 def _how(replacement: Replacement) -> str:
     if replacement.action == "annotate":
         return "annotated"
-    return " (in what a rule wrote)" if replacement.round else ""
+    how = "" if replacement.action in _USUAL else f" ({replacement.action})"
+    return f"{how} (in what a rule wrote)" if replacement.round else how
 
 
 def _artifacts(replacement: Replacement) -> str:

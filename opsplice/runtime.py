@@ -11,13 +11,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from opsplice import devices
+from opsplice import devices, providers
 from opsplice.errors import OpspliceError
+from opsplice.host_commands import Commands
+from opsplice.providers import Provider
 from opsplice.targets import arch as archs
 from opsplice.values import ELEMENT_TYPES, Value, element_name, type_name
 
@@ -85,9 +88,10 @@ class Function:
 class LoadedProgram:
     """A program on a device, ready to be called any number of times. Made by `load_program`."""
 
-    def __init__(self, bound_module: Any, device: Any) -> None:
+    def __init__(self, bound_module: Any, device: Any, commands: Commands | None = None) -> None:
         self._bound = bound_module
         self._device = device
+        self._commands = commands
         self._functions = _exported(bound_module.vm_module)
         self._invokers: dict[str, Any] = {}
 
@@ -123,6 +127,9 @@ class LoadedProgram:
         try:
             results = self._invoker(function.name)(*arguments)
         except (ValueError, RuntimeError, TypeError) as error:
+            if self._commands is not None and self._commands.failure is not None:
+                failure, self._commands.failure = self._commands.failure, None
+                raise failure from None
             raise OpspliceError(f"'{function.name}' failed: {devices.status(error)}") from None
         return _results(function, results, self._device)
 
@@ -136,11 +143,14 @@ def load_program(
     vmfb: bytes | str | os.PathLike[str],
     device: str = DEFAULT_DEVICE,
     plugins: Sequence[str | os.PathLike[str]] = (),
+    provider: Provider | None = None,
+    commands: Commands | None = None,
 ) -> LoadedProgram:
     """Loads a compiled program (its bytes, or the path of a .vmfb) onto a device.
 
     device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...
     plugins: the files with functions that the program imports; later ones shadow earlier ones.
+    provider: what gives the program kernels that it does not hold. commands: what it may call on the host.
 
     Raises OpspliceError when there is no such file or device, the program is damaged, the device cannot run it, a
     plugin is not for this machine, or the plugins lack what the program imports.
@@ -150,28 +160,41 @@ def load_program(
     found = devices.read_plugins(plugins, device)
     instance = iree.runtime.VmInstance()
     name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
-    try:
-        if isinstance(vmfb, bytes):
-            module = iree.runtime.VmModule.copy_buffer(instance, vmfb)
-        else:
-            _check_readable(Path(vmfb))
-            module = iree.runtime.VmModule.mmap(instance, str(vmfb))
-    except (ValueError, RuntimeError) as error:
-        raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=devices.status(error)) from None
+    module = _vm_module(vmfb, name, instance)
     imports = _imports(module)
     devices.check_imports(name, imports or (), found)
     config = iree.runtime.Config(device=devices.open_device(device, found, imports))
+    helpers = [] if provider is None else provider.modules(partial(_vm_module, instance=instance))
+    commands = commands or Commands({})
+    helpers += commands.modules(module, config.device)
     try:
-        return LoadedProgram(iree.runtime.load_vm_module(module, config), config.device)
+        *_, bound = iree.runtime.load_vm_modules(*helpers, module, config=config)
     except (ValueError, RuntimeError) as error:
+        if provider is not None and provider.failure is not None:
+            failure, provider.failure = provider.failure, None
+            raise failure from None
         refused = "no executable loader" in str(error)
         if imports and refused:
             raise devices.missing_imports(name, sorted(imports), found) from None
-        raise OpspliceError(
-            f"{name} does not load on device '{device}'",
-            details=devices.status(error),
-            hint="if it imports functions from plugins, one of them may be missing: --plugin=FILE" if refused else None,
-        ) from None
+        reason = devices.status(error)
+        hint = "if it imports functions from plugins, one of them may be missing: --plugin=FILE" if refused else None
+        if f"'{providers.MODULE}'" in reason:
+            hint = "the program has kernels that a provider is to give it: name their folder with --provider"
+        raise OpspliceError(f"{name} does not load on device '{device}'", details=reason, hint=hint) from None
+    return LoadedProgram(bound, config.device, commands)
+
+
+def _vm_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) -> Any:
+    """A compiled module. Raises OpspliceError when it cannot be read or is none."""
+    import iree.runtime
+
+    try:
+        if isinstance(vmfb, bytes):
+            return iree.runtime.VmModule.copy_buffer(instance, vmfb)
+        _check_readable(Path(vmfb))
+        return iree.runtime.VmModule.mmap(instance, str(vmfb))
+    except (ValueError, RuntimeError) as error:
+        raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=devices.status(error)) from None
 
 
 def run(
@@ -180,9 +203,10 @@ def run(
     inputs: Sequence[Any],
     device: str = DEFAULT_DEVICE,
     plugins: Sequence[str | os.PathLike[str]] = (),
+    provider: Provider | None = None,
 ) -> list[Value]:
     """Loads a program and calls one of its functions: see `load_program` and `LoadedProgram.call`."""
-    return load_program(vmfb, device, plugins).call(function, *inputs)
+    return load_program(vmfb, device, plugins, provider).call(function, *inputs)
 
 
 def _check_readable(path: Path) -> None:

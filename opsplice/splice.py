@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import re
 import shlex
@@ -24,6 +25,7 @@ from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, Unm
 from opsplice.rewrites import externals, fallback, insertion, scalar_link, transform_spec
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
+from opsplice.rewrites.command import module_of
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.rewrites.scalar_function import Function
@@ -120,6 +122,8 @@ class Splicer:
 
     def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
+        if clause.is_command:
+            return _command(clause)
         return self._resolved(clause, symbol, target, _artifact)
 
     def resolve_function(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
@@ -130,7 +134,7 @@ class Splicer:
         self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, find: Callable[..., Artifact]
     ) -> Artifact:
         request = ArtifactRequest(
-            path=_path_of(clause),
+            path=path_of(clause),
             symbols=(symbol,),
             form=_FORMS[clause.form],
             flags=tuple(shlex.split(clause.flags or "")),
@@ -209,18 +213,49 @@ def _spirv_target(target: ProgramTarget) -> SpirvTarget:
     return SpirvTarget((int(version[1]), int(version[2]))) if version else SpirvTarget()
 
 
-# A dispatch of a CPU is linked as an object is.
-_FORMS: dict[str | None, cpu.Form | None] = {None: None, "object": "object", "bitcode": "bitcode", "dispatch": None}
+# A dispatch of a CPU is linked as an object is, and so is what a provider is to have.
+_FORMS: dict[str | None, cpu.Form | None] = {
+    None: None,
+    "object": "object",
+    "bitcode": "bitcode",
+    "dispatch": None,
+    "provided": None,
+}
 
 
-def _path_of(clause: tree.ArtifactClause) -> Path:
+def path_of(clause: tree.ArtifactClause) -> Path:
     """The file of a clause: relative paths start at the spec's folder."""
     source = clause.span.source.path
     return Path(clause.path) if source is None else source.parent / clause.path
 
 
-def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
-    path = _path_of(clause)
+def _command(clause: tree.ArtifactClause) -> Artifact:
+    """A file of Python, which stays where it is."""
+    path = path_of(clause)
+    if path.suffix != ".py":
+        raise OpspliceError(
+            f"{path} is no Python file, and a command is one", details=f"needed by the kernel at {clause.span}"
+        )
+    _named_only(clause, "", None)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Artifact(path=path, form="object", digest=digest, arch=None, toolchain=None, built=False)
+
+
+def commands_of(spec: LoadedSpec) -> dict[str, Path]:
+    """The files of the commands that a spec's kernels are, by the module that each becomes."""
+    found: dict[str, Path] = {}
+    for kernel in spec.kernels.values():
+        for clause in kernel.artifacts:
+            if not clause.is_command:
+                continue
+            path = path_of(clause)
+            if found.setdefault(module_of(clause.path), path) != path:
+                raise OpspliceError(f"two files of commands are called {path.name}", details=f"one is at {clause.span}")
+    return found
+
+
+def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget | None) -> Artifact:
+    path = path_of(clause)
     if not path.is_file():
         raise OpspliceError(f"no such file: {path}", details=f"needed by the kernel at {clause.span}")
     return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
@@ -228,7 +263,7 @@ def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget)
 
 def _unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
     """The file of a clause whether it is there or not: what would match does not depend on that."""
-    return Artifact(path=_path_of(clause), form="object", digest="", arch=None, toolchain=None, built=False)
+    return Artifact(path=path_of(clause), form="object", digest="", arch=None, toolchain=None, built=False)
 
 
 def _unchecked(call: KernelCall, choice: Choice) -> External:
@@ -308,11 +343,7 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Re
 
 
 def _action_name(action: Action) -> str:
-    if isinstance(action, Insertion):
-        return "inline"
-    if action.externals:
-        return "static dispatch"
-    return "dynamic function" if action.imported else "static function"
+    return action.approach if isinstance(action, KernelCall) else "inline"
 
 
 def _replacement(
@@ -358,9 +389,9 @@ def _artifact_use(choice: Choice) -> ArtifactUse:
         return ArtifactUse(target=str(choice.target), source="a plugin", path="", form="plugin", digest="")
     return ArtifactUse(
         target=str(choice.target),
-        source=str(_path_of(choice.clause)),
+        source=str(path_of(choice.clause)),
         path=str(artifact.path),
-        form=artifact.form,
+        form="command" if choice.clause.is_command else artifact.form,
         digest=artifact.digest,
         toolchain=artifact.toolchain,
         built=artifact.built,

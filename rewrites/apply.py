@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.rewrites import emit, insertion, linking, scalar_function, static_dispatch, static_function
 from opsplice.rewrites.annotation import annotate
-from opsplice.rewrites.calls import Annotation, Insertion, KernelCall
+from opsplice.rewrites.calls import Annotation, Approach, Insertion, KernelCall
+from opsplice.rewrites.command import CommandWriter
+from opsplice.rewrites.dynamic_dispatch import LateWriter
 from opsplice.rewrites.placing import Placer
 from opsplice.spec_lang import tree
 
@@ -29,7 +32,8 @@ def apply(
     MLIR that insertions refer to; locate finds the files that it names. Raises OpspliceError: before anything is
     changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
-    linking.check(module, [action for action in actions if isinstance(action, KernelCall)])
+    calls = [action for action in actions if isinstance(action, KernelCall)]
+    linking.check(module, [call for call in calls if call.approach not in ("dynamic dispatch", "command")])
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
         for annotation in annotations:
@@ -37,14 +41,19 @@ def apply(
         if any(isinstance(action, Insertion) for action in actions):
             insertion.import_symbols(module, codes, locate)
         placer = Placer(module)
-        functions, dispatches = static_function.Writer(placer), static_dispatch.Writer(placer)
+        functions = static_function.Writer(placer)
+        writers: dict[Approach, Any] = {
+            "static function": functions,
+            "dynamic function": functions,
+            "static dispatch": static_dispatch.Writer(placer),
+            "dynamic dispatch": LateWriter(placer),
+            "command": CommandWriter(placer),
+        }
         scalars = scalar_function.Writer(placer, functions.varies)
         for action in actions:
-            if isinstance(action, KernelCall) and action.kernel.is_scalar:
-                placer.place(action.match, partial(scalars.results, action))
-            elif isinstance(action, KernelCall):
-                kernels = dispatches if action.externals or action.empty else functions
-                placer.place(action.match, partial(kernels.results, action))
+            if isinstance(action, KernelCall):
+                writer = scalars if action.kernel.is_scalar else writers[action.approach]
+                placer.place(action.match, partial(writer.results, action))
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, codes))
         placer.sweep()

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from opsplice.matchers.match import Binding, Match, Size
 from opsplice.spec_lang import tree
+
+Approach = Literal["static function", "dynamic function", "static dispatch", "dynamic dispatch", "command"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class KernelCall:
     empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
     imported: the formats of the targets whose code imports the function by its name, from a plugin at run time; then
              nothing is linked.
+    approach: how the kernel's code gets into the program, or does not.
     """
 
     match: Match
@@ -85,6 +88,7 @@ class KernelCall:
     externals: tuple[External, ...] = ()
     empty: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    approach: Approach = "static function"
 
 
 @dataclass(frozen=True)

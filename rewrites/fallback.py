@@ -62,7 +62,9 @@ def split(module: ir.Module, calls: Sequence[Action], kept: Sequence[tuple[Progr
 def executables(module: ir.Module) -> frozenset[str]:
     """The names of the executables in a module that is not past dispatch creation."""
     return frozenset(
-        symbol_of(op.operation) for op in module.body.operations if op.operation.name == "stream.executable"
+        symbol_of(op.operation)
+        for op in module.body.operations
+        if op.operation.name in ("stream.executable", "hal.executable.source")
     )
 
 

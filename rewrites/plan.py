@@ -25,6 +25,7 @@ from opsplice.rewrites import externals, scalar_function, static_function
 from opsplice.rewrites.calls import (
     Action,
     Annotation,
+    Approach,
     Buffer,
     External,
     Insertion,
@@ -234,13 +235,15 @@ class _Planner:
         linked = [(c.target, c.artifact.path) for c in cpus if c.artifact is not None]
         objects = {object_key(target, self.targets): path for target, path in linked}
         imported = tuple(sorted({c.target.format for c in choices if c.artifact is None}))
-        call = dataclasses.replace(call, objects=objects, imported=imported)
+        approach = _approach(call.kernel, [c.clause for c in choices])
+        call = dataclasses.replace(call, objects=objects, imported=imported, approach=approach)
         if len(cpus) == len(choices) and all(target.is_cpu for target in kept):
             return call
         others = tuple(self._external(call, c) for c in choices if c not in cpus)
         # Variants of one format must be of one and the same target to be linked into one.
         objects = {target.text: path for target, path in linked}
-        return dataclasses.replace(call, objects=objects, externals=others, empty=tuple(t.text for t in kept))
+        empty = tuple(t.text for t in kept)
+        return dataclasses.replace(call, objects=objects, externals=others, empty=empty, approach="static dispatch")
 
     def _external(self, call: KernelCall, choice: Choice) -> External:
         if choice.target.is_cpu:
@@ -408,6 +411,32 @@ def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) 
             hint="write `as plugin` in all of its clauses, or in none",
             details=f"linked: the clause at {linked[0].span}\nfrom a plugin: the clause at {imported[0].span}",
         )
+
+
+def _approach(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> Approach:
+    """How the code of a kernel gets into the program. Raises OpspliceError if clauses do not agree: a call is one."""
+    ways: dict[Approach, tree.ArtifactClause] = {}
+    for clause in clauses:
+        ways.setdefault(_way(clause), clause)
+    if ways.keys() == {"static function", "static dispatch"}:  # a CPU's function has a shim in the dispatch
+        return "static dispatch"
+    if len(ways) > 1:
+        raise OpspliceError(
+            f"kernel '{kernel.name}' is a {' for some targets of the program and a '.join(ways)} for others",
+            hint="write the same form after `as` in all of its clauses",
+            details="\n".join(f"{way}: the clause at {clause.span}" for way, clause in ways.items()),
+        )
+    return next(iter(ways), "static function")
+
+
+def _way(clause: tree.ArtifactClause) -> Approach:
+    if clause.backend != "cpu" or clause.form == "dispatch":
+        return "static dispatch"
+    if clause.is_plugin:
+        return "dynamic function"
+    if clause.is_provided:
+        return "dynamic dispatch"
+    return "command" if clause.is_command else "static function"
 
 
 def _same_arch(left: str, right: str) -> bool:

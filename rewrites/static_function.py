@@ -69,22 +69,28 @@ class Writer:
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
-        placer = self.placer
-        operands = [placer.current(a.value) for a in call.arguments if not _is_baked(a)]
-        operand_dims = [dynamic_dims(v) for v in operands]
-        if operands and not any(self.varies(v) for v in operands):
-            operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
-        sizes = [placer.size(size) for size in call.dims.values()]
-        site = _Site(
+        passed = [a for a in call.arguments if not is_baked(a)]
+        operands = self.operands(passed)
+        sizes = [self.placer.size(size) for size in call.dims.values()]
+        dynamic = [v for v in sizes if isinstance(v, ir.Value)]
+        site = Site(
             executable=self._executable(call),
             operands=operands,
-            operand_dims=operand_dims,
-            dynamic=[v for v in sizes if isinstance(v, ir.Value)],
+            operand_dims=[dynamic_dims(v) for v in operands],
+            workload=dynamic,
+            others=dynamic,
         )
-        return self._dispatch(call, site)
+        return self.dispatch(call, [a.name for a in passed], site)
 
-    def _dispatch(self, call: KernelCall, site: _Site) -> Sequence[ir.Value]:
-        names = [a.name for a in call.arguments if not _is_baked(a)]
+    def operands(self, passed: Sequence[Buffer | Scalar]) -> list[ir.Value]:
+        """The values of arguments as they are now, which IREE is kept from computing when it compiles."""
+        operands = [self.placer.current(a.value) for a in passed]
+        if operands and not any(self.varies(v) for v in operands):
+            operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
+        return operands
+
+    def dispatch(self, call: KernelCall, names: Sequence[str], site: Site) -> Sequence[ir.Value]:
+        """The results of a call, after copies of what it overwrites. names: the parameters of the site's operands."""
         tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
         copies = {at: site.emit_copy(at, names[at]) for at in tied if at >= 0}
         operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
@@ -121,17 +127,19 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class _Site:
-    """The place of a call: its executable and operands, the dynamic dims of each operand, and those of the kernel."""
+class Site:
+    """The place of a call: its executable and operands, the dynamic dims of each operand, what the workgroup counts are
+    made from, and what is passed after the operands."""
 
     executable: str
     operands: Sequence[ir.Value]
     operand_dims: Sequence[Sequence[ir.Value]]
-    dynamic: Sequence[ir.Value]
+    workload: Sequence[ir.Value]
+    others: Sequence[ir.Value]
 
     def emit_copy(self, at: int, name: str) -> ir.Value:
         """A copy of an operand."""
-        export = _copy_name(self.executable, name)
+        export = copy_name(self.executable, name)
         return self.emit(export, self.operands, [self.operands[at].type], [self.operand_dims[at]], [-1])[0]
 
     def emit(
@@ -146,10 +154,10 @@ class _Site:
         dims = [d for of_operand in self.operand_dims for d in of_operand]
         made = [d for of_result in result_dims for d in of_result]
         index = ir.IndexType.get()
-        segments = [len(self.dynamic), len(operands) + len(self.dynamic), len(dims), len(made)]
+        segments = [len(self.workload), len(operands) + len(self.others), len(dims), len(made)]
         dispatch = emit.op(
             "flow.dispatch",
-            [*self.dynamic, *operands, *self.dynamic, *dims, *made],
+            [*self.workload, *operands, *self.others, *dims, *made],
             results,
             {
                 "entry_points": ir.ArrayAttr.get([emit.symbol(self.executable, export)]),
@@ -163,7 +171,7 @@ class _Site:
 # ---- pieces of the call ------------------------------------------------------------------------------------------
 
 
-def _is_baked(argument: Buffer | Scalar) -> bool:
+def is_baked(argument: Buffer | Scalar) -> bool:
     """Whether an argument is a number or dim, which the shim knows by itself."""
     return isinstance(argument, Scalar) and argument.value is None
 
@@ -177,7 +185,7 @@ def dynamic_dims(value: ir.Value) -> list[ir.Value]:
     return [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in axes]
 
 
-def _copy_name(executable: str, parameter: str) -> str:
+def copy_name(executable: str, parameter: str) -> str:
     """The export that copies a buffer. No kernel's name has a `$`, so it is no executable's name."""
     return f"{executable}$copy_{parameter}"
 
@@ -215,14 +223,14 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
     at = ir.InsertionPoint.at_block_begin(module.body)
     attributes = {"sym_name": emit.text(name), "sym_visibility": emit.text("private")}
     if not call.imported:
-        attributes["hal.executable.objects"] = _objects(call)
+        attributes["hal.executable.objects"] = objects(call)
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
     body = executable.regions[0].blocks.append()
     overwritten = [o.alias for o in call.outputs if o.alias is not None]
     with ir.InsertionPoint(body):
         _build_export(name, call, call.kernel.grid)
         for parameter in overwritten:
-            _build_export(_copy_name(name, parameter), call, ())
+            _build_export(copy_name(name, parameter), call, ())
         inner = emit.op("builtin.module", regions=1)
         emit.op("stream.executable.end")
     block = inner.regions[0].blocks.append()
@@ -230,10 +238,10 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
         shim = Shim(call)
         shim.build_call(name)
         for parameter in overwritten:
-            shim.build_copy(_copy_name(name, parameter), parameter)
+            shim.build_copy(copy_name(name, parameter), parameter)
 
 
-def _objects(call: KernelCall) -> ir.Attribute:
+def objects(call: KernelCall) -> ir.Attribute:
     entries = ", ".join(
         f'{target} = [#hal.executable.object<{{path = "{escaped(str(path))}"}}>]'
         for target, path in sorted(call.objects.items())
@@ -298,6 +306,15 @@ def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
     return emit.value(_GRID_OPS[expr.op], [left, right], ir.IndexType.get())
 
 
+def cast_dim(size: ir.Value, kind: ir.Type) -> ir.Value:
+    """A dim as a scalar of another type."""
+    if kind == size.type:
+        return size
+    whole = kind if isinstance(kind, ir.IntegerType) else ir.IntegerType.get_signless(64)
+    number = emit.value("arith.index_cast", [size], whole)
+    return number if whole == kind else emit.value("arith.sitofp", [number], kind)
+
+
 class Shim:
     """The functions inside the executable: bindings in, plain C arguments out; and copies of bindings."""
 
@@ -306,7 +323,7 @@ class Shim:
         self.index = ir.IndexType.get()
         self.pointer = ir.Type.parse("!llvm.ptr")
         self.binding = ir.Type.parse("!stream.binding")
-        self.passed = [a for a in call.arguments if not _is_baked(a)]
+        self.passed = [a for a in call.arguments if not is_baked(a)]
         self.dynamic = dynamic_names(call)
 
     def build_call(self, name: str) -> None:
@@ -400,17 +417,13 @@ class Shim:
         if argument.number is not None:
             return emit.constant(argument.number, kind)
         if argument.dim is not None:
-            return self._cast_dim(sizes[argument.dim], kind)
-        if given[argument.name].type == self.binding:
+            return cast_dim(sizes[argument.dim], kind)
+        if self._is_binding(given[argument.name]):
             return self._load(given[argument.name], argument.element)
         return given[argument.name]
 
-    def _cast_dim(self, size: ir.Value, kind: ir.Type) -> ir.Value:
-        if kind == self.index:
-            return size
-        whole = kind if isinstance(kind, ir.IntegerType) else ir.IntegerType.get_signless(64)
-        number = emit.value("arith.index_cast", [size], whole)
-        return number if whole == kind else emit.value("arith.sitofp", [number], kind)
+    def _is_binding(self, value: Any) -> bool:
+        return value.type == self.binding
 
     def _length(self, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]) -> ir.Value:
         """How many elements a buffer has."""

@@ -37,7 +37,7 @@ RULE_PHASES = (
 # Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.
 MOST_THREADS = 1024
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
-FORMS = ("object", "bitcode", "dispatch", "plugin")
+FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
@@ -321,7 +321,7 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
         if clause.form is not None and clause.form not in FORMS:
             advice = did_you_mean(clause.form, FORMS) or f"there are {' '.join(FORMS)}"
             report(error(clause.span, f"a kernel's code cannot be taken as {clause.form}", advice))
-        elif kernel.is_scalar and clause.form in ("dispatch", "plugin"):
+        elif kernel.is_scalar and clause.form not in (None, "object", "bitcode"):
             message = f"a function that is called for each element cannot be taken as {clause.form}"
             report(error(clause.span, message, "it goes into the compiler's own loops: `as bitcode` or `as object`"))
         elif clause.form is not None and clause.backend != "cpu":

@@ -445,6 +445,16 @@ class ArtifactClause:
         """Whether the program only imports the function, by its name, and a plugin has it at run time."""
         return self.form == "plugin"
 
+    @property
+    def is_provided(self) -> bool:
+        """Whether the code stays out of the program, which asks a provider for it at run time."""
+        return self.form == "provided"
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the file is Python, which the program calls on the host."""
+        return self.form == "command"
+
 
 @dataclass(frozen=True)
 class Kernel:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from opsplice.api import check_folder, check_matched, write_file
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
+from opsplice.providers import write_folder
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,6 +22,7 @@ def run(options: argparse.Namespace) -> int:
     outcome = compile_job(options)
     if options.require_match:
         check_matched(outcome.report)
+    kernels = _write_kernels(options, outcome.provided)
     if options.output == "-":
         sys.stdout.buffer.write(outcome.vmfb)
         return 0
@@ -30,11 +33,27 @@ def run(options: argparse.Namespace) -> int:
             "compiler_warnings": list(outcome.warnings),
             "output": str(path),
             "bytes": len(outcome.vmfb),
+            "kernels": [str(k) for k in kernels],
         }
         print(json.dumps(found, indent=2))
         return 0
     print(f"wrote {path} ({_size(len(outcome.vmfb))})", file=sys.stderr)
+    for kernel in kernels:
+        print(f"wrote {kernel}", file=sys.stderr)
     return 0
+
+
+def _write_kernels(options: argparse.Namespace, kernels: Mapping[tuple[str, str], bytes]) -> list[Path]:
+    """Write what the program is to be given when it is loaded."""
+    if not kernels:
+        return []
+    if options.output == "-" and options.provider is None:
+        raise OpspliceError(
+            "the program has kernels that are not in it, and there is no folder for them",
+            hint="name one: --provider DIR",
+        )
+    folder = Path(options.provider or Path(options.output).with_suffix(".kernels"))
+    return write_folder(folder, kernels, write_file)
 
 
 def _size(count: int) -> str:

@@ -1,4 +1,4 @@
-"""`opsplice kernel plugin`, `fat` and `list`: plugins that programs import functions from."""
+"""`opsplice kernel plugin`, `fat`, `list` and `provider`: kernels that programs get at run time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 
 from opsplice.api import check_folder, write_file
+from opsplice.commands import kernel_provider
 from opsplice.errors import OpspliceError
 from opsplice.targets import fatelf, plugin_file
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.action == "provider":
+        return kernel_provider.run(options)
     return {"plugin": _plugin, "fat": _fat, "list": _list}[options.action](options)
 
 

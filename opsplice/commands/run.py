@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from opsplice.api import check_matched
@@ -22,6 +23,8 @@ def run(options: argparse.Namespace) -> int:
 
         read_plugins(plugins, options.device)
     report = None
+    commands = dict(map(_command, options.command_files))
+    sources: list[Path | Mapping[tuple[str, str], bytes]] = [Path(each) for each in options.provider]
     vmfb: bytes | Path = Path(options.model)
     if Path(options.model).suffix == ".vmfb":
         if options.spec or options.flags:
@@ -33,10 +36,16 @@ def run(options: argparse.Namespace) -> int:
         if options.require_match:
             check_matched(report)
         vmfb = outcome.vmfb
+        commands = {**outcome.commands, **commands}
+        if outcome.provided and not sources:
+            sources = [outcome.provided]
 
+    from opsplice.host_commands import Commands
+    from opsplice.providers import Provider
     from opsplice.runtime import load_program
 
-    program = load_program(vmfb, options.device, plugins)
+    provider = Provider(sources) if sources else None
+    program = load_program(vmfb, options.device, plugins, provider, Commands(commands) if commands else None)
     results = program.call(options.function, *inputs)
     saved = _save(options.output, results)
     if options.json:
@@ -48,6 +57,12 @@ def run(options: argparse.Namespace) -> int:
     for path in saved:
         print(f"saved {path}")
     return 0
+
+
+def _command(text: str) -> tuple[str, Path]:
+    """`blas=blas.py`, or the file alone, whose name is then the module's."""
+    name, equals, path = text.partition("=")
+    return (name, Path(path)) if equals else (Path(text).stem, Path(text))
 
 
 def _for_this_cpu(flags: tuple[str, ...], archs: tuple[str, ...]) -> tuple[str, ...]:

@@ -258,6 +258,8 @@ class _Exporter:
             raise GapError.at(rule.span, what, why)
         (call,) = chosen.actions
         assert isinstance(call, KernelCall), "rules without a kernel are not exported"
+        if call.approach != "static function":
+            raise GapError.at(rule.span, what, f"a spec has no {call.approach}: only what is linked into the program")
         return call
 
 

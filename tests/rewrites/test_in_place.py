@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opsplice.providers import Provider
+
 SPEC = """
 kernel negate(a: f32[...m]) -> a { grid (ceildiv(m, 4)) cpu "k.c" }
 pattern negated(a: tensor<...m x f32>) { negf(a) }
@@ -183,9 +185,9 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def made(pairs):
-    return pairs(MLIR, SPEC, {"k.c": C})
+@pytest.fixture(scope="module", params=["object", "provided"])
+def made(pairs, request):
+    return pairs(MLIR, SPEC.replace('"k.c"', f'"k.c" as {request.param}'), {"k.c": C})
 
 
 def test_every_one_is_replaced(made):
@@ -203,7 +205,9 @@ def test_an_array_on_the_device_stays_as_it_was(made, function):
     """numpy arrays are copied to the device on their way in; only a device's own array shows what happens to it."""
     runtime = pytest.importorskip("iree.runtime")
     config = runtime.Config("local-sync")
-    module = runtime.load_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, made.spliced.vmfb), config)
+    program = runtime.VmModule.copy_buffer(config.vm_instance, made.spliced.vmfb)
+    provider = Provider([made.spliced.provided])
+    *_, module = runtime.load_vm_modules(*provider.modules(lambda *_: None), program, config=config)
     array = runtime.asdevicearray(config.device, VECTOR.copy())
     module[function](array)
     np.testing.assert_array_equal(array.to_host(), VECTOR)

@@ -158,7 +158,7 @@ def scalar_kernel(element: str) -> str:
     )
 
 
-@pytest.mark.parametrize(("element", "form"), [(e, f) for e in DTYPES for f in ("object", "bitcode")])
+@pytest.mark.parametrize(("element", "form"), [(e, f) for e in DTYPES for f in ("object", "bitcode", "provided")])
 def test_scalars_by_value(pairs, element, form, request):
     if element in ("f16", "bf16"):
         request.getfixturevalue("zig")
@@ -180,10 +180,11 @@ replace p with k(a, s)
     made.run("rank_0", array, scalar)
 
 
-def test_numbers_of_a_rule(spliced):
-    spec = """
-kernel k(a: f32[n], minus: f32, byte: i8, flag: i1, wide: i64, count: index) -> f32[n] { cpu "k.c" }
-pattern p(a: tensor<n x f32>) { negf(a) }
+@pytest.mark.parametrize("form", ["object", "provided"])
+def test_numbers_of_a_rule(spliced, form):
+    spec = f"""
+kernel k(a: f32[n], minus: f32, byte: i8, flag: i1, wide: i64, count: index) -> f32[n] {{ cpu "k.c" as {form} }}
+pattern p(a: tensor<n x f32>) {{ negf(a) }}
 replace p with k(a, -0.5, -3, 1, -5000000000, 7)
 """
     c = """
@@ -229,10 +230,11 @@ void k(const float *a, float s, float *out, size_t n) { for (size_t i = 0; i < n
     assert np.signbit(results["minus"]).all()
 
 
-def test_dims_as_scalars(spliced):
-    spec = """
-kernel k(a: f32[m, n], rows: i32, columns: index, byte: i8) -> f32[m, n] { cpu "k.c" }
-pattern p(a: tensor<m x n x f32>) { negf(a) }
+@pytest.mark.parametrize("form", ["object", "provided"])
+def test_dims_as_scalars(spliced, form):
+    spec = f"""
+kernel k(a: f32[m, n], rows: i32, columns: index, byte: i8) -> f32[m, n] {{ cpu "k.c" as {form} }}
+pattern p(a: tensor<m x n x f32>) {{ negf(a) }}
 replace p with k(a, m, n, n)
 """
     c = """

@@ -1,0 +1,41 @@
+"""`opsplice kernel provider`: folders of kernels to one module, which any host of IREE can load before a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from opsplice.api import check_folder, write_file
+from opsplice.commands import isolated
+from opsplice.errors import OpspliceError
+from opsplice.providers import Key, read_folder, registry_source
+
+
+def run(options: argparse.Namespace) -> int:
+    output = Path(options.output)
+    check_folder(output)
+    kernels: dict[Key, Path] = {}
+    for folder in reversed(options.folders):
+        kernels.update(read_folder(Path(folder)))
+    if not kernels:
+        raise OpspliceError(
+            f"there are no kernels in {', '.join(options.folders)}", hint="they are files ending in .bin"
+        )
+    code = {key: path.read_bytes() for key, path in sorted(kernels.items())}
+    path = write_file(output, isolated.call(_compile, code, options.flags))
+    if options.json:
+        found = [{"name": name, "format": form, "file": str(kernels[name, form])} for name, form in code]
+        print(json.dumps({"output": str(path), "kernels": found}, indent=2))
+        return 0
+    print(f"wrote {path}: {len(code)} kernel{'s' * (len(code) != 1)}", file=sys.stderr)
+    return 0
+
+
+def _compile(code: dict[Key, bytes], flags: tuple[str, ...]) -> bytes:
+    """Runs in the child: only there is the compiler imported."""
+    from opsplice.frontends import ModuleSource
+    from opsplice.pipeline.compiler import compile_module
+
+    return compile_module(ModuleSource(content=registry_source(code)), flags=flags).vmfb

@@ -1,0 +1,214 @@
+"""Functions of Python that a program calls while it runs: what a kernel `as command` is on the host.
+
+A function gets a numpy array for each buffer, in the kernel's own shape (a pack is one dim), a number for each scalar,
+and then an array for each result, to be filled. What it overwrites is its own copy. The program notes what it calls, so
+that a compiled program and the files are all that is needed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opsplice.errors import OpspliceError
+from opsplice.values import ELEMENT_TYPES
+
+# The function in whose reflection a program notes what it calls (`rewrites/command.py` writes it).
+_NOTES = "__opsplice_commands"
+
+
+class Commands:
+    """The functions that programs may call, in files by the name of their module.
+
+    Raises OpspliceError for a file that is not there or does not load.
+    """
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._modules = {name: _loaded(name, path) for name, path in files.items()}
+        self._files = dict(files)
+        self.failure: OpspliceError | None = None  # of the last call
+
+    def modules(self, program: Any, device: Any) -> list[Any]:
+        """The modules to load before a program. Raises OpspliceError for a function that no file has."""
+        import iree.runtime
+
+        by_module: dict[str, dict[str, Any]] = {}
+        for name, signature in wanted(program).items():
+            module, _, function = name.partition(".")
+            by_module.setdefault(module, {})[function] = signature
+        made = []
+        for module, functions in by_module.items():
+            interface = iree.runtime.PyModuleInterface(module, lambda _interface: self)
+            for name, signature in functions.items():
+                call = partial(
+                    _call, _Command(f"{module}.{name}", self._function(module, signature), signature, device)
+                )
+                interface.export(name, _convention(signature), _method(call))
+            made.append(interface.create())
+        return made
+
+    def _function(self, module: str, signature: Mapping[str, Any]) -> Callable[..., None]:
+        name = signature["function"]
+        if module not in self._modules:
+            raise OpspliceError(
+                f"the program calls '{name}' of {module}, and there is no file for it",
+                hint=f"name it: --command {module}={module}.py",
+            )
+        function = getattr(self._modules[module], name, None)
+        if not callable(function):
+            raise OpspliceError(f"{self._files[module]} has no function '{name}'", hint="the program calls it")
+        return function
+
+
+class _Command:
+    """One function that a program calls."""
+
+    def __init__(self, name: str, function: Callable[..., None], signature: Mapping[str, Any], device: Any) -> None:
+        self.name = name
+        self.function = function
+        self.device = device
+        self.arguments = signature["arguments"]
+        self.outputs = signature["outputs"]
+        self.dims = signature["dims"]
+        self.views = [a for a in self.arguments if a["view"]]
+        self.scalars = [a for a in self.arguments if not a["view"]]
+
+
+def wanted(program: Any) -> dict[str, Any]:
+    """What a program calls on the host: signatures by name, `module.function`."""
+    if _NOTES not in program.function_names:
+        return {}
+    notes = program.lookup_function(_NOTES).reflection
+    return {name: json.loads(text) for name, text in notes.items() if "." in name and text.startswith("{")}
+
+
+def _convention(signature: Mapping[str, Any]) -> str:
+    """The types of a function as IREE's virtual machine writes them."""
+    views = sum(a["view"] for a in signature["arguments"])
+    scalars = ["F" if _is_float(a) else "I" for a in signature["arguments"] if not a["view"]]
+    return f"0{'r' * views}rr{''.join(scalars)}{'I' * len(signature['dims'])}_{'r' * len(signature['outputs'])}"
+
+
+def _is_float(argument: Mapping[str, Any]) -> bool:
+    return argument["element"][0] in "fb"
+
+
+def _method(call: Callable[..., Any]) -> Callable[..., Any]:
+    def method(commands: Commands, *values: Any) -> Any:
+        return call(commands, values)
+
+    return method
+
+
+def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
+    """Wait for what a function reads, call it, and let the program go on."""
+    from iree.runtime import HalBufferView, HalFence
+
+    views, (wait, signal), numbers = _parts(values, len(command.views))
+    try:
+        before, after = (fence and fence.deref(HalFence, True) for fence in (wait, signal))  # either may be none
+        if before is not None:
+            before.wait()
+        scalars = dict(zip((a["name"] for a in command.scalars), numbers, strict=False))
+        sizes = dict(zip(command.dims, numbers[len(command.scalars) :], strict=True))
+        arrays = {}
+        for argument, view in zip(command.views, views, strict=True):
+            arrays[argument["name"]] = _array(view.deref(HalBufferView), argument, sizes)
+        given = [_given(a, arrays, scalars) for a in command.arguments]
+        overwritten = {o["alias"] for o in command.outputs}
+        given = [np.array(g) if a["name"] in overwritten else g for a, g in zip(command.arguments, given, strict=True)]
+        named = dict(zip((a["name"] for a in command.arguments), given, strict=True))
+        fresh = [np.empty(_sizes(o, sizes), _dtype(o)) for o in command.outputs if o["alias"] is None]
+        command.function(*given, *fresh)
+        rest = iter(fresh)
+        outputs = [named[o["alias"]] if o["alias"] is not None else next(rest) for o in command.outputs]
+        made = [_to_device(command.device, o, array) for o, array in zip(command.outputs, outputs, strict=True)]
+        if after is not None:
+            after.signal()
+    except Exception as error:
+        frames = "".join(traceback.format_exception(error)) if not isinstance(error, OpspliceError) else ""
+        commands.failure = OpspliceError(
+            f"the command '{command.name}' failed: {type(error).__name__}: {error}", details=frames
+        )
+        raise RuntimeError(command.name) from None
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _parts(values: Sequence[Any], views: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    return values[:views], values[views : views + 2], values[views + 2 :]
+
+
+def _given(argument: Mapping[str, Any], arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Any:
+    name = argument["name"]
+    if name in scalars:
+        return bool(scalars[name]) if argument["element"] == "i1" else scalars[name]
+    return arrays[name]
+
+
+def _sizes(value: Mapping[str, Any], sizes: Mapping[str, int]) -> list[int]:
+    return [sizes[dim] if isinstance(dim, str) else dim for dim in value["shape"]]
+
+
+def _dtype(value: Mapping[str, Any]) -> np.dtype:
+    element = value["element"]
+    if element not in ELEMENT_TYPES:
+        raise OpspliceError(f"numpy has no type for {element}", hint="pip install ml_dtypes")
+    return np.dtype(ELEMENT_TYPES[element])
+
+
+def _array(view: Any, argument: Mapping[str, Any], sizes: Mapping[str, int]) -> np.ndarray:
+    """The elements of a view: the device's own memory, not to be written to."""
+    shape, dtype = _sizes(argument, sizes), _dtype(argument)
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    found = view.map().asarray(shape, _raw(dtype)).view(dtype)
+    found.flags.writeable = False
+    return found
+
+
+def _to_device(device: Any, output: Mapping[str, Any], array: np.ndarray) -> Any:
+    from iree.runtime import BufferUsage, HalElementType, MemoryType
+
+    raw = np.ascontiguousarray(array)
+    return device.allocator.allocate_buffer_copy(
+        memory_type=MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE,
+        allowed_usage=BufferUsage.DEFAULT | BufferUsage.MAPPING,
+        device=device,
+        buffer=raw.view(_raw(raw.dtype)),
+        element_type=getattr(HalElementType, _ELEMENTS[output["element"]]),
+    ).ref
+
+
+def _raw(dtype: np.dtype) -> np.dtype:
+    """Whole numbers of a type's width: IREE's binding knows no 16-bit floats of ml_dtypes."""
+    return np.dtype({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[dtype.itemsize])
+
+
+_ELEMENTS = {
+    "f16": "FLOAT_16", "bf16": "BFLOAT_16", "f32": "FLOAT_32", "f64": "FLOAT_64", "i1": "BOOL_8", "i8": "INT_8",
+    "i16": "INT_16", "i32": "INT_32", "i64": "INT_64",
+}  # fmt: skip
+
+
+def _loaded(name: str, path: Path) -> Any:
+    """A file as a module of Python."""
+    if not path.is_file():
+        raise OpspliceError(f"there is no file {path}", hint=f"the program calls functions of {name} in it")
+    spec = importlib.util.spec_from_file_location(f"opsplice_command_{name}", path)
+    if spec is None or spec.loader is None:
+        raise OpspliceError(f"{path} is no Python file", hint="a command's file ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise OpspliceError(
+            f"{path} does not load: {type(error).__name__}: {error}", details=traceback.format_exc()
+        ) from None
+    return module

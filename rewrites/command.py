@@ -1,0 +1,213 @@
+"""Command: the host computes the match, in order with what the device does.
+
+    %r = linalg.matmul(%a, %b)      =>      %ready, %done = fences
+                                            %a1, %b1 = hal.tensor.barrier join(%a, %b) => %ready
+                                            %v = util.call @blas.matmul(%a1, %b1, %ready, %done, %m, %k, %n)
+                                            %r = hal.tensor.import wait(%done) => %v
+
+`blas` is a module that is loaded before the program, of a Python file or anything else that IREE can load. The call
+gets a view of each buffer in the kernel's own shape, the fence to wait for, the fence to signal, and then the scalars
+and the dims, as i64 and f64. It returns a view of each result. IREE's virtual machine does the call while it records
+work, so this is no command inside of a command buffer: it splits one in two, and costs a submission more.
+
+What the functions of a program take is noted, as JSON, in the reflection of a function that nobody calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.ir_names import symbol_of
+from opsplice.rewrites import emit
+from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.dynamic_dispatch import is_binding, provided_name
+from opsplice.rewrites.placing import builtin_type
+from opsplice.rewrites.static_function import Writer, cast_dim, dynamic_dims
+from opsplice.spec_lang import tree
+
+# The function whose reflection has an entry for each import.
+NOTES = "__opsplice_commands"
+
+_REFLECTION = "iree.reflection"
+_VIEW, _FENCE = "!hal.buffer_view", "!hal.fence"
+
+
+def module_of(path: str) -> str:
+    """The module that a kernel's file becomes."""
+    return PurePath(path).stem
+
+
+class CommandWriter(Writer):
+    """Writes calls of the host."""
+
+    def results(self, call: KernelCall) -> Sequence[ir.Value]:
+        """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        bound = [a for a in call.arguments if is_binding(a)]
+        sizes = {name: self.placer.size(size) for name, size in call.dims.items()}
+        tensors = [self._shaped(v, a, sizes) for v, a in zip(self.operands(bound), bound, strict=True)]
+        ready, done = self._fence(), self._fence()
+        joined = emit.op("hal.tensor.barrier", [*tensors, ready], [t.type for t in tensors]).results
+        views = [_exported(tensor, dynamic_dims(tensor)) for tensor in joined]
+        scalars = [self._scalar(a, sizes) for a in call.arguments if isinstance(a, Scalar) and not is_binding(a)]
+        counts = [_wide(_value(size)) for size in sizes.values()]
+        operands = [*views, ready, done, *scalars, *counts]
+        name = self._import(call, [v.type for v in operands])
+        returned = emit.op(
+            "util.call",
+            operands,
+            [ir.Type.parse(_VIEW)] * len(call.outputs),
+            {"callee": ir.FlatSymbolRefAttr.get(name)},
+        ).results
+        return [self._result(view, done, o, sizes) for view, o in zip(returned, call.outputs, strict=True)]
+
+    def _fence(self) -> ir.Value:
+        device = emit.value("hal.devices.get", [emit.index(0)], ir.Type.parse("!hal.device"))
+        return emit.value(
+            "hal.fence.create", [device], ir.Type.parse(_FENCE), flags=ir.IntegerAttr.get(_signless(64), 0)
+        )
+
+    def _shaped(self, value: ir.Value, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+        """A tensor in the kernel's own shape."""
+        if isinstance(argument, Scalar):
+            return value
+        wanted = _shape(argument.shape, sizes)
+        return _reshaped(value, dynamic_dims(value), wanted, ir.RankedTensorType(value.type).element_type)
+
+    def _scalar(self, argument: Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+        kind = ir.Type.parse(argument.element)
+        if argument.dim is not None:
+            return _wide(cast_dim(_value(sizes[argument.dim]), kind))
+        if argument.number is not None:
+            return emit.constant(argument.number, ir.F64Type.get() if argument.element[0] in "fb" else _signless(64))
+        return _wide(self.placer.current(argument.value))
+
+    def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
+        wanted = _shape(output.shape, sizes)
+        root = builtin_type(output.root)
+        kind = _tensor(wanted, ir.RankedTensorType(root).element_type)
+        dims = [d for d in wanted if isinstance(d, ir.Value)]
+        attributes = {
+            "target_encoding": ir.TypeAttr.get(kind),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), 1, 0]),
+        }
+        tensor = emit.op("hal.tensor.import", [view, *dims, done], [kind], attributes).results[0]
+        if kind == root:
+            return tensor
+        made = self.placer.axes(output.sizes)
+        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(made)])}
+        return emit.op("flow.tensor.reshape", [tensor, *dims, *made], [root], segments).results[0]
+
+    def _import(self, call: KernelCall, kinds: Sequence[ir.Type]) -> str:
+        """The function that a call is of, declared and noted."""
+        modules = dict.fromkeys(module_of(c.path) for c in call.kernel.artifacts if c.is_command)
+        if len(modules) > 1:
+            raise OpspliceError(
+                f"kernel '{call.kernel.name}' is a command of {' and of '.join(modules)}",
+                hint="one call is of one module, whatever the target: name one file",
+            )
+        name = f"{next(iter(modules))}.{provided_name(call)}"
+        module = self.placer.module
+        if all(symbol_of(top.operation) != name for top in module.body.operations):
+            views = [ir.Type.parse(_VIEW)] * len(call.outputs)
+            attributes = {
+                "sym_name": emit.text(name),
+                "sym_visibility": emit.text("private"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(kinds), views)),
+                "nosideeffects": ir.UnitAttr.get(),
+            }
+            emit.op("util.func", attributes=attributes, regions=1, at=ir.InsertionPoint.at_block_begin(module.body))
+            _note(module, name, _signature(call))
+        return name
+
+
+# ---- notes ---------------------------------------------------------------------------------------------------------
+
+
+def _signature(call: KernelCall) -> dict[str, Any]:
+    """What a function takes and makes, as data."""
+
+    def shape(dims: Sequence[tree.Dim]) -> list[Any]:
+        return [dim.size if dim.size is not None else dim.name for dim in dims]
+
+    arguments = [
+        {
+            "name": a.name,
+            "element": a.element,
+            "shape": shape(a.shape) if isinstance(a, Buffer) else [],
+            "view": is_binding(a),
+        }
+        for a in call.arguments
+    ]
+    outputs = [{"element": o.element, "shape": shape(o.shape), "alias": o.alias} for o in call.outputs]
+    return {"function": call.symbol, "arguments": arguments, "outputs": outputs, "dims": list(call.dims)}
+
+
+def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
+    found = next((top.operation for top in module.body.operations if symbol_of(top.operation) == NOTES), None)
+    if found is None:
+        attributes = {
+            "sym_name": emit.text(NOTES),
+            "sym_visibility": emit.text("public"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+        }
+        with ir.InsertionPoint(module.body):
+            found = emit.op("util.func", attributes=attributes, regions=1).operation
+        with ir.InsertionPoint(found.regions[0].blocks.append()):
+            emit.op("util.return")
+    known = ir.DictAttr(found.attributes[_REFLECTION]) if _REFLECTION in found.attributes else ()
+    notes = {entry.name: entry.attr for entry in known}
+    found.attributes[_REFLECTION] = ir.DictAttr.get({**notes, name: emit.text(json.dumps(signature))})
+
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+
+def _signless(bits: int) -> ir.Type:
+    return ir.IntegerType.get_signless(bits)
+
+
+def _value(size: int | ir.Value) -> ir.Value:
+    return emit.index(size) if isinstance(size, int) else size
+
+
+def _wide(value: ir.Value) -> ir.Value:
+    """A scalar as i64 or f64."""
+    long, double = _signless(64), ir.F64Type.get()
+    if value.type in (long, double):
+        return value
+    if isinstance(value.type, ir.IndexType):
+        return emit.value("arith.index_cast", [value], long)
+    if not isinstance(value.type, ir.IntegerType):
+        return emit.value("arith.extf", [value], double)
+    return emit.value("arith.extui" if value.type == _signless(1) else "arith.extsi", [value], long)
+
+
+def _shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int | ir.Value]:
+    return [dim.size if dim.size is not None else sizes[dim.name or ""] for dim in dims]
+
+
+def _tensor(shape: Sequence[int | ir.Value], element: ir.Type) -> ir.Type:
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([d if isinstance(d, int) else dynamic for d in shape], element)
+
+
+def _reshaped(
+    value: ir.Value, dims: Sequence[ir.Value], wanted: Sequence[int | ir.Value], element: ir.Type
+) -> ir.Value:
+    kind = _tensor(wanted, element)
+    if value.type == kind:
+        return value
+    made = [d for d in wanted if isinstance(d, ir.Value)]
+    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(made)])}
+    return emit.op("flow.tensor.reshape", [value, *dims, *made], [kind], segments).results[0]
+
+
+def _exported(tensor: ir.Value, dims: Sequence[ir.Value]) -> ir.Value:
+    encoding = ir.TypeAttr.get(tensor.type)
+    return emit.value("hal.tensor.export", [tensor, *dims], ir.Type.parse(_VIEW), source_encoding=encoding)

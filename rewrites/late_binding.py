@@ -1,0 +1,322 @@
+"""What makes dispatches dynamic: their code leaves the program, which asks a provider for it when it is loaded.
+
+At `TAKE_PHASE` each executable whose name begins with `dynamic_dispatch.PREFIX` is compiled on its own, for each
+target, and what stays of it is empty functions: IREE needs their layout, and may link them with all others into one
+executable.
+At `BIND_PHASE` each dispatch on such a function is turned to an executable that an initializer has made:
+
+    util.func private @provided$k$embedded-elf-x86_64(%device, %affinity) -> !hal.executable {
+      %x = util.call @registry.load("k", "embedded-elf-x86_64")
+      util.return util.call @hal.executable.create(%device, %affinity, "embedded-elf-x86_64", %x, no constants)
+    }
+
+Both callees are imports: `registry` is any module that has such a function, in Python or compiled; the other one is the
+HAL's own, which a program can only name so to make an executable from bytes that it does not hold. Functions of an
+executable are looked up by name, so it matters to nobody how many there are in it, or in which order.
+
+It must not know how a kernel is called.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.ir_names import symbol_of
+from opsplice.matchers.views import defining_op
+from opsplice.rewrites import emit
+from opsplice.rewrites.devices import parse_target
+from opsplice.rewrites.dynamic_dispatch import PREFIX
+
+TAKE_PHASE = "executable-sources"
+BIND_PHASE = "hal"
+
+# The import that providers have: name and format in, the executable out.
+PROVIDER = "registry"
+LOAD = f"{PROVIDER}.load"
+_CREATE = "hal.executable.create"
+
+# Compiles an executable with one variant, a module in bytecode at `TAKE_PHASE`, to its bytes.
+Compile = Callable[[bytes], bytes]
+# An executable by the name that a provider knows it as, and the format of its code.
+Provided = dict[tuple[str, str], bytes]
+
+
+def take(module: ir.Module, compile_executable: Compile) -> Provided:
+    """Compile what a provider is to have, and leave empty functions. The module must be at `TAKE_PHASE`.
+
+    A variant with nothing to link stays as it is: its target keeps the compiler's own code.
+    """
+    found: Provided = {}
+    for top in module.body.operations:
+        executable = top.operation
+        if executable.name != "hal.executable" or not symbol_of(executable).startswith(PREFIX):
+            continue
+        name = symbol_of(executable).removeprefix(PREFIX)
+        for number, variant in enumerate(_variants(executable)):
+            if "objects" not in variant.attributes:
+                continue
+            key = name, _format(variant)
+            if key in found:
+                raise OpspliceError(
+                    f"two targets of the program have the format {key[1]}, and a provider cannot tell them apart",
+                    hint="link the kernel into the program, or compile for one of them at a time",
+                )
+            found[key] = compile_executable(_alone(module, executable, number))
+            _empty(variant)
+    return found
+
+
+def bind(module: ir.Module, provided: Provided) -> None:
+    """Turn dispatches to the executables that a provider has. The module must be at `BIND_PHASE`."""
+    lookups = list(_lookups(module))
+    if not lookups:
+        return
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        _Binder(module, provided).bind(lookups)
+
+
+# ---- taking --------------------------------------------------------------------------------------------------------
+
+
+def _variants(executable: ir.Operation) -> list[ir.Operation]:
+    block = executable.regions[0].blocks[0]
+    return [op.operation for op in block.operations if op.operation.name == "hal.executable.variant"]
+
+
+def _format(variant: ir.Operation) -> str:
+    return parse_target(str(variant.attributes["target"])).format
+
+
+def _alone(module: ir.Module, executable: ir.Operation, number: int) -> bytes:
+    """A module with one variant of an executable, and nothing else."""
+    with module.context, ir.Location.unknown():
+        single = ir.Module.create()
+        with ir.InsertionPoint(single.body):
+            copy = executable.clone().operation
+        # IREE drops a private one, which nothing uses.
+        copy.attributes["sym_visibility"] = emit.text("public")
+        for other, variant in enumerate(_variants(copy)):
+            if other != number:
+                variant.erase()
+    buffer = io.BytesIO()
+    single.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def _empty(variant: ir.Operation) -> None:
+    """Take the code out of a variant."""
+    del variant.attributes["objects"]
+    for op in _all(variant, "func.func"):
+        blocks = list(op.regions[0].blocks)
+        if not blocks:
+            op.erase()
+            continue
+        for inner in reversed([each.operation for each in blocks[0].operations][:-1]):
+            inner.erase()
+
+
+# ---- binding -------------------------------------------------------------------------------------------------------
+
+
+class _Binder:
+    """`made`: the globals of the executables that a provider has, by the one that IREE made and the provided name."""
+
+    def __init__(self, module: ir.Module, provided: Provided) -> None:
+        self.module = module
+        self.provided = provided
+        self.made: dict[tuple[str, str], str] = {}
+        self.makers: set[str] = set()
+        self.formats = dict(_formats(module))
+
+    def bind(self, lookups: Sequence[ir.Operation]) -> None:
+        buffer = "!util.buffer"
+        _declare(self.module, LOAD, [buffer, buffer], buffer)
+        _declare(self.module, _CREATE, ["!hal.device", "i64", buffer, buffer, buffer], "!hal.executable")
+        for lookup in lookups:
+            self._turn(lookup)
+        for old in dict.fromkeys(old for old, _ in self.made):
+            self._drop_unused(old)
+
+    def _turn(self, lookup: ir.Operation) -> None:
+        """Make a dispatch go to the provided executable."""
+        load = defining_op(lookup.operands[0])
+        if load is None or load.name != "util.global.load":
+            raise _unforeseen("an executable is not loaded from a global")
+        old = ir.FlatSymbolRefAttr(load.attributes["global"]).value
+        name = _leaf(lookup).removeprefix(PREFIX).partition("$")[0]
+        if (old, name) not in self.made:
+            self.made[old, name] = self._make(old, name)
+        with ir.InsertionPoint(lookup):
+            new = load.clone().operation
+        new.attributes["global"] = ir.FlatSymbolRefAttr.get(self.made[old, name])
+        lookup.operands[0] = new.results[0]
+        for use in list(lookup.results[0].uses):
+            user = use.owner.operation
+            if not user.name.startswith("hal.command_buffer.dispatch"):
+                raise _unforeseen(f"a function of an executable is used by {user.name}")
+            at = next(i for i, v in enumerate(user.operands) if v.type == new.results[0].type)
+            user.operands[at] = new.results[0]
+
+    def _make(self, old: str, name: str) -> str:
+        """A global like the one that holds an executable, with an initializer like that one's."""
+        new = f"{old}_provided_{name}"
+        holder, initializer = self._global(old), self._initializer(old)
+        with ir.InsertionPoint(initializer):
+            copy = holder.clone().operation
+            copy.attributes["sym_name"] = emit.text(new)
+            made = initializer.clone().operation
+        made.move_after(initializer)
+        copy.move_after(initializer)
+        for store in _all(made, "util.global.store"):
+            store.attributes["global"] = ir.FlatSymbolRefAttr.get(new)
+        for create in _all(made, _CREATE):
+            names = _symbols(create.attributes["executable_target"])
+            form = self.formats[names]
+            if (name, form) in self.provided:
+                self._ask(create, name, form)
+        return new
+
+    def _ask(self, create: ir.Operation, name: str, form: str) -> None:
+        """Put an executable from a provider in the place of one that the program holds."""
+        with ir.InsertionPoint(create), create.location:
+            made = _call(self._maker(name, form), list(create.operands), create.results[0].type)
+        create.results[0].replace_all_uses_with(made)
+        create.erase()
+
+    def _maker(self, name: str, form: str) -> str:
+        """The function that makes an executable from what a provider has.
+
+        One for each: IREE would merge the branches of an initializer, and cannot compile a choice between buffers.
+        """
+        symbol = f"{PREFIX}{name}${form}"
+        if symbol in self.makers:
+            return symbol
+        self.makers.add(symbol)
+        buffer = ir.Type.parse("!util.buffer")
+        function = _function(self.module, symbol, ["!hal.device", "i64"], "!hal.executable")
+        function.attributes["inlining_policy"] = ir.Attribute.parse("#util.inline.never")
+        block = function.regions[0].blocks.append(
+            *[ir.Type.parse(each) for each in ("!hal.device", "i64")], arg_locs=[ir.Location.unknown()] * 2
+        )
+        with ir.InsertionPoint(block):
+            named, formed = (emit.value("util.buffer.constant", [], buffer, value=emit.text(t)) for t in (name, form))
+            code = _call(LOAD, [named, formed], buffer)
+            none = emit.value("util.null", [], buffer)
+            made = _call(_CREATE, [*block.arguments, formed, code, none], ir.Type.parse("!hal.executable"))
+            emit.op("util.return", [made])
+        return symbol
+
+    def _drop_unused(self, old: str) -> None:
+        """Drop an executable of empty functions that nothing is dispatched to any more."""
+        loads = [op for op in _all(self.module.operation, "util.global.load") if _refers(op, old)]
+        dead = [op for op in loads if next(iter(op.results[0].uses), None) is None]
+        for op in dead:
+            op.erase()
+        if len(dead) < len(loads):
+            return
+        initializer = self._initializer(old)
+        held = {_symbols(op.attributes["executable_target"])[0] for op in _all(initializer, _CREATE)}
+        initializer.erase()
+        self._global(old).erase()
+        used = {_symbols(op.attributes["executable_target"])[0] for op in _all(self.module.operation, _CREATE)}
+        for top in list(self.module.body.operations):
+            if top.operation.name == "hal.executable" and symbol_of(top.operation) in held - used:
+                top.operation.erase()
+
+    def _global(self, name: str) -> ir.Operation:
+        return next(
+            top.operation
+            for top in self.module.body.operations
+            if top.operation.name == "util.global" and symbol_of(top.operation) == name
+        )
+
+    def _initializer(self, name: str) -> ir.Operation:
+        """The initializer of a global, which must be of that one alone."""
+        for top in self.module.body.operations:
+            if top.operation.name != "util.initializer":
+                continue
+            stores = _all(top.operation, "util.global.store")
+            if any(_refers(store, name) for store in stores):
+                if not all(_refers(store, name) for store in stores):
+                    raise _unforeseen(f"the initializer of {name} has other work too")
+                return top.operation
+        raise _unforeseen(f"{name} has no initializer")
+
+
+def _unforeseen(what: str) -> OpspliceError:
+    return OpspliceError(
+        f"cannot make a dispatch dynamic: {what}",
+        hint="this is a bug in opsplice: please report it; a kernel that is linked into the program does not need this",
+    )
+
+
+def _lookups(module: ir.Module) -> Iterator[ir.Operation]:
+    for op in _all(module.operation, "hal.executable.lookup.function"):
+        if _leaf(op).startswith(PREFIX):
+            yield op
+
+
+def _leaf(lookup: ir.Operation) -> str:
+    return _symbols(lookup.attributes["entry_point"])[-1]
+
+
+def _symbols(attribute: ir.Attribute) -> tuple[str, ...]:
+    return tuple(ir.SymbolRefAttr(attribute).value)
+
+
+def _refers(op: ir.Operation, name: str) -> bool:
+    return ir.FlatSymbolRefAttr(op.attributes["global"]).value == name
+
+
+def _formats(module: ir.Module) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The format of each binary."""
+    for top in module.body.operations:
+        if top.operation.name != "hal.executable":
+            continue
+        for binary in _all(top.operation, "hal.executable.binary"):
+            yield (symbol_of(top.operation), symbol_of(binary)), ir.StringAttr(binary.attributes["format"]).value
+
+
+def _declare(module: ir.Module, name: str, inputs: Sequence[str], result: str) -> None:
+    if not any(symbol_of(top.operation) == name for top in module.body.operations):
+        _function(module, name, inputs, result)
+
+
+def _function(module: ir.Module, name: str, inputs: Sequence[str], result: str) -> ir.Operation:
+    """A function without a body."""
+    kinds = [ir.Type.parse(each) for each in inputs]
+    attributes = {
+        "sym_name": emit.text(name),
+        "sym_visibility": emit.text("private"),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, [ir.Type.parse(result)])),
+        "tied_operands": _untied(),
+    }
+    at = ir.InsertionPoint.at_block_begin(module.body)
+    return emit.op("util.func", attributes=attributes, regions=1, at=at).operation
+
+
+def _call(name: str, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
+    callee = ir.FlatSymbolRefAttr.get(name)
+    return emit.value("util.call", operands, result, callee=callee, tied_operands=_untied())
+
+
+def _untied() -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), -1)])
+
+
+def _all(op: ir.Operation, name: str) -> list[ir.Operation]:
+    """The ops of a name in an op, in order."""
+    found: list[ir.Operation] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        if inner.name == name:
+            found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found

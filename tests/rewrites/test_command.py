@@ -1,0 +1,196 @@
+"""Kernels that are functions of the host: called in order, with the right arrays, for all kinds of arguments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.host_commands import Commands
+from opsplice.runtime import load_program
+
+PYTHON = """
+import numpy as np
+
+def negate(a, out):
+    out[...] = -a
+
+def add_to(a, b):
+    a += b
+
+def affine(a, factor, rows, shift, flag, out):
+    assert a.ndim == 2 and rows == len(a) and flag is True
+    out[...] = a * factor + shift
+
+def halves(a, low, high):
+    low[...], high[...] = np.minimum(a, 0), np.maximum(a, 0)
+"""
+SPEC = """
+kernel negate(a: f32[...m]) -> f32[...m] { cpu "host.py" as command }
+pattern negated(a: tensor<...m x f32>) { negf(a) }
+replace negated with negate(a)
+
+kernel add_to(a: i64[n], b: i64[n]) -> a { cpu "host.py" as command }
+pattern sum(a: tensor<n x i64>, b: tensor<n x i64>) { addi(a, b) }
+replace sum with add_to(a, b)
+
+kernel affine(a: f32[...m, n], factor: f32, rows: i32, shift: f32, flag: i1) -> f32[...m, n] {
+  cpu "host.py" as command
+}
+pattern scaled(a: tensor<...m x n x f32>, factor: f32) { mulf(a, factor) }
+replace scaled with affine(a, factor, m, 0, 1)
+
+kernel halves(a: f32[n]) -> (low: f32[n], high: f32[n]) { cpu "host.py" as command }
+pattern split(a: tensor<n x f32>) { minimumf(a, 0.0), maximumf(a, 0.0) }
+replace split with halves(a)
+"""
+MODEL = """
+func.func @twice(%a: tensor<?x3xf32>) -> (tensor<?x3xf32>, tensor<?x3xf32>) {
+  %0 = arith.negf %a : tensor<?x3xf32>
+  %1 = math.absf %0 : tensor<?x3xf32>
+  %2 = arith.negf %1 : tensor<?x3xf32>
+  return %0, %2 : tensor<?x3xf32>, tensor<?x3xf32>
+}
+func.func @loop(%a: tensor<5xf32>, %n: index) -> tensor<5xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %0 = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> tensor<5xf32> {
+    %1 = arith.negf %x : tensor<5xf32>
+    %2 = arith.mulf %1, %a : tensor<5xf32>
+    scf.yield %2 : tensor<5xf32>
+  }
+  return %0 : tensor<5xf32>
+}
+func.func @in_place(%a: tensor<?xi64>, %b: tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>) {
+  %0 = arith.addi %a, %b : tensor<?xi64>
+  %1 = arith.muli %0, %a : tensor<?xi64>
+  return %0, %1 : tensor<?xi64>, tensor<?xi64>
+}
+func.func @scalar(%a: tensor<2x3x4xf32>, %s: f32) -> tensor<2x3x4xf32> {
+  %e = tensor.empty() : tensor<2x3x4xf32>
+  %f = linalg.fill ins(%s : f32) outs(%e : tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %0 = arith.mulf %a, %f : tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+func.func @number(%a: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %f = arith.constant dense<2.5> : tensor<2x3x4xf32>
+  %0 = arith.mulf %a, %f : tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+func.func @held(%a: tensor<2x3x4xf32>, %t: tensor<f32>) -> tensor<2x3x4xf32> {
+  %s = tensor.extract %t[] : tensor<f32>
+  %e = tensor.empty() : tensor<2x3x4xf32>
+  %f = linalg.fill ins(%s : f32) outs(%e : tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %0 = arith.mulf %a, %f : tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+func.func @two(%a: tensor<6xf32>) -> tensor<6xf32> {
+  %z = arith.constant dense<0.0> : tensor<6xf32>
+  %0 = arith.minimumf %a, %z : tensor<6xf32>
+  %1 = arith.maximumf %a, %z : tensor<6xf32>
+  %2 = arith.subf %1, %0 : tensor<6xf32>
+  return %2 : tensor<6xf32>
+}
+"""
+BLOCK = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+INPUTS = {
+    "twice": [np.arange(12, dtype=np.float32).reshape(4, 3)],
+    "loop": [np.arange(5, dtype=np.float32), 3],
+    "in_place": [np.arange(7), np.arange(7) + 5],
+    "scalar": [BLOCK, 1.5],
+    "number": [BLOCK],
+    "held": [BLOCK, np.array(1.5, np.float32)],
+    "two": [np.arange(-3, 3, dtype=np.float32)],
+}
+
+
+@pytest.fixture(scope="module")
+def made(pairs):
+    return pairs(MODEL, SPEC, {"host.py": PYTHON})
+
+
+def test_the_report_says_so(made):
+    assert {r.action for r in made.spliced.report.replacements} == {"command"}
+    assert made.replaced == 8
+    assert all(kept.lost for kept in made.spliced.report.kept)
+
+
+@pytest.mark.parametrize("function", INPUTS)
+def test_numbers_are_those_of_the_plain_program(made, function):
+    made.run(function, *INPUTS[function])
+
+
+def test_no_rows(made):
+    made.run("twice", np.zeros((0, 3), np.float32))
+
+
+def test_what_it_raises_is_shown(pairs):
+    made = pairs(
+        MODEL,
+        SPEC,
+        {
+            "host.py": "def negate(a, out):\n  raise ValueError('not today')\n"
+            + PYTHON.replace("def negate", "def unused")
+        },
+    )
+    with pytest.raises(OpspliceError, match=r"'host\.negate' failed: ValueError: not today") as failure:
+        made.spliced.run("twice", *INPUTS["twice"])
+    assert "host.py" in failure.value.details
+    made.run("in_place", *INPUTS["in_place"])
+
+
+def test_a_program_without_its_files(made, tmp_path):
+    with pytest.raises(OpspliceError, match="there is no file for it") as failure:
+        load_program(made.spliced.vmfb)
+    assert failure.value.hint == "name it: --command host=host.py"
+    with pytest.raises(OpspliceError, match="there is no file"):
+        Commands({"host": tmp_path / "none.py"})
+    (tmp_path / "empty.py").write_text("")
+    with pytest.raises(OpspliceError, match="has no function"):
+        load_program(made.spliced.vmfb, commands=Commands({"host": tmp_path / "empty.py"}))
+    (tmp_path / "broken.py").write_text("1 / 0")
+    with pytest.raises(OpspliceError, match="does not load: ZeroDivisionError"):
+        Commands({"host": tmp_path / "broken.py"})
+
+
+def test_a_file_that_is_no_python(spliced):
+    with pytest.raises(OpspliceError, match="is no Python file"):
+        spliced(MODEL, SPEC.replace("host.py", "host.c"), {"host.c": ""})
+
+
+def test_one_module_for_all_targets(spliced):
+    two = SPEC.replace('cpu "host.py" as command', 'cpu x86_64 "host.py" as command cpu "other.py" as command', 1)
+    with pytest.raises(OpspliceError, match="is a command of host and of other"):
+        spliced(MODEL, two, {"host.py": PYTHON, "other.py": PYTHON})
+
+
+def test_exports_refuse_it(tmp_path):
+    (tmp_path / "host.py").write_text(PYTHON)
+    (tmp_path / "spec.splice").write_text("\n".join(SPEC.splitlines()[:4]))
+    with pytest.raises(OpspliceError, match="no counterpart"):
+        opsplice.export(tmp_path / "spec.splice")
+
+
+def test_the_command_line(made, tmp_path):
+    made.spliced.save(tmp_path / "program.vmfb")
+    (tmp_path / "other.py").write_text(PYTHON.replace("= -a", "= 1 - a"))
+    line = [sys.executable, "-m", "opsplice", "run", "program.vmfb", "--function=twice", "--input=1x3xf32=1,2,3"]
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*line, *more], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+
+    assert "1x3xf32=[0 -1 -2]" in run("--command", "host=other.py").stdout
+    assert run().stderr.startswith("error: the program calls")
+
+
+def test_order_is_kept(made):
+    """A function sees what the device made before it, and the device what the function made."""
+    (path,) = made.spliced.commands.values()
+    assert isinstance(path, Path)
+    for _ in range(20):
+        made.run("loop", np.arange(5, dtype=np.float32), 11)
