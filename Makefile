@@ -1,5 +1,6 @@
 # Everything runs in .venv, made from the pinned versions in constraints.txt.
 #   make demo    the main job on real input        make test    checks and tests
+#   make table   the table in README.md
 #   make bench   the figures of docs/              make check   lint, format, types
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
 
-.PHONY: setup demo test check bench format clean
+.PHONY: setup demo test table check bench format clean
 
 setup: $(VENV)/.ready
 
@@ -20,6 +21,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 		|| { echo "no venv: on Debian, install it with: apt install python3-venv"; exit 1; }
 	@echo "installing into $(VENV) ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps slangtorch \
+		|| echo "no Slang compiler for this machine: its tests will be skipped"
 	@touch $@
 
 demo: setup
@@ -27,6 +30,9 @@ demo: setup
 
 test: setup check
 	@$(BIN)/pytest
+
+table: setup
+	@OPSPLICE_TABLE=write $(BIN)/pytest -m cell
 
 check: setup
 	@$(BIN)/ruff check --quiet $(SOURCES)

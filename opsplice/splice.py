@@ -33,7 +33,7 @@ from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
 from opsplice.targets import cpu, device_functions
-from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, SpirvTarget
+from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, RocmTarget, SpirvTarget
 from opsplice.targets.store import Store
 
 _NEAREST = 3
@@ -198,6 +198,15 @@ def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> 
         from opsplice.targets import cuda
 
         return cuda.resolve(request, CudaTarget.of(target.arch), store)
+    if target.backend == "rocm":
+        from opsplice.targets import rocm
+
+        return rocm.resolve(request, RocmTarget(target.arch), store)
+    if target.backend == "metal-spirv":
+        raise OpspliceError(
+            f"{request.path.name} cannot be a whole dispatch for Metal: IREE 3.13 crashes on those",
+            hint="a function on elements can be called there: a kernel whose parameters and result are scalars",
+        )
     return cpu.resolve(request, CpuTarget.of(target.arch, target.features), store)
 
 

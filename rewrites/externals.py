@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from opsplice.errors import OpspliceError
 from opsplice.rewrites import static_dispatch
 from opsplice.rewrites.calls import External, KernelCall
-from opsplice.targets import ptx, spirv_binary
+from opsplice.targets import hsaco, ptx, spirv_binary
 
 if TYPE_CHECKING:
     from opsplice.rewrites.plan import Choice
@@ -33,6 +33,8 @@ def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Thr
         return _check_shader(call, choice, workgroup)
     if choice.target.backend == "cuda":
         return _check_ptx(call, choice, workgroup)
+    if choice.target.backend == "rocm":
+        return _check_code_object(call, choice, workgroup)
     raise OpspliceError(f"a kernel for {choice.target.backend} cannot be a whole dispatch")
 
 
@@ -50,12 +52,35 @@ def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> 
     entry, name = choice.code.entry, choice.clause.path
     module = ptx.reflect(choice.code.path.read_text(), name)
     found = ptx.find_entry(module, name, entry)
-    workgroup = workgroup or (found.max_threads if found.exact else None)
-    if workgroup is None:
+    if module.dynamic_shared:
+        raise OpspliceError(
+            f"{name} has shared memory whose size is chosen at the launch",
+            hint="give it a size in the source: __shared__ float tile[256] instead of extern __shared__",
+        )
+    threads = _threads(call, workgroup or (found.max_threads if found.exact else None))
+    buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
+    ptx.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
+    return threads
+
+
+def _check_code_object(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
+    entry, name = choice.code.entry, choice.clause.path
+    if choice.code.form != "hsaco":
+        raise OpspliceError(
+            f"{name} is no code object, which a whole dispatch for ROCm is",
+            hint="build it with hipcc --genco; LLVM IR is for functions on elements",
+        )
+    module = hsaco.reflect(choice.code.path.read_bytes(), name)
+    threads = _threads(call, workgroup or hsaco.find_entry(module, name, entry).workgroup)
+    buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
+    hsaco.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
+    return threads
+
+
+def _threads(call: KernelCall, said: _Threads | None) -> _Threads:
+    if said is None:
         raise OpspliceError(
             f"nothing says how many threads a workgroup of kernel {call.kernel.name} has",
             hint="write it into the kernel, such as `workgroup (128)`: IREE's runtime would launch it with none",
         )
-    buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
-    ptx.check(module, name, entry, buffers=buffers, constants=constants, workgroup=workgroup)
-    return workgroup
+    return said

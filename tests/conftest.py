@@ -1,12 +1,17 @@
-"""What all tests share: a private artifact cache, and the samples' folder."""
+"""What all tests share: a private artifact cache, the samples' folder, devices, and the table of approaches."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from importlib import util
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.approaches import Cells
 
 # The same examples each time, so that what passes once passes always; with OPSPLICE_FUZZ=1 new ones are tried.
 settings.register_profile("same", derandomize=True)
@@ -39,3 +44,56 @@ def vulkan() -> None:
         iree.runtime.get_device("vulkan")
     except (ValueError, RuntimeError) as error:
         pytest.skip(f"there is no Vulkan device (apt-get install mesa-vulkan-drivers): {error}")
+
+
+AMD_KERNEL = """
+define protected amdgpu_kernel void @scale(ptr addrspace(1) %p, ptr addrspace(1) %q, i32 %n) #0 {
+  %x = load float, ptr addrspace(1) %p
+  store float %x, ptr addrspace(1) %q
+  ret void
+}
+attributes #0 = { "amdgpu-flat-work-group-size"="1,256" }
+"""
+
+
+@pytest.fixture
+def code_object(tmp_path) -> bytes:
+    """A code object for gfx942, `scale` with two buffers and a word; linked by the linker that IREE brings along."""
+    linker = Path(util.find_spec("iree.compiler").submodule_search_locations[0]) / "_mlir_libs" / "iree-lld"
+    if not linker.is_file():
+        pytest.skip("IREE's compiler is here without its linker, iree-lld")
+    from llvmlite import binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    machine = binding.Target.from_triple("amdgcn-amd-amdhsa").create_target_machine(cpu="gfx942", reloc="pic")
+    module = binding.parse_assembly(AMD_KERNEL)
+    module.triple, module.data_layout = "amdgcn-amd-amdhsa", str(machine.target_data)
+    (tmp_path / "scale.o").write_bytes(machine.emit_object(module))
+    command = [linker, "-flavor", "gnu", "-shared", "scale.o", "-o", "scale.hsaco"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    return (tmp_path / "scale.hsaco").read_bytes()
+
+
+# ---- the table of approaches -----------------------------------------------------------------------------------------
+
+_cells = pytest.StashKey[Cells]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_cells] = Cells()
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> None:
+    if call.when == "call":
+        for mark in item.iter_markers("cell"):
+            item.config.stash[_cells].add(*mark.args, passed=call.excinfo is None)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """With OPSPLICE_TABLE=write the table in the README is made anew; else what differs from it is said."""
+    cells, readme = config.stash[_cells], ROOT / "README.md"
+    if os.environ.get("OPSPLICE_TABLE") == "write":
+        readme.write_text(cells.written_into(readme.read_text()))
+    for line in cells.contradictions(readme.read_text()):
+        terminalreporter.write_line(f"README.md: {line}")

@@ -120,6 +120,7 @@ def test_the_report_says_so(made):
     assert all(kept.lost for kept in made.spliced.report.kept)
 
 
+@pytest.mark.cell("command", "CPU", "runs")
 @pytest.mark.parametrize("function", INPUTS)
 def test_numbers_are_those_of_the_plain_program(made, function):
     made.run(function, *INPUTS[function])

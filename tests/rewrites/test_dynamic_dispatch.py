@@ -92,6 +92,7 @@ def made(pairs):
     return pairs(MODEL, SPEC, {"k.c": C})
 
 
+@pytest.mark.cell("dynamic dispatch", "CPU", "runs")
 def test_the_numbers_are_the_compilers_own(made):
     assert made.replaced == 6
     for size in (0, 1, 4, 1000):

@@ -96,6 +96,7 @@ def add_spec(*elements: str) -> str:
     return ADD_SPEC.replace("{TYPES}", types).replace("OP", op)
 
 
+@pytest.mark.cell("dynamic function", "CPU", "runs")
 @pytest.mark.parametrize("elements", [("f32", "f64"), ("i8", "i16", "i32", "i64")])
 def test_element_types_with_a_scalar_and_dynamic_shapes(plugged, elements):
     op = "addf" if elements[0].startswith("f") else "addi"

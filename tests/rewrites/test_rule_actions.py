@@ -29,6 +29,7 @@ void twice(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i
 # ---- MLIR ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cell("inline IR", "CPU", "runs")
 def test_mlir_in_the_place_of_a_match(spliced):
     rule = """replace p with mlir {
       %one = arith.constant 1.0 : $T

@@ -455,6 +455,7 @@ def test_one_program_for_several_architectures(tmp_path: Path, zig: None) -> Non
     np.testing.assert_allclose(program.run("main", x), softsign_of(x), rtol=1e-6)
 
 
+@pytest.mark.cell("static function", "SPIR-V", "runs")
 @pytest.mark.parametrize("shape", ["4x8", "?x8", "?x?", "1", ""])
 def test_on_vulkan(spliced, vulkan: str, shape: str) -> None:
     program = spliced(softsign_model(shape), SOFTSIGN % 'vulkan "softsign.mlir"', SOFTSIGN_MLIR, VULKAN)
@@ -508,6 +509,7 @@ replace p with f(x, s)
     np.testing.assert_allclose(program.run("main", x, 1.5, device=vulkan), x * 1.5, rtol=1e-6)
 
 
+@pytest.mark.cell("static function", "CUDA", "builds")
 @pytest.mark.parametrize("shape", ["4x8", "?x8"])
 def test_in_code_for_cuda(codes, shape: str) -> None:
     """Compiled only: there is no such device here. The function's 10 is in the code, which calls nothing foreign."""
@@ -516,6 +518,7 @@ def test_in_code_for_cuda(codes, shape: str) -> None:
     assert ".extern .func" not in text
 
 
+@pytest.mark.cell("static function", "ROCm", "builds")
 def test_in_code_for_rocm(codes) -> None:
     text = codes(softsign_model(), SOFTSIGN % 'rocm "softsign.ll"', SOFTSIGN_LL, ROCM)
     assert "\x7fELF" in text
@@ -526,6 +529,7 @@ def test_in_code_for_rocm(codes) -> None:
 DIFFERENT = "define float @softsign(float %x) {\n  ret float %x\n}\n"
 
 
+@pytest.mark.cell("static function", "Metal", "builds")
 def test_in_code_for_metal(codes) -> None:
     text = codes(softsign_model(), SOFTSIGN % 'metal "softsign.mlir"', SOFTSIGN_MLIR, METAL)
     assert "float softsign(float " in text

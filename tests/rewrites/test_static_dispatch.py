@@ -108,6 +108,7 @@ def check(program: opsplice.Program, devices: tuple[str, ...], a: Any = A, b: An
 CPUS = ("local-sync", "local-task")
 
 
+@pytest.mark.cell("static dispatch", "CPU", "runs")
 def test_a_dispatch_for_the_cpu(compiled):
     program = compiled('cpu "dispatch.c" as dispatch', "cpu")
     assert [r.action for r in program.report.replacements] == ["static dispatch"]
@@ -119,6 +120,7 @@ def test_a_dispatch_of_static_dims(compiled):
     check(program, CPUS)
 
 
+@pytest.mark.cell("static dispatch", "SPIR-V", "runs")
 def test_a_shader(compiled, vulkan):
     program = compiled('spirv "shader.comp"', "vulkan:llvmpipe")
     assert [r.action for r in program.report.replacements] == ["static dispatch"]

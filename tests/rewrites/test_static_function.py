@@ -26,6 +26,7 @@ def vector(*shape: int) -> np.ndarray:
     return np.arange(1, 1 + int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
+@pytest.mark.cell("static function", "CPU", "runs")
 def test_control_flow_and_functions(pairs):
     made = pairs(
         """

@@ -1,12 +1,8 @@
-"""Shared by the tests of targets: a store of their own, and the compilers that this machine has,
-and a kernel for AMD's GPUs."""
+"""Shared by the tests of targets: a store of their own, and the compilers that this machine has."""
 
-import subprocess
-from importlib import util
 from pathlib import Path
 
 import pytest
-from llvmlite import binding
 
 from opsplice.targets import toolchains
 from opsplice.targets.store import Store
@@ -47,30 +43,3 @@ def cross() -> dict[str, str]:
         if toolchains.find(name) is not None:
             return {"OPSPLICE_CC": name}
     pytest.skip("no clang here (pip install ziglang)")
-
-
-AMD_KERNEL = """
-define protected amdgpu_kernel void @scale(ptr addrspace(1) %p, ptr addrspace(1) %q, i32 %n) #0 {
-  %x = load float, ptr addrspace(1) %p
-  store float %x, ptr addrspace(1) %q
-  ret void
-}
-attributes #0 = { "amdgpu-flat-work-group-size"="1,256" }
-"""
-
-
-@pytest.fixture
-def code_object(tmp_path) -> bytes:
-    """A code object for gfx942, `scale` with two buffers and a word; linked by the linker that IREE brings along."""
-    linker = Path(util.find_spec("iree.compiler").submodule_search_locations[0]) / "_mlir_libs" / "iree-lld"
-    if not linker.is_file():
-        pytest.skip("IREE's compiler is here without its linker, iree-lld")
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    machine = binding.Target.from_triple("amdgcn-amd-amdhsa").create_target_machine(cpu="gfx942", reloc="pic")
-    module = binding.parse_assembly(AMD_KERNEL)
-    module.triple, module.data_layout = "amdgcn-amd-amdhsa", str(machine.target_data)
-    (tmp_path / "scale.o").write_bytes(machine.emit_object(module))
-    command = [linker, "-flavor", "gnu", "-shared", "scale.o", "-o", "scale.hsaco"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    return (tmp_path / "scale.hsaco").read_bytes()

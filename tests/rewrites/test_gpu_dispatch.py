@@ -1,0 +1,184 @@
+"""Whole dispatches for GPUs that are not here: what is in the compiled program, and what is refused before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+
+from .conftest import write_spec
+
+PROGRAM = """
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = math.absf %x : tensor<?xf32>
+  %1 = arith.negf %0 : tensor<?xf32>
+  return %1 : tensor<?xf32>
+}
+"""
+SPEC = """
+kernel scale(x: f32[n]{more}) -> f32[n] {{
+  grid (ceildiv(n, 64))
+  {workgroup}
+  {clause}
+}}
+pattern p(x: tensor<n x f32>) {{ negf(absf(x)) }}
+replace p with scale(x{argument})
+"""
+PTX = """
+define ptx_kernel void @scale(ptr %in, ptr %out, i32 %n) {
+  %id = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %at = getelementptr float, ptr %out, i32 %id
+  store float 0x40091EB860000000, ptr %at
+  ret void
+}
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+"""
+
+
+@pytest.fixture
+def compiled(tmp_path) -> Callable[..., opsplice.Program]:
+    def build(clause, target, files, *, workgroup="workgroup (64)", more="", argument="") -> opsplice.Program:
+        text = SPEC.format(clause=clause, workgroup=workgroup, more=more, argument=argument)
+        return opsplice.compile(PROGRAM, [write_spec(tmp_path, text, files)], archs=[target])
+
+    return build
+
+
+@pytest.mark.cell("static dispatch", "CUDA", "builds")
+def test_ptx_in_the_program(compiled):
+    program = compiled('cuda "scale.ll"', "cuda:sm_80", {"scale.ll": PTX})
+    (replacement,) = program.report.replacements
+    assert replacement.action == "static dispatch"
+    ptx = Path(replacement.artifacts[0].path).read_bytes()
+    assert b".entry scale(" in ptx
+    assert ptx in program.vmfb
+
+
+@pytest.mark.cell("static dispatch", "ROCm", "builds")
+def test_a_code_object_in_the_program(compiled, code_object):
+    program = compiled('rocm "scale.hsaco"', "rocm:gfx942", {"scale.hsaco": code_object})
+    assert code_object in program.vmfb
+
+
+def test_the_newest_ptx_that_the_target_takes(compiled):
+    clauses = 'cuda sm_90 "none.ptx"\n  cuda sm_80 "new.ll"\n  cuda "old.ll"\n  cuda sm_70 "older.ll"'
+    program = compiled(clauses, "cuda:sm_86", dict.fromkeys(("new.ll", "old.ll", "older.ll"), PTX))
+    (replacement,) = program.report.replacements
+    assert replacement.artifacts[0].source.endswith("new.ll")
+
+
+REFUSED = {
+    "another count of parameters": (
+        {"more": ", s: f32", "argument": ", 2.0"},
+        "'scale' in scale.ll takes 3 parameters .* but is passed 2 pointers and 2 32-bit words",
+    ),
+    "a word more": ({"more": ", s: f64", "argument": ", 2.0"}, "but is passed 2 pointers and 3 32-bit words"),
+    "no size of workgroups": ({"workgroup": ""}, "nothing says how many threads a workgroup of kernel scale has"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_the_signature(compiled, case):
+    changed, message = REFUSED[case]
+    with pytest.raises(OpspliceError, match=message) as error:
+        compiled('cuda "scale.ll"', "cuda:sm_80", {"scale.ll": PTX}, **changed)
+    assert "needed by the kernel at" in error.value.details
+
+
+def test_shared_memory_chosen_at_the_launch(compiled):
+    ptx = (
+        ".version 7.0\n.target sm_70\n.address_size 64\n.extern .shared .align 4 .b8 tile[];\n"
+        ".visible .entry scale(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }\n"
+    )
+    with pytest.raises(OpspliceError, match="has shared memory whose size is chosen at the launch"):
+        compiled('cuda "scale.ptx"', "cuda:sm_80", {"scale.ptx": ptx})
+
+
+def test_bitcode_is_no_dispatch_for_rocm(compiled):
+    code = 'target triple = "amdgcn-amd-amdhsa"\ndefine void @scale(ptr %a, ptr %b, i32 %n) {\n  ret void\n}\n'
+    with pytest.raises(OpspliceError, match=r"scale\.ll is no code object"):
+        compiled('rocm "scale.ll"', "rocm:gfx942", {"scale.ll": code})
+
+
+@pytest.mark.cell("static dispatch", "Metal", "refused")
+def test_metal_takes_no_dispatches(compiled):
+    with pytest.raises(OpspliceError, match=r"k\.metal cannot be a whole dispatch for Metal"):
+        compiled('metal "k.metal"', "metal", {"k.metal": "kernel void scale() {}"})
+
+
+@pytest.mark.cell("static dispatch", "WGSL", "refused")
+def test_wgsl_without_a_converter(compiled, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(OpspliceError) as error:
+        compiled('wgsl "k.wgsl"', "vulkan:llvmpipe", {"k.wgsl": "@compute @workgroup_size(64) fn scale() {}"})
+    assert "naga" in f"{error.value.message} {error.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("approach", "form", "clause"),
+    [
+        pytest.param(approach, form, clause, marks=pytest.mark.cell(approach, backend, "refused"))
+        for approach, form in (("dynamic function", "plugin"), ("dynamic dispatch", "provided"), ("command", "command"))
+        for backend, clause in (
+            ("CUDA", 'cuda "k.ptx"'),
+            ("ROCm", 'rocm "k.hsaco"'),
+            ("SPIR-V", 'vulkan "k.spv"'),
+            ("Metal", 'metal "k.metal"'),
+            ("WGSL", 'wgsl "k.wgsl"'),
+        )
+    ],
+)
+def test_approaches_that_are_for_cpus_only(tmp_path, approach, form, clause):
+    text = SPEC.format(clause=f"{clause} as {form}", workgroup="", more="", argument="")
+    with pytest.raises(OpspliceError) as error:
+        opsplice.compile(PROGRAM, [write_spec(tmp_path, text, {})])
+    assert f"`as {form}` is for cpu" in error.value.details
+
+
+def test_a_plain_function_is_for_cpus(tmp_path):
+    text = SPEC.format(clause='cuda "k.cu" as object', workgroup="", more="", argument="")
+    with pytest.raises(OpspliceError) as error:
+        opsplice.compile(PROGRAM, [write_spec(tmp_path, text, {})])
+    assert "`as object` is for cpu" in error.value.details
+
+
+# ---- MLIR in the place of a match, whatever the target ---------------------------------------------------------------
+
+INLINE = """
+pattern p(x: tensor<n x f32>) { negf(absf(x)) }
+replace p with mlir {
+  %c = arith.constant 3.14159274 : f32
+  %e = tensor.empty(%n) : $x
+  %cs = linalg.fill ins(%c : f32) outs(%e : $x) -> $x
+  %r = arith.mulf %x, %cs : $x
+  yield %r
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "constant"),
+    [
+        pytest.param("cuda:sm_80", b"0f40490FDB", marks=pytest.mark.cell("inline IR", "CUDA", "builds")),
+        pytest.param("rocm:gfx942", bytes.fromhex("db0f4940"), marks=pytest.mark.cell("inline IR", "ROCm", "builds")),
+        pytest.param("metal", b"3.14159", marks=pytest.mark.cell("inline IR", "Metal", "builds")),
+    ],
+)
+def test_inserted_mlir_is_in_the_code(tmp_path, target, constant):
+    plain = opsplice.compile(PROGRAM, archs=[target])
+    program = opsplice.compile(PROGRAM, [write_spec(tmp_path, INLINE, {})], archs=[target])
+    assert [r.action for r in program.report.replacements] == ["inline"]
+    assert constant in program.vmfb
+    assert constant not in plain.vmfb
+
+
+@pytest.mark.cell("inline IR", "SPIR-V", "runs")
+def test_inserted_mlir_on_vulkan(tmp_path, vulkan):
+    program = opsplice.compile(PROGRAM, [write_spec(tmp_path, INLINE, {})], archs=["vulkan:llvmpipe"])
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_allclose(program.run("main", x, device="vulkan"), x * np.float32(np.pi))

@@ -1,0 +1,60 @@
+"""The sample with one kernel for the CPU, Vulkan and CUDA: the commands of its README."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.targets import cuda_compilers, shaders
+from opsplice.targets.artifacts import CudaTarget
+
+
+@pytest.fixture
+def sample(tmp_path: Path, samples: Path) -> Path:
+    """A folder with the sample, to write into."""
+    return Path(shutil.copytree(samples / "dispatches", tmp_path / "sample"))
+
+
+def _needs_compilers() -> None:
+    try:
+        shaders.choose("GLSL", "scale_bias.comp", os.environ)
+        cuda_compilers.choose(CudaTarget(80))
+    except OpspliceError as error:
+        pytest.skip(f"{error.message} ({error.hint})")
+
+
+def test_the_readme(sample: Path, vulkan: None) -> None:
+    _needs_compilers()
+    blocks = re.findall(r"```\n(.*?)```", (sample / "README.md").read_text(), re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines() if line.startswith("opsplice ")]
+    results = [line for block in blocks for line in block.splitlines() if line.startswith("result[0]")]
+    assert (len(commands), len(results)) == (3, 1)
+    for line in commands:
+        words = [sys.executable, "-m", "opsplice", *shlex.split(line)[1:]]
+        done = subprocess.run(words, cwd=sample, capture_output=True, text=True, timeout=120, check=True)
+        assert done.stdout.splitlines() == results * (" run " in line)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 200), (70, 64)])
+def test_numbers_are_the_compilers_own(sample: Path, vulkan: None, shape: tuple[int, int]) -> None:
+    spec = sample / "replace.splice"
+    spec.write_text(spec.read_text().replace('  cuda "scale_bias.cu"\n', ""))
+    program = opsplice.compile(sample / "model.mlir", [spec], archs=["vulkan:llvmpipe", "cpu"])
+    assert len(program.report.replacements) == 1
+    plain = opsplice.compile(sample / "model.mlir")
+    rng = np.random.default_rng(0)
+    inputs = (rng.standard_normal(shape, np.float32), np.float32(0.5), rng.standard_normal(shape[1], np.float32))
+    for device in ("vulkan", "local-task", "local-sync"):
+        np.testing.assert_allclose(
+            program.run("main", *inputs, device=device), plain.run("main", *inputs), rtol=1e-5, err_msg=device
+        )
