@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers import conditions
+from opsplice.matchers.match import Size
 from opsplice.rewrites import static_dispatch
 from opsplice.rewrites.calls import External, KernelCall
+from opsplice.rewrites.devices import ProgramTarget
 from opsplice.targets import hsaco, ptx, spirv_binary
 
 if TYPE_CHECKING:
     from opsplice.rewrites.plan import Choice
 
 _Threads = tuple[int, int, int]
+_MOST_WORKGROUPS = re.compile(r"max_workgroup_counts = \[(\d+), (\d+), (\d+)\]")
 
 
 def of(call: KernelCall, choice: Choice) -> External:
@@ -21,6 +26,7 @@ def of(call: KernelCall, choice: Choice) -> External:
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
     try:
         workgroup = _check(call, choice, (x, y, z) if threads else None)
+        _check_grid(call, choice.target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
@@ -42,6 +48,12 @@ def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) 
     entry, name = choice.code.entry, choice.clause.path
     module = spirv_binary.reflect(choice.code.path.read_bytes(), name)
     written, size = static_dispatch.written(call), 4 * static_dispatch.words(call)
+    if size > spirv_binary.MOST_PUSH_CONSTANT_BYTES:
+        raise OpspliceError(
+            f"kernel {call.kernel.name} has {size} bytes of scalars and dims, and Vulkan devices take "
+            f"{spirv_binary.MOST_PUSH_CONSTANT_BYTES}",
+            hint="put scalars into a buffer, or give dims as numbers in the signature",
+        )
     spirv_binary.check(module, name, entry, buffers=written, push_constant_bytes=size, workgroup=workgroup)
     local_size = next(e.local_size for e in module.entries if e.name == entry)
     assert local_size is not None, "it was checked"
@@ -75,6 +87,26 @@ def _check_code_object(call: KernelCall, choice: Choice, workgroup: _Threads | N
     buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
     hsaco.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
     return threads
+
+
+def _check_grid(call: KernelCall, target: ProgramTarget) -> None:
+    """Raises OpspliceError where a count of workgroups is known, and more than IREE says that the device takes."""
+    found = _MOST_WORKGROUPS.search(target.text)
+    if found is None:
+        return
+    sizes = {n: tuple(map(_known, s)) if isinstance(s, tuple) else _known(s) for n, s in call.dims.items()}
+    for number, (size, most) in enumerate(zip(call.kernel.grid, map(int, found.groups()), strict=False)):
+        count = conditions.evaluate(size, sizes)
+        if count is not None and count > most:
+            raise OpspliceError(
+                f"kernel {call.kernel.name} has {count} workgroups in dim {number} of its grid, and {target.backend} "
+                f"takes {most}",
+                hint="spread the grid over more dims, or let each workgroup do more",
+            )
+
+
+def _known(size: Size) -> int | None:
+    return size if isinstance(size, int) else None
 
 
 def _threads(call: KernelCall, said: _Threads | None) -> _Threads:

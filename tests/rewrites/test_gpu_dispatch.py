@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,23 @@ def test_the_newest_ptx_that_the_target_takes(compiled):
     assert replacement.artifacts[0].source.endswith("new.ll")
 
 
+# A SPIR-V module of one entry point, `scale`, that does nothing: OpCapability Shader, OpMemoryModel, OpEntryPoint,
+# OpExecutionMode LocalSize 64 1 1, and a function that returns.
+MINIMAL = struct.pack(
+    "<35I",
+    *(0x07230203, 0x00010000, 0, 6, 0),
+    *(0x00020011, 1),
+    *(0x0003000E, 0, 1),
+    *(0x0005000F, 5, 4, 0x6C616373, 0x00000065),
+    *(0x00060010, 4, 17, 64, 1, 1),
+    *(0x00020013, 2),
+    *(0x00030021, 3, 2),
+    *(0x00050036, 2, 4, 0, 3),
+    *(0x000200F8, 5),
+    *(0x000100FD,),
+    *(0x00010038,),
+)
+
 REFUSED = {
     "another count of parameters": (
         {"more": ", s: f32", "argument": ", 2.0"},
@@ -88,6 +106,22 @@ def test_what_does_not_fit_the_signature(compiled, case):
     with pytest.raises(OpspliceError, match=message) as error:
         compiled('cuda "scale.ll"', "cuda:sm_80", {"scale.ll": PTX}, **changed)
     assert "needed by the kernel at" in error.value.details
+
+
+def test_a_grid_that_the_device_does_not_take(tmp_path):
+    text = SPEC.format(clause='cuda "scale.ll"', workgroup="workgroup (64)", more="", argument="")
+    text = text.replace("grid (ceildiv(n, 64))", "grid (1, n * 70000)")
+    spec = write_spec(tmp_path, text, {"scale.ll": PTX})
+    with pytest.raises(OpspliceError, match="has 350000 workgroups in dim 1 of its grid, and cuda takes 65535"):
+        opsplice.compile(PROGRAM.replace("?", "5"), [spec], archs=["cuda:sm_80"])
+
+
+def test_more_constants_than_vulkan_takes(compiled):
+    more = "".join(f", s{i}: f64" for i in range(16))
+    with pytest.raises(
+        OpspliceError, match="kernel scale has 132 bytes of scalars and dims, and Vulkan devices take 128"
+    ):
+        compiled('vulkan "k.spv"', "vulkan:llvmpipe", {"k.spv": MINIMAL}, more=more, argument=", 1.0" * 16)
 
 
 def test_shared_memory_chosen_at_the_launch(compiled):
