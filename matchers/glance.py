@@ -6,7 +6,7 @@ the ops that views look through; what comes from any other op may be anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -76,12 +76,15 @@ class Glance:
             needs = self._needs[ends] = self._needs_of(ends)
         if not is_last(inner):
             return False
-        self._made[op.result] = self._of_inner(op, inner, _DEEPEST)  # what comes next will ask for it
+        below, reduces = self._below(op, inner)
+        self._made[op.result] = _going_by(inner, below)  # what comes next will ask for it
         if _ANYTHING in needs:
             return False
-        given = self._given(op, inner)
-        if given is None:
+        given = [made for made in below if made is not None]
+        if len(given) < len(below):
             return False
+        if reduces:  # it may be the last step of what it starts from and itself, in either order
+            given = [_NOTHING.union(*given, (inner.name,))] * len(given)
         names = _NOTHING.union(*given)
         for need in needs:
             if all(part is None or not part.isdisjoint(names) for part in need):
@@ -108,12 +111,15 @@ class Glance:
             found[_ANYTHING if all(part is None for part in needs) else needs] = None
         return tuple(found)
 
-    def _given(self, op: ir.Operation, inner: ir.Operation) -> list[frozenset[str]] | None:
-        """For each operand of an op in a body the names of the ops that make it; None if they may be any."""
+    def _below(self, op: ir.Operation, inner: ir.Operation) -> tuple[list[frozenset[str] | None], bool]:
+        """For each operand of an op in a body the names of the ops that make it, None if they may be any.
+
+        And whether one of them is the running value.
+        """
         block = op.regions[0].blocks[0]
         operands = list(op.operands)
         inputs = len(operands) - 1
-        given: list[frozenset[str]] = []
+        below: list[frozenset[str] | None] = []
         reduces = False
         for used in inner.operands:
             owner = used.owner
@@ -126,12 +132,8 @@ class Glance:
                 number = ir.BlockArgument(used).arg_number
                 made = self._made_by(operands[number], _DEEPEST)
                 reduces = reduces or number >= inputs
-            if made is None:
-                return None
-            given.append(made)
-        if reduces:  # it may be the last step of what it starts from and itself, in either order
-            return [_NOTHING.union(*given, (inner.name,))] * len(given)
-        return given
+            below.append(made)
+        return below, reduces
 
     def _made_by(self, value: ir.Value, depth: int) -> frozenset[str] | None:
         """The name of the op that makes an element of a value, through views, and names that it may become."""
@@ -188,14 +190,9 @@ class Glance:
 
     def _of_op(self, op: ir.Operation, made: Callable[[ir.Value], frozenset[str] | None]) -> frozenset[str] | None:
         """The names that an op on elements may go by. made: those of what an operand comes from."""
-        names = _becoming(op)
-        if names is None or op.name not in FOLDED:
-            return names
-        for used in op.operands:
-            below = made(used)
-            if below is not None and _NUMBER not in below:
-                return names
-        return names | _CONSTANT
+        if op.name not in FOLDED:
+            return _becoming(op)
+        return _going_by(op, (made(used) for used in op.operands))
 
 
 def _name(node: Any) -> str | None:
@@ -207,6 +204,16 @@ def _name(node: Any) -> str | None:
 def _is_chain(node: Any) -> bool:
     """Whether operands of an op may be grouped otherwise in the program."""
     return isinstance(node, Apply) and node.op in ASSOCIATIVE and any(_name(arg) == node.op for arg in node.args)
+
+
+def _going_by(op: ir.Operation, below: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """The names that an op on elements may go by: a number's too if all that it is made from may be numbers."""
+    names = _becoming(op)
+    if names is None or op.name not in FOLDED:
+        return names
+    if any(made is not None and _NUMBER not in made for made in below):
+        return names
+    return names | _CONSTANT
 
 
 def _becoming(op: ir.Operation) -> frozenset[str] | None:
