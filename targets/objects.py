@@ -298,7 +298,7 @@ _KINDS = {
 }
 _NEEDED = {
     _ET_REL: "kernels need an ELF object: compile with -c, without linking",
-    _ET_DYN: "plugins are shared libraries: link it with -shared",
+    _ET_DYN: "it has to be a shared library: link it with -shared",
 }
 
 

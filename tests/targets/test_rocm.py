@@ -177,7 +177,7 @@ def test_mismatches_name_both_sides():
     [
         (b"", "k.hsaco is empty"),
         (b"\x7fELF\x02\x01\x01", "the header is cut off"),
-        (library(GOOD, kind=1), "is not a linked library"),
+        (library(GOOD, kind=1), "not a linked library"),
         (library(GOOD, machine=62), r"another processor than AMD's GPUs \(ELF machine 62\)"),
         (library(GOOD, note=1), "it has no metadata"),
         (library(GOOD, owner=b"OTHER\0"), "it has no metadata"),
