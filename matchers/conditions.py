@@ -40,7 +40,8 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "min": min,
     "max": max,
 }
-_COMPARISONS = {
+# In the order of MLIR's predicates for parameters, MatchCmpIPredicateAttr.
+COMPARISONS = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -88,7 +89,7 @@ def holds(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> bool | None:
             return None
         if isinstance(left, Bounds) or isinstance(right, Bounds):
             return _compared(condition.op, left, right)
-        return _COMPARISONS[condition.op](left, right)
+        return COMPARISONS[condition.op](left, right)
     if not isinstance(condition, tree.Logical):
         return judge(condition)
     verdicts = [holds(c, sizes, judge) for c in condition.operands]

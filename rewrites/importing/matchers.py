@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-
 from iree.compiler import ir
 
+from opsplice.matchers.conditions import COMPARISONS
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, follow
 from opsplice.rewrites.importing.structured import MATCHERS, Place, Structured
@@ -22,15 +21,6 @@ _IDLE = frozenset(
         "transform.yield",
     }
 )
-# In the order of MLIR's MatchCmpIPredicateAttr.
-_COMPARISONS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class Matcher:
@@ -116,12 +106,12 @@ class Matcher:
         places, constant = self.sizes.get(op.operands[0]), self.handles.get(op.operands[1])
         if places is None or len(places) != 1 or not isinstance(constant, ir.IntegerAttr):
             raise UnreadableError(op, "a comparison of other than one size and a number")
-        comparison = list(_COMPARISONS)[ir.IntegerAttr(op.attributes["predicate"]).value]
+        comparison = list(COMPARISONS)[ir.IntegerAttr(op.attributes["predicate"]).value]
         self._size_is(op, template, places[0], comparison, constant.value)
 
     def _size_is(self, op: ir.Operation, template: Template, place: Place, comparison: str, size: int) -> None:
         if isinstance(place, int):  # a stride or dilation, which the maps say
-            if not _COMPARISONS[comparison](place, size):
+            if not COMPARISONS[comparison](place, size):
                 raise UnreadableError(op, f"it never holds: the indexing maps say {place}")
             return
         argument, axis = place

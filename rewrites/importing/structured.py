@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from opsplice.rewrites.importing.gaps import UnreadableError
+from opsplice.rewrites.importing.templates import terms_of
 from opsplice.spec_lang import ops
 
 # Where a size is: (argument, axis), the result's for argument -1; or the size itself.
@@ -58,9 +59,9 @@ class _Map:
     def __init__(self, op: ir.Operation, attribute: ir.Attribute) -> None:
         value = ir.AffineMapAttr(attribute).value
         self.count = value.n_dims
-        self.terms = [_terms(op, e) for e in value.results]
-        self.plain = {terms[0][0]: axis for axis, terms in enumerate(self.terms) if len(terms) == 1}
-        self.summed = {loop: factor for terms in self.terms if len(terms) > 1 for loop, factor in terms}
+        self.terms = [terms_of(op, e) for e in value.results]
+        self.plain = {terms[0][1]: axis for axis, terms in enumerate(self.terms) if len(terms) == 1}
+        self.summed = {loop: factor for terms in self.terms if len(terms) > 1 for factor, loop in terms}
 
     def __contains__(self, loop: int) -> bool:
         return loop in self.plain
@@ -77,19 +78,6 @@ def _attributes(op: ir.Operation) -> list[ir.Attribute]:
     if "indexing_maps" not in op.attributes:
         raise UnreadableError(op, "without indexing maps, which may be of any shape")
     return list(ir.ArrayAttr(op.attributes["indexing_maps"]))
-
-
-def _terms(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
-    """(loop, factor) of each part of a sum."""
-    if isinstance(read, ir.AffineAddExpr):
-        return [*_terms(op, read.lhs), *_terms(op, read.rhs)]
-    if isinstance(read, ir.AffineDimExpr):
-        return [(read.position, 1)]
-    if isinstance(read, ir.AffineMulExpr):
-        loop, factor = read.lhs, read.rhs
-        if isinstance(loop, ir.AffineDimExpr) and isinstance(factor, ir.AffineConstantExpr):
-            return [(loop.position, factor.value)]
-    raise UnreadableError(op, "an indexing map that is more than sums of loops")
 
 
 def _places(maps: Sequence[_Map], loops: Sequence[int]) -> list[Place]:

@@ -367,7 +367,7 @@ class _Structured:
         self.block = op.regions[0].blocks[0]
         self.count = len(self.maps) - 1
         self.loops = [reader.axes.new(None) for _ in range(self.maps[0].n_dims)]
-        self.reads = [[_terms(op, e) for e in m.results] for m in self.maps]
+        self.reads = [[terms_of(op, e) for e in m.results] for m in self.maps]
         self.out = _positions(op, self.maps[-1])
 
     def _positions(self, number: int) -> list[int]:
@@ -527,10 +527,10 @@ def _is_loop(terms: Sequence[tuple[int, int]]) -> bool:
     return len(terms) == 1 and terms[0][0] == 1
 
 
-def _terms(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
+def terms_of(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
     """Where an operand is read along a dim: the sum of factors times loops."""
     if isinstance(read, ir.AffineAddExpr):
-        return [*_terms(op, read.lhs), *_terms(op, read.rhs)]
+        return [*terms_of(op, read.lhs), *terms_of(op, read.rhs)]
     if isinstance(read, ir.AffineDimExpr):
         return [(1, read.position)]
     if isinstance(read, ir.AffineMulExpr) and isinstance(read.lhs, ir.AffineDimExpr):
