@@ -127,7 +127,7 @@ class _Steps:
         early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())
         self.targets = targets_for(job.flags, self.devices) if early else None
         self.store = Store()
-        self.flags = job.flags
+        self.flags = (*job.flags, *flags_for(job.archs))
         self.provided: late_binding.Provided = {}
 
     def phases(self) -> list[str]:
@@ -146,6 +146,7 @@ class _Steps:
         kernels = [k for spec in self.specs if not isinstance(spec, TransformSpec) for k in spec.kernels.values()]
         if not any(clause.is_provided for kernel in kernels for clause in kernel.artifacts):
             return []
+        # Some flags are the process's: all compiles in it must have the same ones.
         compiling = functools.partial(compile_executable, phase=late_binding.TAKE_PHASE, flags=self.flags)
 
         def take(module: ir.Module) -> None:

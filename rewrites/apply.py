@@ -12,7 +12,7 @@ from opsplice.rewrites import emit, insertion, linking, scalar_function, static_
 from opsplice.rewrites.annotation import annotate
 from opsplice.rewrites.calls import Annotation, Approach, Insertion, KernelCall
 from opsplice.rewrites.command import CommandWriter
-from opsplice.rewrites.dynamic_dispatch import LateWriter
+from opsplice.rewrites.dynamic_dispatch import LateDispatches, LateWriter
 from opsplice.rewrites.placing import Placer
 from opsplice.spec_lang import tree
 
@@ -49,10 +49,13 @@ def apply(
             "dynamic dispatch": LateWriter(placer),
             "command": CommandWriter(placer),
         }
+        dispatches = LateDispatches(placer)
         scalars = scalar_function.Writer(placer, functions.varies)
         for action in actions:
             if isinstance(action, KernelCall):
                 writer = scalars if action.kernel.is_scalar else writers[action.approach]
+                if action.approach == "dynamic dispatch" and action.externals:
+                    writer = dispatches
                 placer.place(action.match, partial(writer.results, action))
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, codes))

@@ -12,6 +12,8 @@ dims, two for what has 64 bits, the low half first. IREE leaves the layout of su
 `stream.executable` it merges bindings and folds constants. A scalar that the program holds in device memory is a
 binding, in the place of a buffer; the executable's name then says so (`scale-factor`): it has another interface.
 
+A file that is a whole dispatch, such as a shader, has the interface of `static_dispatch.py`: all scalars are constants.
+
 What takes the code out of the program, and asks the provider for it, is in `late_binding.py`.
 """
 
@@ -27,7 +29,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.terms import DimSize
-from opsplice.rewrites import emit
+from opsplice.rewrites import emit, static_dispatch
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.rewrites.static_function import (
     Shim,
@@ -91,18 +93,42 @@ class LateWriter(Writer):
                 self.build(name, call, interface)
                 self.executables[name] = interface
             else:
-                self.executables[name] = ir.StringAttr(known.attributes[_INTERFACE]).value
+                self.executables[name] = _known_interface(known)
         if self.executables[name] != interface:
-            raise OpspliceError(
-                f"two kernels that differ are provided as {provided_name(call)}",
-                hint='give each a symbol of its own; of a kernel with type variables it may be "name_{T}"',
-                details=f"one of them is at {call.kernel.span}",
-            )
+            raise _two_kernels(call, provided_name(call))
         return name
 
     def build(self, name: str, call: KernelCall, interface: str) -> None:
         """Make the executable for a call, at the beginning of the module."""
         build_source(self.placer.module, name, call, interface)
+
+
+class LateDispatches(static_dispatch.Writer):
+    """Writes calls of whole dispatches that a provider has, such as shaders: one executable for all calls of a kernel.
+
+    The executable holds the code, too, until `late_binding.py` makes the program ask for it.
+    """
+
+    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
+        """All dims, those that are known too: the executable knows none."""
+        return [_as_value(size) for size in sizes]
+
+    def entries(self, call: KernelCall) -> tuple[ir.Attribute, ...]:
+        name, interface = PREFIX + call.symbol, _interface_text(call)
+        known = _find(self.placer.module, name)
+        if known is None:
+            return static_dispatch.build(self.placer.module, name, _late(call), {_INTERFACE: emit.text(interface)})
+        if _known_interface(known) != interface:
+            raise _two_kernels(call, call.symbol)
+        return static_dispatch.entries_of(name, call)
+
+
+def _two_kernels(call: KernelCall, name: str) -> OpspliceError:
+    return OpspliceError(
+        f"two kernels that differ are provided as {name}",
+        hint='give each a symbol of its own; of a kernel with type variables it may be "name_{T}"',
+        details=f"one of them is at {call.kernel.span}",
+    )
 
 
 def is_binding(argument: Buffer | Scalar) -> bool:
@@ -123,16 +149,22 @@ def _pushed(call: KernelCall) -> list[Scalar]:
 
 def _find(module: ir.Module, name: str) -> ir.Operation | None:
     for top in module.body.operations:
-        if top.operation.name == "hal.executable.source" and symbol_of(top.operation) == name:
+        if top.operation.name in ("hal.executable.source", "hal.executable") and symbol_of(top.operation) == name:
             return top.operation
     return None
 
 
+def _known_interface(executable: ir.Operation) -> str:
+    return ir.StringAttr(executable.attributes[_INTERFACE]).value
+
+
 def _interface_text(call: KernelCall) -> str:
     """What two calls must agree on to share an executable: all that its code is made from."""
-    arguments = [(a.name, a.element, is_binding(a)) for a in call.arguments]
+    # In a whole dispatch it does not matter where the program has a scalar.
+    arguments = [(a.name, a.element, not call.externals and is_binding(a)) for a in call.arguments]
     outputs = [(o.element, o.alias) for o in call.outputs]
-    return repr((call.kernel.name, arguments, outputs, list(call.dims), sorted(map(str, call.objects.items()))))
+    code = sorted(map(str, call.objects.items())), call.externals, call.empty
+    return repr((call.kernel.name, arguments, outputs, list(call.dims), *code))
 
 
 # ---- the executable ------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ At `BIND_PHASE` each dispatch on such a function is turned to an executable that
 
 Both callees are imports: `registry` is any module that has such a function, in Python or compiled; the other one is the
 HAL's own, which a program can only name so to make an executable from bytes that it does not hold. Functions of an
-executable are looked up by name, so it matters to nobody how many there are in it, or in which order.
+executable are looked up by name, so it matters to nobody how many there are in it, or in which order. What is nothing
+but a file, such as a shader, is linked with nothing: there the initializer that IREE made asks the provider.
 
 It must not know how a kernel is called.
 """
@@ -109,7 +110,9 @@ def _alone(module: ir.Module, executable: ir.Operation, number: int) -> bytes:
 
 
 def _empty(variant: ir.Operation) -> None:
-    """Take the code out of a variant."""
+    """Take the code out of a variant. One that is nothing but a file, such as a shader, goes as a whole in `bind`."""
+    if not _all(variant, "builtin.module"):
+        return
     del variant.attributes["objects"]
     for op in _all(variant, "func.func"):
         blocks = list(op.regions[0].blocks)
@@ -137,10 +140,23 @@ class _Binder:
         buffer = "!util.buffer"
         _declare(self.module, LOAD, [buffer, buffer], buffer)
         _declare(self.module, _CREATE, ["!hal.device", "i64", buffer, buffer, buffer], "!hal.executable")
+        apart = {_executable(lookup) for lookup in lookups if _executable(lookup).startswith(PREFIX)}
+        for name in apart:
+            self._ask_for(name)
         for lookup in lookups:
-            self._turn(lookup)
+            if _executable(lookup) not in apart:
+                self._turn(lookup)
         for old in dict.fromkeys(old for old, _ in self.made):
             self._drop_unused(old)
+
+    def _ask_for(self, executable: str) -> None:
+        """Ask for the code of an executable that IREE has linked with no other, wherever it is made."""
+        own = [op for op in _all(self.module.operation, _CREATE) if _target(op)[0] == executable]
+        for create in own:
+            form = self.formats[_target(create)]
+            if (_name(executable), form) in self.provided:
+                self._ask(create, _name(executable), form)
+        self._drop_binaries({executable})
 
     def _turn(self, lookup: ir.Operation) -> None:
         """Make a dispatch go to the provided executable."""
@@ -148,7 +164,7 @@ class _Binder:
         if load is None or load.name != "util.global.load":
             raise _unforeseen("an executable is not loaded from a global")
         old = ir.FlatSymbolRefAttr(load.attributes["global"]).value
-        name = _leaf(lookup).removeprefix(PREFIX).partition("$")[0]
+        name = _provided_name(lookup)
         if (old, name) not in self.made:
             self.made[old, name] = self._make(old, name)
         with ir.InsertionPoint(lookup):
@@ -175,8 +191,7 @@ class _Binder:
         for store in _all(made, "util.global.store"):
             store.attributes["global"] = ir.FlatSymbolRefAttr.get(new)
         for create in _all(made, _CREATE):
-            names = _symbols(create.attributes["executable_target"])
-            form = self.formats[names]
+            form = self.formats[_target(create)]
             if (name, form) in self.provided:
                 self._ask(create, name, form)
         return new
@@ -220,13 +235,21 @@ class _Binder:
         if len(dead) < len(loads):
             return
         initializer = self._initializer(old)
-        held = {_symbols(op.attributes["executable_target"])[0] for op in _all(initializer, _CREATE)}
+        held = {_target(op)[0] for op in _all(initializer, _CREATE)}
         initializer.erase()
         self._global(old).erase()
-        used = {_symbols(op.attributes["executable_target"])[0] for op in _all(self.module.operation, _CREATE)}
+        self._drop_binaries(held)
+
+    def _drop_binaries(self, executables: set[str]) -> None:
+        """Drop what no device gets any more of executables, and those of which nothing is left."""
+        used = {_target(op) for op in _all(self.module.operation, _CREATE)}
         for top in list(self.module.body.operations):
-            if top.operation.name == "hal.executable" and symbol_of(top.operation) in held - used:
-                top.operation.erase()
+            if top.operation.name != "hal.executable" or symbol_of(top.operation) not in executables:
+                continue
+            name, binaries = symbol_of(top.operation), _all(top.operation, "hal.executable.binary")
+            unused = [binary for binary in binaries if (name, symbol_of(binary)) not in used]
+            for gone in [top.operation] if len(unused) == len(binaries) else unused:
+                gone.erase()
 
     def _global(self, name: str) -> ir.Operation:
         return next(
@@ -257,12 +280,30 @@ def _unforeseen(what: str) -> OpspliceError:
 
 def _lookups(module: ir.Module) -> Iterator[ir.Operation]:
     for op in _all(module.operation, "hal.executable.lookup.function"):
-        if _leaf(op).startswith(PREFIX):
+        if _provided_name(op):
             yield op
 
 
-def _leaf(lookup: ir.Operation) -> str:
-    return _symbols(lookup.attributes["entry_point"])[-1]
+def _provided_name(lookup: ir.Operation) -> str:
+    """What a provider knows the executable of a function as; "" for those that are none of its.
+
+    What is nothing but a file has function names of its own, and the others may be linked into any executable.
+    """
+    names = _executable(lookup), _symbols(lookup.attributes["entry_point"])[-1]
+    return _name(next((name for name in names if name.startswith(PREFIX)), ""))
+
+
+def _executable(lookup: ir.Operation) -> str:
+    return _symbols(lookup.attributes["entry_point"])[0]
+
+
+def _name(symbol: str) -> str:
+    return symbol.removeprefix(PREFIX).partition("$")[0]
+
+
+def _target(create: ir.Operation) -> tuple[str, ...]:
+    """The executable that is made, and the binary of it."""
+    return _symbols(create.attributes["executable_target"])
 
 
 def _symbols(attribute: ir.Attribute) -> tuple[str, ...]:

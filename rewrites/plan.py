@@ -239,11 +239,14 @@ class _Planner:
         call = dataclasses.replace(call, objects=objects, imported=imported, approach=approach)
         if len(cpus) == len(choices) and all(target.is_cpu for target in kept):
             return call
+        if approach == "dynamic dispatch" and cpus:
+            raise _mixed(call.kernel, cpus[0], next(t for t in self.targets if not t.is_cpu))
         others = tuple(self._external(call, c) for c in choices if c not in cpus)
         # Variants of one format must be of one and the same target to be linked into one.
         objects = {target.text: path for target, path in linked}
         empty = tuple(t.text for t in kept)
-        return dataclasses.replace(call, objects=objects, externals=others, empty=empty, approach="static dispatch")
+        way: Approach = approach if approach == "dynamic dispatch" else "static dispatch"
+        return dataclasses.replace(call, objects=objects, externals=others, empty=empty, approach=way)
 
     def _external(self, call: KernelCall, choice: Choice) -> External:
         if choice.target.is_cpu:
@@ -429,13 +432,21 @@ def _approach(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> Ap
     return next(iter(ways), "static function")
 
 
+def _mixed(kernel: tree.Kernel, cpu: Choice, other: ProgramTarget) -> OpspliceError:
+    return OpspliceError(
+        f"kernel '{kernel.name}' comes from a provider, and the program is for {cpu.target} and {other} at once",
+        hint="compile a program for each, or link the kernel into the program: no `as provided`",
+        details=f"a provider's kernel is called in another way on CPUs than elsewhere: the clause at {cpu.clause.span}",
+    )
+
+
 def _way(clause: tree.ArtifactClause) -> Approach:
+    if clause.is_provided:
+        return "dynamic dispatch"
     if clause.backend != "cpu" or clause.form == "dispatch":
         return "static dispatch"
     if clause.is_plugin:
         return "dynamic function"
-    if clause.is_provided:
-        return "dynamic dispatch"
     return "command" if clause.is_command else "static function"
 
 

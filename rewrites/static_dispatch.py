@@ -54,7 +54,7 @@ class Writer:
 
     def __init__(self, placer: Placer) -> None:
         self.placer = placer
-        self.executables: dict[Any, tuple[str, tuple[ir.Attribute, ...]]] = {}
+        self.executables: dict[Any, tuple[ir.Attribute, ...]] = {}
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
@@ -70,9 +70,9 @@ class Writer:
         sizes = {name: placer.size(size) for name, size in call.dims.items()}
         constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
         constants += [_word(size) for size in sizes.values()]
-        workload = [v for v in sizes.values() if isinstance(v, ir.Value)]
+        workload = self.workload(list(sizes.values()))
         result_dims = [placer.axes(o.sizes) for o in call.outputs]
-        _, entries = self._executable(call)
+        entries = self.entries(call)
         index = ir.IndexType.get()
         dims = [d for of_operand in operand_dims for d in of_operand]
         made = [d for of_result in result_dims for d in of_result]
@@ -105,11 +105,16 @@ class Writer:
 
     # ---- the executable -------------------------------------------------------------------------------------------
 
-    def _executable(self, call: KernelCall) -> tuple[str, tuple[ir.Attribute, ...]]:
+    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
+        """What the executable makes the workgroup counts from."""
+        return [size for size in sizes if isinstance(size, ir.Value)]
+
+    def entries(self, call: KernelCall) -> tuple[ir.Attribute, ...]:
+        """The entry points of the executable for a call, one for each variant."""
         key = (plain.signature(call), call.externals, call.empty)
         if key not in self.executables:
             name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}")
-            self.executables[key] = (name, _build(self.placer.module, name, call))
+            self.executables[key] = build(self.placer.module, name, call)
         return self.executables[key]
 
 
@@ -184,47 +189,55 @@ def _word(size: int | ir.Value) -> ir.Value:
 # ---- the executable --------------------------------------------------------------------------------------------------
 
 
-def _build(module: ir.Module, name: str, call: KernelCall) -> tuple[ir.Attribute, ...]:
+def build(
+    module: ir.Module, name: str, call: KernelCall, extra: Mapping[str, ir.Attribute] | None = None
+) -> tuple[ir.Attribute, ...]:
     """Build the executable. Returns the entry points, one for each variant."""
     executable = emit.op(
         "hal.executable",
-        attributes={"sym_name": emit.text(name), "sym_visibility": emit.text("private")},
+        attributes={"sym_name": emit.text(name), "sym_visibility": emit.text("private"), **(extra or {})},
         regions=1,
         at=ir.InsertionPoint.at_block_begin(module.body),
     )
     layout = _layout(call)
-    entries: list[ir.Attribute] = []
     with ir.InsertionPoint(executable.regions[0].blocks.append()):
-        for external in call.externals:
+        for number, external in enumerate(call.externals):
             objects = ir.ArrayAttr.get([_object(str(external.path))])
-            variant = _variant(f"v{len(entries)}", external.target, objects)
-            export = name if external.on_cpu else external.entry
+            variant = _variant(f"v{number}", external.target, objects)
             with ir.InsertionPoint(variant):
-                _export(export, layout, call, external)
+                _export(_export_name(name, external), layout, call, external)
                 if external.on_cpu:
                     _hand_on(name, external.entry)
                 emit.op("hal.executable.variant_end")
-            entries.append(emit.symbol(name, f"v{len(entries)}", export))
-        for target, path in sorted(call.objects.items()):
-            variant = _variant(f"v{len(entries)}", target, ir.ArrayAttr.get([_object(str(path))]))
+        for number, (target, path) in enumerate(sorted(call.objects.items()), len(call.externals)):
+            variant = _variant(f"v{number}", target, ir.ArrayAttr.get([_object(str(path))]))
             with ir.InsertionPoint(variant):
                 _export(name, layout, call)
                 inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
                 with ir.InsertionPoint(inner):
                     _Shim(call, layout).build_call(name)
                 emit.op("hal.executable.variant_end")
-            entries.append(emit.symbol(name, f"v{len(entries)}", name))
-        for target in call.empty:
-            variant = _variant(f"v{len(entries)}", target, None)
+        for number, target in enumerate(call.empty, len(call.externals) + len(call.objects)):
+            variant = _variant(f"v{number}", target, None)
             with ir.InsertionPoint(variant):
                 _export(name, layout, call)
                 inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
                 with ir.InsertionPoint(inner):
                     _nothing(name)
                 emit.op("hal.executable.variant_end")
-            entries.append(emit.symbol(name, f"v{len(entries)}", name))
         emit.op("hal.executable_end")
-    return tuple(entries)
+    return entries_of(name, call)
+
+
+def entries_of(name: str, call: KernelCall) -> tuple[ir.Attribute, ...]:
+    """The entry points of the executable of this name for a call: of its variants in order."""
+    others = len(call.objects) + len(call.empty)
+    exports = [*(_export_name(name, external) for external in call.externals), *[name] * others]
+    return tuple(emit.symbol(name, f"v{number}", export) for number, export in enumerate(exports))
+
+
+def _export_name(name: str, external: External) -> str:
+    return name if external.on_cpu else external.entry
 
 
 def _object(path: str) -> ir.Attribute:

@@ -38,6 +38,8 @@ RULE_PHASES = (
 MOST_THREADS = 1024
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
 FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command")
+# The backends of forms that are not for CPUs only.
+_BACKENDS_OF = {"provided": ("cpu", "vulkan", "spirv", "cuda")}
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
@@ -324,8 +326,9 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
         elif kernel.is_scalar and clause.form not in (None, "object", "bitcode"):
             message = f"a function that is called for each element cannot be taken as {clause.form}"
             report(error(clause.span, message, "it goes into the compiler's own loops: `as bitcode` or `as object`"))
-        elif clause.form is not None and clause.backend != "cpu":
-            message = f"`as {clause.form}` is for cpu, and this clause is for {clause.backend}"
+        elif clause.form is not None and clause.backend not in _BACKENDS_OF.get(clause.form, ("cpu",)):
+            backends = " and ".join(_BACKENDS_OF.get(clause.form, ("cpu",)))
+            message = f"`as {clause.form}` is for {backends}, and this clause is for {clause.backend}"
             report(error(clause.span, message, "its file holds a whole dispatch"))
         if not clause.path and clause.path_span != clause.span:
             report(error(clause.path_span, "the file has no name"))
