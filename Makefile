@@ -2,15 +2,16 @@
 #   make demo    the main job on real input        make test    checks and tests
 #   make table   the table in README.md
 #   make bench   the figures of docs/              make check   lint, format, types
+#   make gpu     a bundle to run kernels on a machine with a CUDA GPU (docs/gpu.md)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks
+SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks scripts
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
 
-.PHONY: setup demo test table check bench format clean
+.PHONY: setup demo test table check bench gpu format clean
 
 setup: $(VENV)/.ready
 
@@ -48,6 +49,9 @@ format: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+gpu: setup
+	@$(BIN)/python -m scripts.gpu_bundle
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

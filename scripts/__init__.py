@@ -1,0 +1,1 @@
+"""What is run from the Makefile, and no part of the package."""
