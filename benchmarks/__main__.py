@@ -1,6 +1,6 @@
 """All figures, one after the other."""
 
-from benchmarks import calling, compiling, match, starting
+from benchmarks import calling, compiling, dispatch, match, starting
 
-for benchmark in (starting, compiling, calling, match):
+for benchmark in (starting, compiling, calling, dispatch, match):
     benchmark.main()

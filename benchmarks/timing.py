@@ -27,15 +27,21 @@ class Paired:
         return f"{name:46}{ours:9.2f} {suffix}{theirs:9.2f} {suffix}   x{self.ratio:.2f}  ({low:.2f} to {high:.2f})"
 
 
-def paired(ours: Callable[[], object], theirs: Callable[[], object], rounds: int, warm: int = 2) -> Paired:
+def paired(
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    rounds: int,
+    warm: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Paired:
     """Time two functions in turn, after a few runs of each that do not count."""
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + warm):
         for function, found in zip((ours, theirs), taken, strict=True):
-            start = time.perf_counter()
+            start = clock()
             function()
             if number >= warm:
-                found.append(time.perf_counter() - start)
+                found.append(clock() - start)
     return Paired(tuple(taken[0]), tuple(taken[1]))
 
 

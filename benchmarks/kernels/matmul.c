@@ -1,8 +1,13 @@
-// A block of 64 x 64 of the result. Columns of b are taken 16 at a time and laid out densely first; then 6 rows of a at a
-// time meet them, with sums that fit into registers. Any sizes: what is cut off is filled with zeros.
+// A block of 64 x 64 of the result. Columns of b are taken a few at a time and laid out densely first; then a few rows of a
+// at a time meet them, with sums that fit into registers. Any sizes: what is cut off is filled with zeros.
 #include <stddef.h>
 
-enum { BLOCK = 64, COLUMNS = 16, ROWS = 6, DEPTH = 256 };
+// 12 registers of 8 numbers for the sums; AVX-512 has room for 8 x 32.
+#ifndef ROWS
+#define ROWS 6
+#define COLUMNS 16
+#endif
+enum { BLOCK = 64, DEPTH = 256 };
 
 static inline void panel(const float *restrict a, size_t lda, const float *restrict packed, size_t depth,
                          float *restrict out, size_t ldo, size_t rows, size_t columns, int first) {
