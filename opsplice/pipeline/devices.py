@@ -116,8 +116,8 @@ def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
 def flags_for(archs: Sequence[str]) -> tuple[str, ...]:
     """What a compile for these targets needs besides the user's flags.
 
-    IREE 3.13 crashes on linking executables of which only some variants have code of its own (`static_dispatch`), and for
-    several GPUs it links the code for one of them and drops the others.
+    IREE 3.13 crashes on linking executables of which only some variants have code of its own (`static_dispatch`), and
+    for several GPUs it links the code for one of them and drops the others.
     """
     return ("--iree-hal-link-executables=false",) if len(archs) > 1 and any(map(_is_gpu, archs)) else ()
 
