@@ -202,6 +202,24 @@ def test_in_place_with_scalars_of_the_host_and_the_device(tmp_path, vulkan):
         np.testing.assert_array_equal(x, np.arange(200))
 
 
+def test_two_kernels_of_one_file_are_asked_for_apart(tmp_path, vulkan):
+    second = SCALED.replace("kernel scale(", "kernel other(").replace("pattern p", "pattern q").replace("mulf", "divf")
+    spec = write_spec(
+        tmp_path, SCALED + second.replace("replace p with scale", "replace q with other"), {"scale.comp": SCALE}
+    )
+    model = SCALARS.replace("%1 = arith.mulf", "%1 = arith.divf")
+    program = opsplice.compile(model, [spec], archs=["vulkan:llvmpipe"])
+    (tmp_path / "other").mkdir()
+    spec = write_spec(tmp_path / "other", SCALED, {"scale.comp": SCALE.replace("*= s", "*= 100 * s")})
+    other = opsplice.compile(SCALARS, [spec], archs=["vulkan:llvmpipe"])
+    assert set(program.provided) > set(other.provided)
+    provider = Provider([{**program.provided, **other.provided}])
+    x = np.arange(70, dtype=np.float32)
+    results = load_program(program.vmfb, "vulkan", provider=provider).call("main", x, np.float32(3), np.float32(-5))
+    for got, factor in zip(results, (300, 5, 301), strict=True):
+        np.testing.assert_array_equal(got, x * factor)
+
+
 # ---- mistakes ------------------------------------------------------------------------------------------------------
 
 
