@@ -1,11 +1,11 @@
-"""What each way of putting a kernel into a program costs for one dispatch, and kernels of real size, against IREE's code.
+"""What each way of putting a kernel into a program costs for one dispatch, and kernels of real size.
 
     python -m benchmarks.dispatch
 
-First a chain of small dispatches, of which the call is what takes the time; on Vulkan too, where there is such a device.
-Then a product of matrices and softmax, written in C without intrinsics, which are compared with numpy's before they are
-timed. On local-sync, which runs all in the caller's thread, times are the processor's, so that other work on the machine
-does not count; on other devices they are the clock's.
+Against IREE's own code. First a chain of small dispatches, of which the call is what takes the time; on Vulkan too, where
+there is such a device. Then a product of matrices and softmax, written in C without intrinsics, which are compared with
+numpy's before they are timed. On local-sync, which runs all in the caller's thread, times are the processor's, so that
+other work on the machine does not count; on other devices they are the clock's.
 """
 
 from __future__ import annotations

@@ -239,6 +239,11 @@ class _Planner:
         call = dataclasses.replace(call, objects=objects, imported=imported, approach=approach)
         if len(cpus) == len(choices) and all(target.is_cpu for target in kept):
             return call
+        if approach not in ("static function", "static dispatch", "dynamic dispatch"):
+            raise OpspliceError(
+                f"kernel '{call.kernel.name}' is a {approach}, which a program for CPUs alone can have",
+                hint="compile the program for CPUs only, or write another form after `as`",
+            )
         if approach == "dynamic dispatch" and cpus:
             raise _mixed(call.kernel, cpus[0], next(t for t in self.targets if not t.is_cpu))
         others = tuple(self._external(call, c) for c in choices if c not in cpus)

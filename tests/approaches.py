@@ -67,8 +67,7 @@ def _read(readme: str) -> dict[tuple[str, str], str]:
     found = _TABLE.search(readme)
     if found is None:
         return {}
-    rows = [[cell.strip() for cell in line.strip("|\n ").split("|")] for line in found[2].splitlines()]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found[2].splitlines()]
     if len(rows) < 3:
         return {}
-    head = ["", *(cell for cell in rows[0] if cell)]
-    return {(row[0], name): word for row in rows[2:] for name, word in zip(head[1:], row[1:], strict=False)}
+    return {(row[0], name): word for row in rows[2:] for name, word in zip(rows[0][1:], row[1:], strict=True)}
