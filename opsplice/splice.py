@@ -27,6 +27,7 @@ from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
 from opsplice.rewrites.command import module_of
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
+from opsplice.rewrites.generation import Generators, Request, told
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.rewrites.scalar_function import Function
 from opsplice.spec_lang import tree
@@ -118,7 +119,10 @@ class Splicer:
         if resolve != self.resolve:
             return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, _unchecked)
         external, function = externals.of, self.resolve_function
-        return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, external, function)
+        generate = functools.partial(self._generate, Generators(self.store))
+        return plan(
+            *(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, external, function, generate)
+        )
 
     def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
@@ -129,6 +133,22 @@ class Splicer:
     def resolve_function(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         """As `resolve`, for a function that is called for each element."""
         return self._resolved(clause, symbol, target, _function_artifact)
+
+    def _generate(
+        self, generators: Generators, clause: tree.ArtifactClause, request: Request, target: ProgramTarget
+    ) -> Artifact:
+        """The artifact of a clause that is generated, made by the user's file and then built as any file is."""
+        try:
+            made = generators.make(path_of(clause), request)
+        except OpspliceError as error:
+            raise _needed_by(clause, error) from None
+        flags = (*made.flags, *shlex.split(clause.flags or ""))
+        try:
+            return _artifact(ArtifactRequest(made.path, (request.name,), flags=flags), target, self.store)
+        except OpspliceError as error:
+            what = f"{made.path.name} is what {path_of(clause)} made for {told(request)}"
+            error.details = "\n".join(filter(None, [error.details, what]))
+            raise _needed_by(clause, error) from None
 
     def _resolved(
         self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, find: Callable[..., Artifact]
@@ -142,8 +162,7 @@ class Splicer:
         try:
             return find(request, target, self.store)
         except OpspliceError as error:
-            error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
-            raise
+            raise _needed_by(clause, error) from None
 
     # ---- transform dialect ----------------------------------------------------------------------------------------
 
@@ -188,6 +207,11 @@ class Splicer:
         return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store).path
 
 
+def _needed_by(clause: tree.ArtifactClause, error: OpspliceError) -> OpspliceError:
+    error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
+    return error
+
+
 def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:
     """The artifact for any kind of target."""
     if target.backend == "vulkan-spirv":
@@ -229,6 +253,7 @@ _FORMS: dict[str | None, cpu.Form | None] = {
     "bitcode": "bitcode",
     "dispatch": None,
     "provided": None,
+    "generated": None,
 }
 
 

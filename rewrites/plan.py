@@ -21,7 +21,7 @@ from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
-from opsplice.rewrites import externals, scalar_function, static_function
+from opsplice.rewrites import externals, generation, scalar_function, static_function
 from opsplice.rewrites.calls import (
     Action,
     Annotation,
@@ -42,6 +42,8 @@ from opsplice.targets.artifacts import Artifact
 
 # Finds or builds the artifact of a kernel's clause for a target of the program.
 Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
+# Has the artifact of a clause made for one match.
+Generate = Callable[[tree.ArtifactClause, generation.Request, ProgramTarget], Artifact]
 # The MLIR for a rule that puts another pattern in the place of its own.
 CodeWriter = Callable[[Match, tree.Rule], Written]
 # The whole dispatch that an artifact holds, checked against the call that is to be made.
@@ -114,16 +116,19 @@ def plan(
     write: CodeWriter = _no_code,
     external: ExternalOf = externals.of,
     resolve_function: Resolver | None = None,
+    generate: Generate | None = None,
 ) -> Plan:
     """Choose a rule, kernel and artifacts for each match.
 
     obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
     write: gives the MLIR of a rule that puts another pattern in place. external: reads the file of a whole dispatch.
     resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
+    generate: makes what is `as generated`; by default `resolve` is asked for it.
     Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
     `resolve` raises for an artifact that is broken.
     """
-    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write, external, resolve_function).plan()
+    planner = _Planner(matches, rules, kernels, targets, resolve, obstacle, write, external, resolve_function, generate)
+    return planner.plan()
 
 
 class _Planner:
@@ -138,6 +143,7 @@ class _Planner:
         write: CodeWriter,
         external: ExternalOf,
         resolve_function: Resolver | None,
+        generate: Generate | None,
     ) -> None:
         self.matches = matches
         self.rules = rules
@@ -147,6 +153,7 @@ class _Planner:
         self.obstacle = obstacle
         self.external = external
         self.resolve_function = resolve_function or resolve
+        self.generate = generate
         self.write = write
         self.roots: dict[Any, Action] = {}
         self.covered: dict[Any, Action] = {}
@@ -217,7 +224,10 @@ class _Planner:
     def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
         signature = _Signature(match, rule, kernel)
         call = signature.scalar_call() if kernel.is_scalar else signature.call()
-        choices = self._choices(rule, kernel, call.symbol)
+        request = generation.request_of(call, signature.types, _product)
+        choices = self._choices(rule, kernel, request)
+        if any(c.clause.is_generated and c.target.is_cpu for c in choices):
+            call = dataclasses.replace(call, symbol=request.name)
         kept = self._without(choices)
         if kernel.is_scalar:
             scalar_function.check_artifacts(call, [c.code for c in choices])
@@ -277,22 +287,28 @@ class _Planner:
 
     # ---- artifacts ------------------------------------------------------------------------------------------------
 
-    def _choices(self, rule: tree.Rule, kernel: tree.Kernel, symbol: str) -> tuple[Choice, ...]:
+    def _choices(self, rule: tree.Rule, kernel: tree.Kernel, request: generation.Request) -> tuple[Choice, ...]:
         clauses = {target: _clause_for(kernel, target) for target in self.targets}
         self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
         _check_one_way(kernel, [clause for clause in clauses.values() if clause is not None])
+        generation.check_agree(kernel, [(t, clause) for t, clause in clauses.items() if clause is not None])
         resolve = self.resolve_function if kernel.is_scalar else self.resolve
-        return tuple(Choice(t, c, self._artifact(c, symbol, t, resolve)) for t, c in clauses.items() if c is not None)
+        return tuple(Choice(t, c, self._artifact(c, request, t, resolve)) for t, c in clauses.items() if c is not None)
 
     def _artifact(
-        self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, resolve: Resolver
+        self, clause: tree.ArtifactClause, request: generation.Request, target: ProgramTarget, resolve: Resolver
     ) -> Artifact | None:
         if clause.is_plugin:
             return None
-        key = (clause, symbol, target)
+        key = (clause, request.name if clause.is_generated else request.kernel, target)
         if key not in self.resolved:
-            self.resolved[key] = resolve(*key)
+            generated = clause.is_generated and self.generate is not None
+            self.resolved[key] = self._generated(clause, request, target) if generated else resolve(*key)
         return self.resolved[key]
+
+    def _generated(self, clause: tree.ArtifactClause, request: generation.Request, target: ProgramTarget) -> Artifact:
+        assert self.generate is not None
+        return self.generate(clause, generation.for_target(request, target), target)
 
     def _check_missing(self, rule: tree.Rule, kernel: tree.Kernel, missing: Sequence[ProgramTarget]) -> None:
         if not missing:

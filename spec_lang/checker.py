@@ -37,9 +37,10 @@ RULE_PHASES = (
 # Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.
 MOST_THREADS = 1024
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
-FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command")
+FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "generated")
 # The backends of forms that are not for CPUs only.
 _BACKENDS_OF = {"provided": ("cpu", "vulkan", "spirv", "cuda")}
+_GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
@@ -326,12 +327,23 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
         elif kernel.is_scalar and clause.form not in (None, "object", "bitcode"):
             message = f"a function that is called for each element cannot be taken as {clause.form}"
             report(error(clause.span, message, "it goes into the compiler's own loops: `as bitcode` or `as object`"))
+        elif clause.is_generated:
+            _check_generated(clause, report)
         elif clause.form is not None and clause.backend not in _BACKENDS_OF.get(clause.form, ("cpu",)):
             backends = " and ".join(_BACKENDS_OF.get(clause.form, ("cpu",)))
             message = f"`as {clause.form}` is for {backends}, and this clause is for {clause.backend}"
             report(error(clause.span, message, "its file holds a whole dispatch"))
         if not clause.path and clause.path_span != clause.span:
             report(error(clause.path_span, "the file has no name"))
+
+
+def _check_generated(clause: tree.ArtifactClause, report: Report) -> None:
+    if clause.backend in BACKENDS and clause.backend not in _GENERATED_FOR:
+        message = f"`as generated` is for cpu, cuda and vulkan, and this clause is for {clause.backend}"
+        report(error(clause.span, message, "name a file that holds the code"))
+    elif clause.path and not clause.path.endswith(".py"):
+        message = f"{clause.path} is no Python file, and a generator is one"
+        report(error(clause.path_span, message, "without `as generated` the file is the code itself"))
 
 
 def _check_workgroup(workgroup: tuple[int, ...], span: Span, report: Report) -> None:

@@ -455,6 +455,11 @@ class ArtifactClause:
         """Whether the file is Python, which the program calls on the host."""
         return self.form == "command"
 
+    @property
+    def is_generated(self) -> bool:
+        """Whether the file is Python that writes the code for each match."""
+        return self.form == "generated"
+
 
 @dataclass(frozen=True)
 class Kernel:

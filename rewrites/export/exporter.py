@@ -270,6 +270,10 @@ def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
         raise GapError.at(rule.span, what, "only calls of kernels are exported")
     if spec.kernels[rule.kernel].is_scalar:
         raise GapError.at(rule.span, what, "a spec cannot put functions on elements into IREE's code")
+    for clause in spec.kernels[rule.kernel].artifacts:
+        if clause.is_generated:
+            why = "a spec is made before there are matches, and code is generated for each"
+            raise GapError.at(clause.span, f"kernel '{rule.kernel}'", why)
     if rule.phase not in (None, "preprocessing"):
         raise GapError.at(rule.phase_span or rule.span, what, "IREE applies specs at phase preprocessing only")
     if pattern.through:
