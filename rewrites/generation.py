@@ -1,7 +1,7 @@
 """Code that is made for one match: what a generator is told, and how a user's file of Python is asked for it.
 
-A generator is called for each distinct request of a compile. Its file is executed once a compile, so nothing of an
-earlier one is left; what it returns is kept by its content alone, so that building it is what is done once.
+A generator is called for each distinct request. Its file is executed anew for each compile, so that nothing is left of
+an earlier one; what it returns is kept by its content alone, so that only building it is done once.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from opsplice.targets.store import Store, key_of
 # Part of every key. Raise it when the same text is to be kept in another way.
 _WRITER = "generated 1"
 _ANY = "generate"
+_MOST_FRAMES = 8
 _DIGITS = 10  # of a digest in a symbol
 
 # The kinds of text that become a kernel, by the backends of requests.
@@ -210,7 +211,7 @@ def _failed(what: str, path: Path, error: BaseException) -> OpspliceError:
     else:
         frames: Sequence[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)
         start = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), len(frames))
-        lines = [f"{f.filename}:{f.lineno}: in {f.name}: {f.line}" for f in frames[start:]]
+        lines = [f"{f.filename}:{f.lineno}: in {f.name}: {f.line}" for f in frames[start:][-_MOST_FRAMES:]]
     kind = type(error).__name__
     return OpspliceError(f"{what}: {f'{kind}: {said}' if said else kind}", details="\n".join(lines))
 

@@ -333,6 +333,9 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             backends = " and ".join(_BACKENDS_OF.get(clause.form, ("cpu",)))
             message = f"`as {clause.form}` is for {backends}, and this clause is for {clause.backend}"
             report(error(clause.span, message, "its file holds a whole dispatch"))
+        elif clause.form is None and clause.path.endswith(".py") and not kernel.is_scalar:
+            advice = "write `as generated` if it writes the code, `as command` if the program calls it"
+            report(error(clause.path_span, f"{clause.path} is a Python file, and not a kernel's code itself", advice))
         if not clause.path and clause.path_span != clause.span:
             report(error(clause.path_span, "the file has no name"))
 
