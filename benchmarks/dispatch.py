@@ -1,11 +1,11 @@
-"""What each way of putting a kernel into a program costs for one dispatch, and kernels of real size.
+"""What each way of putting a kernel into a program costs, and kernels of real size, against IREE's own code.
 
     python -m benchmarks.dispatch
 
-Against IREE's own code. First a chain of small dispatches, of which the call is what takes the time; on Vulkan too, where
-there is such a device. Then a product of matrices and softmax, written in C without intrinsics, which are compared with
-numpy's before they are timed. On local-sync, which runs all in the caller's thread, times are the processor's, so that
-other work on the machine does not count; on other devices they are the clock's.
+First a chain of small dispatches, of which the call is what takes the time; on Vulkan too, where there is such a
+device. Then a product of matrices and softmax, written in C without intrinsics, which are compared with numpy's before
+they are timed. On local-sync, which runs all in the caller's thread, times are the processor's, so that other work on
+the machine does not count; on other devices they are the clock's.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ APPROACHES = {
 }
 SHADER_APPROACH = ("grid (ceildiv(n, 64)) ", 'vulkan "kernel.comp"')
 
-AVX512 = "-march=native -mprefer-vector-width=512"
+NATIVE_512 = "-march=native -mprefer-vector-width=512"
 
 
 def main(dispatches: int = 256, size: int = 64, matrix: int = 512, rows: int = 4096, rounds: int = 200) -> None:
@@ -75,7 +75,7 @@ def main(dispatches: int = 256, size: int = 64, matrix: int = 512, rows: int = 4
         for line in small(folder, dispatches, size, rounds):
             print(line, flush=True)
         print(header("kernels of real size", "replaced", "IREE's own"))
-        for line in large(folder, matrix, rows, max(rounds // 8, 1)):
+        for line in large(folder, matrix, rows, max(rounds // 16, 1)):
             print(line, flush=True)
 
 
@@ -96,7 +96,7 @@ def small(folder: Path, dispatches: int, size: int, rounds: int) -> Iterator[str
         spec = _spec(folder, "shader", SHADER_APPROACH)
         program, plain = opsplice.compile(model, [spec], archs=targets), opsplice.compile(model, archs=targets)
         assert len(program.report.replacements) == dispatches
-        rounds = max(rounds // 8, 1)
+        rounds = max(rounds // 20, 1)
         yield _row("static dispatch, shader, vulkan", program, plain, inputs, "vulkan", rounds, (dispatches, "us"))
 
 
@@ -107,11 +107,11 @@ def large(folder: Path, matrix: int, rows: int, rounds: int) -> Iterator[str]:
     x = random.standard_normal((rows, rows), np.float32)
     exponentials = np.exp(x - x.max(axis=1, keepdims=True))
     for name, model, inputs, wanted, tile in (
-        ("matmul", kernels.matmul(matrix, matrix, matrix), (a, b), a @ b, " -DROWS=8 -DCOLUMNS=32"),
+        ("matmul", kernels.matmul(matrix, matrix, matrix), (a, b), a @ b, " -DROWS=4 -DCOLUMNS=64"),
         ("softmax", kernels.softmax(rows, rows), (x,), exponentials / exponentials.sum(axis=1, keepdims=True), ""),
     ):
         plain = opsplice.compile(model, flags=[CPU])
-        for title, flags in (("AVX2", None), ("native", AVX512 + tile)):
+        for title, flags in (("AVX2", None), ("native", NATIVE_512 + tile)):
             shutil.copy(kernels.HERE / f"{name}.c", folder)
             text = (kernels.HERE / f"{name}.splice").read_text()
             spec = folder / f"{name}-{title}.splice"
