@@ -245,12 +245,11 @@ def _object(path: str) -> ir.Attribute:
 
 
 def _layout(call: KernelCall) -> ir.Attribute:
-    bindings = [
-        "#hal.pipeline.binding<storage_buffer>" if is_written else "#hal.pipeline.binding<storage_buffer, ReadOnly>"
-        for is_written in written(call)
-    ]
+    """The interface. Indirect bindings let IREE record commands once and submit them again."""
+    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for is_written in written(call)]
+    bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
     constants = f"constants = {words(call)}, " if words(call) else ""
-    return ir.Attribute.parse(f"#hal.pipeline.layout<{constants}bindings = [{', '.join(bindings)}]>")
+    return ir.Attribute.parse(f"#hal.pipeline.layout<{constants}bindings = [{bindings}], flags = Indirect>")
 
 
 def _variant(name: str, target: str, objects: ir.Attribute | None) -> ir.Block:
