@@ -247,6 +247,8 @@ def check_folder(path: Path) -> None:
     """Raise OpspliceError if a file could not be written at `path`, before long work is done for it."""
     if path.is_dir():
         raise OpspliceError(f"cannot write {path}: it is a folder")
+    if _is_special(path):
+        return
     if not path.parent.is_dir():
         raise OpspliceError(f"cannot write {path}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
@@ -254,15 +256,30 @@ def check_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Write a file, all of it or nothing. Raises OpspliceError when that fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file, all of it or nothing. Raises OpspliceError when that fails.
+
+    A device or a pipe (/dev/null, /dev/stdout) is written to, not replaced; of a symbolic link, what it points at is
+    replaced.
+    """
+    if _is_special(path):
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise OpspliceError(f"cannot write {path}: {error.strerror or error}") from None
+        return path
+    place = Path(os.path.realpath(path))
+    temporary = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)
-        os.replace(temporary, path)
+        os.replace(temporary, place)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise OpspliceError(f"cannot write {path}: {error.strerror or error}") from None
     return path
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _paths(specs: Iterable[SpecPath]) -> tuple[Path, ...]:
