@@ -14,7 +14,8 @@ from typing import Any
 from opsplice.errors import OpspliceError
 from opsplice.targets import llvm, objects, sources, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, Form
-from opsplice.targets.store import Entry, Store, key_of
+from opsplice.targets.store import Store, key_of
+from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "cpu 1"
@@ -76,7 +77,7 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
         return {"toolchain": toolchain.version(), "notes": notes}
 
     key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
-    return _artifact(store.get_or_build(key, _SUFFIX[form], build), form, target)
+    return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
 
 
 def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
@@ -91,7 +92,7 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Ar
         return {"toolchain": llvm.version(), "notes": module.notes}
 
     key = _key(request, target, form, sources.read_file(request.path), llvm.version())
-    return _artifact(store.get_or_build(key, _SUFFIX[form], build), form, target)
+    return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
 
 
 def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
@@ -113,7 +114,7 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
         return {"toolchain": None, "notes": module.notes}
 
     key = _key(request, target, form, data, llvm.version() if form == "bitcode" else "")
-    return _artifact(store.get_or_build(key, _SUFFIX[form], build), form, target)
+    return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
 
 
 def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, form: Form) -> tuple[str, ...]:
@@ -144,15 +145,3 @@ def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bo
 def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes | str) -> str:
     features = ",".join(sorted(target.features))
     return key_of(_BUILDER, request.path.suffix, form, target.arch, features, "\0".join(request.symbols), *parts)
-
-
-def _artifact(entry: Entry, form: Form, target: CpuTarget) -> Artifact:
-    return Artifact(
-        path=entry.path,
-        form=form,
-        digest=entry.digest,
-        arch=target.arch,
-        toolchain=entry.notes["toolchain"],
-        built=entry.built,
-        notes=tuple(entry.notes["notes"]),
-    )

@@ -27,6 +27,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import cuda_compilers, llvm, ptx, ptxas, sources
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.store import Store, key_of
+from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "cuda 1"
@@ -124,16 +125,7 @@ def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _
         *(assembler.identity if assembler else "", *parts),
     )
     entry = store.get_or_build(key, ".ptx", build)
-    return Artifact(
-        path=entry.path,
-        form="ptx",
-        digest=entry.digest,
-        arch=None,
-        toolchain=entry.notes["toolchain"],
-        built=entry.built,
-        notes=tuple(entry.notes["notes"]),
-        entry=entry.notes["entry"],
-    )
+    return artifact_of(entry, "ptx")
 
 
 def _entry(module: ptx.PtxModule, request: ArtifactRequest) -> str:

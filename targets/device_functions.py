@@ -15,9 +15,10 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import llvm, sources
 from opsplice.targets.artifacts import Artifact, ArtifactRequest
 from opsplice.targets.store import Store, key_of
+from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "device function 1"
+_BUILDER = "device function 2"
 
 _LLVM = (".ll", ".bc")
 _ACCEPTED: Mapping[str, tuple[str, ...]] = {
@@ -54,20 +55,12 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
             return {"toolchain": None, "signatures": {}}
         module = llvm.import_device_code(request.path, request.path.name, output)
         _check_names(module, request, backend)
-        return {"toolchain": llvm.version(), "signatures": dict(module.signatures)}
+        return {"toolchain": llvm.version() if suffix == ".ll" else None, "signatures": dict(module.signatures)}
 
     version = llvm.version() if suffix in _LLVM else ""
     key = key_of(_BUILDER, suffix, backend, "\0".join(request.symbols), version, data)
     entry = store.get_or_build(key, suffix if suffix == ".mlir" else ".bc", build)
-    return Artifact(
-        path=entry.path,
-        form="mlir" if suffix == ".mlir" else "bitcode",
-        digest=entry.digest,
-        arch=None,
-        toolchain=entry.notes["toolchain"] if suffix == ".ll" else None,
-        built=entry.built,
-        signatures=entry.notes["signatures"],
-    )
+    return artifact_of(entry, "mlir" if suffix == ".mlir" else "bitcode")
 
 
 def _check_names(module: llvm.Module, request: ArtifactRequest, backend: str) -> None:

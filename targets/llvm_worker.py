@@ -30,12 +30,9 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compile(job: dict[str, Any]) -> dict[str, Any]:
-    with open(job["source"], encoding="utf-8", errors="replace") as file:
-        text = file.read()
     try:
         # A module of clang's names the CPU in each function; the target's choice is the one that counts.
-        module = binding.parse_assembly(_without_cpu(text))
-        module.verify()
+        module = _read(job["source"])
     except RuntimeError as error:
         return {"error": str(error)}
     made_for = module.triple
@@ -60,16 +57,21 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _assemble(job: dict[str, Any]) -> dict[str, Any]:
-    with open(job["source"], encoding="utf-8", errors="replace") as file:
-        text = file.read()
     try:
-        module = binding.parse_assembly(_without_cpu(text))
-        module.verify()
+        module = _read(job["source"])
     except RuntimeError as error:
         return {"error": str(error)}
     with open(job["output"], "wb") as file:
         file.write(module.as_bitcode())
     return {"made_for": module.triple, "symbols": _symbols(module), "signatures": _signatures(module)}
+
+
+def _read(source: str) -> Any:
+    """IR text as a module. Raises RuntimeError if it is wrong."""
+    with open(source, encoding="utf-8", errors="replace") as file:
+        module = binding.parse_assembly(_without_cpu(file.read()))
+    module.verify()
+    return module
 
 
 def _import(job: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import hsaco, llvm, objects, sources
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, Form, RocmTarget
 from opsplice.targets.store import Store, key_of
+from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "rocm 1"
@@ -58,16 +59,7 @@ def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artif
     version = llvm.version() if form == "bitcode" else ""
     key = key_of(_BUILDER, request.path.suffix, target.chip, "\0".join(request.symbols), version, data)
     entry = store.get_or_build(key, _SUFFIX[form], build)
-    return Artifact(
-        path=entry.path,
-        form=form,
-        digest=entry.digest,
-        arch=None,
-        toolchain=entry.notes["toolchain"],
-        built=entry.built,
-        notes=tuple(entry.notes["notes"]),
-        entry=entry.notes["entry"],
-    )
+    return artifact_of(entry, form)
 
 
 def _build_code_object(data: bytes, output: Path, request: ArtifactRequest, target: RocmTarget) -> Mapping[str, Any]:

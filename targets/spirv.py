@@ -26,7 +26,8 @@ from typing import Any
 from opsplice.errors import OpspliceError
 from opsplice.targets import shaders, sources, spirv_binary, spirv_val
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, SpirvTarget
-from opsplice.targets.store import Entry, Store, key_of
+from opsplice.targets.store import Store, key_of
+from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "spirv 1"
@@ -86,7 +87,7 @@ def _resolve_source(
         return {"toolchain": compiler.version(), **_check(output, request, target, validator)}
 
     key = _key(request, target, validator, source.name, inputs.digest, compiler.identity, "\0".join(request.flags))
-    return _artifact(store.get_or_build(key, _SUFFIX, build))
+    return artifact_of(store.get_or_build(key, _SUFFIX, build), "spirv")
 
 
 def _resolve_prebuilt(
@@ -100,7 +101,7 @@ def _resolve_prebuilt(
         output.write_bytes(data)
         return {"toolchain": None, **_check(output, request, target, validator)}
 
-    return _artifact(store.get_or_build(_key(request, target, validator, data), _SUFFIX, build))
+    return artifact_of(store.get_or_build(_key(request, target, validator, data), _SUFFIX, build), "spirv")
 
 
 def _check(output: Path, request: ArtifactRequest, target: SpirvTarget, validator: str | None) -> dict[str, Any]:
@@ -148,16 +149,3 @@ def _key(request: ArtifactRequest, target: SpirvTarget, validator: str | None, *
     wanted = (_version(target.version), capabilities, "\0".join(request.symbols))
     # Errors and notes are by the file's name.
     return key_of(_BUILDER, request.path.name, *wanted, checked_by, *parts)
-
-
-def _artifact(entry: Entry) -> Artifact:
-    return Artifact(
-        path=entry.path,
-        form="spirv",
-        digest=entry.digest,
-        arch=None,
-        toolchain=entry.notes["toolchain"],
-        built=entry.built,
-        notes=tuple(entry.notes["notes"]),
-        entry=entry.notes["entry"],
-    )

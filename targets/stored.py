@@ -1,0 +1,22 @@
+"""What the store has, as the artifact that a backend promised."""
+
+from __future__ import annotations
+
+from opsplice.targets import arch as archs
+from opsplice.targets.artifacts import Artifact, Form
+from opsplice.targets.store import Entry
+
+
+def artifact_of(entry: Entry, form: Form, arch: archs.Arch | None = None) -> Artifact:
+    """An entry whose builder noted `toolchain`, and perhaps `notes`, `entry` and `signatures`, as an artifact."""
+    return Artifact(
+        path=entry.path,
+        form=form,
+        digest=entry.digest,
+        arch=arch,
+        toolchain=entry.notes["toolchain"],
+        built=entry.built,
+        notes=tuple(entry.notes.get("notes", ())),
+        entry=entry.notes.get("entry", ""),
+        signatures=entry.notes.get("signatures", {}),
+    )
