@@ -1,4 +1,4 @@
-"""How messages call the ops of a program: their names, their symbols, and where they stand."""
+"""The ops of a program: how messages call them, their symbols, where they stand, and what they hold."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ def short(name: str) -> str:
 def symbol_of(op: ir.Operation) -> str:
     """The symbol that an op declares, "" if it declares none."""
     return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+
+
+def ops_in(root: ir.Operation, *names: str) -> list[ir.Operation]:
+    """An op and all that its regions hold, each after what it holds; only those of these names, if any are given."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if not names or op.name in names:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    return found
 
 
 def places_of(op: ir.Operation) -> list[tuple[str, int, int]]:

@@ -7,8 +7,8 @@
     }
 
 The interface is made from the kernel's signature alone, so that one executable serves every program: a binding for each
-buffer in order, one for each result that is not written in place, and then constants of 32 bits for the scalars and
-dims, two for what has 64 bits, the low half first. IREE leaves the layout of such an executable as it is written; in a
+buffer in order, one for each result that is not written in place, and then the scalars and dims as words of 32 bits
+(`words.py`), a dim as an index. IREE leaves the layout of such an executable as it is written; in a
 `stream.executable` it merges bindings and folds constants. A scalar that the program holds in device memory is a
 binding, in the place of a buffer; the executable's name then says so (`scale-factor`): it has another interface.
 
@@ -20,8 +20,7 @@ What takes the code out of the program, and asks the provider for it, is in `lat
 from __future__ import annotations
 
 import dataclasses
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -29,7 +28,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.terms import DimSize
-from opsplice.rewrites import emit, static_dispatch
+from opsplice.rewrites import emit, static_dispatch, words
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.rewrites.static_function import (
     Shim,
@@ -39,9 +38,10 @@ from opsplice.rewrites.static_function import (
     copy_name,
     dynamic_dims,
     objects,
+    stored,
     workgroup_counts,
 )
-from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang import tree
 
 # No kernel's name has a `$`, so nothing else in a program is called so.
 PREFIX = "provided$"
@@ -73,15 +73,16 @@ class LateWriter(Writer):
         """The scalars and dims of a call as constants of 32 bits."""
         found: list[ir.Value] = []
         for argument in _pushed(call):
+            kind = ir.Type.parse(argument.element)
             if argument.dim is not None:
-                size = dict(zip(call.dims, sizes, strict=True))[argument.dim]
-                found += _words_of(cast_dim(size, ir.Type.parse(argument.element)))
+                value = cast_dim(dict(zip(call.dims, sizes, strict=True))[argument.dim], kind)
             elif argument.number is None:
-                found += _words_of(self.placer.current(argument.value))
+                value = self.placer.current(argument.value)
             else:
-                found += [_word(w) for w in _words_of_number(argument.number, argument.element)]
+                value = emit.constant(argument.number, kind)
+            found += words.pack(value, argument.element)
         for size in sizes:
-            found += _words_of(size)
+            found += words.pack(size, "index")
         return found
 
     def _executable(self, call: KernelCall) -> str:
@@ -208,7 +209,7 @@ def _late(call: KernelCall) -> KernelCall:
 
 
 def _constants(call: KernelCall) -> int:
-    return sum(_words(a.element) for a in _pushed(call)) + 2 * len(call.dims)
+    return sum(words.count(a.element) for a in _pushed(call)) + words.count("index") * len(call.dims)
 
 
 def layout_of(call: KernelCall) -> ir.Attribute:
@@ -270,42 +271,19 @@ class _LateShim(Shim):
             fresh = [_Slot(len(bound) + i, False) for i in range(results)]
             at = 0
             for scalar in _pushed(self.call):
-                given[scalar.name] = self._constant(at, scalar.element)
-                at += _words(scalar.element)
+                given[scalar.name] = words.unpack(self.layout, at, scalar.element)
+                at += words.count(scalar.element)
             sizes = {}
             for dim in self.call.dims:
-                sizes[dim] = self._constant(at, "index")
-                at += 2
+                sizes[dim] = words.unpack(self.layout, at, "index")
+                at += words.count("index")
             return function, given, sizes, fresh
-
-    def _constant(self, at: int, element: str) -> ir.Value:
-        """A scalar from the constants that begin at a place."""
-        words = [self._load_word(at + i) for i in range(_words(element))]
-        kind = ir.Type.parse(element)
-        if len(words) == 1:
-            bits = ops.bits(element) or 32
-            narrow = ir.IntegerType.get_signless(bits)
-            whole = words[0] if bits == 32 else emit.value("arith.trunci", words, narrow)
-        else:
-            narrow = ir.IntegerType.get_signless(64)
-            low, high = (emit.value("arith.extui", [w], narrow) for w in words)
-            shifted = emit.value("arith.shli", [high, emit.constant(32, narrow)], narrow)
-            whole = emit.value("arith.ori", [low, shifted], narrow)
-        if kind == self.index:
-            return emit.value("arith.index_cast", [whole], kind)
-        return whole if whole.type == kind else emit.value("arith.bitcast", [whole], kind)
-
-    def _load_word(self, at: int) -> ir.Value:
-        word = ir.IntegerType.get_signless(32)
-        ordinal = ir.IntegerAttr.get(self.index, at)
-        return emit.value("hal.interface.constant.load", [], word, layout=self.layout, ordinal=ordinal)
 
     def _is_binding(self, value: Any) -> bool:
         return isinstance(value, _Slot)
 
     def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
-        stored = ir.Type.parse("i8" if element == "i1" else element)
-        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored)
+        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored(element))
         attributes = {
             "layout": self.layout,
             "binding": ir.IntegerAttr.get(self.index, binding.number),
@@ -323,48 +301,5 @@ class _LateShim(Shim):
         )
 
 
-# ---- constants of 32 bits --------------------------------------------------------------------------------------------
-
-
-def _words(element: str) -> int:
-    """How many constants a scalar takes."""
-    return 2 if element == "index" or ops.bits(element) == 64 else 1
-
-
 def _as_value(size: int | ir.Value) -> ir.Value:
     return emit.index(size) if isinstance(size, int) else size
-
-
-def _word(number: int) -> ir.Value:
-    return emit.constant(number - (1 << 32) if number >> 31 else number, ir.IntegerType.get_signless(32))
-
-
-def _words_of(value: ir.Value) -> list[ir.Value]:
-    """A scalar of the program as constants."""
-    word, long = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
-    if isinstance(value.type, ir.IndexType):
-        value = emit.value("arith.index_cast", [value], long)
-    elif not isinstance(value.type, ir.IntegerType):
-        width = {ir.F64Type: 64, ir.F32Type: 32}.get(type(value.type), 16)
-        value = emit.value("arith.bitcast", [value], ir.IntegerType.get_signless(width))
-    if value.type == word:
-        return [value]
-    if value.type != long:
-        return [emit.value("arith.extui", [value], word)]
-    high = emit.value("arith.shrui", [value, emit.constant(32, long)], long)
-    return [emit.value("arith.trunci", [half], word) for half in (value, high)]
-
-
-def _words_of_number(number: int | float, element: str) -> list[int]:
-    """The bits of a number of a type, in words, the low one first."""
-    formats: Mapping[str, str] = {"f16": "<e", "f32": "<f", "f64": "<d"}
-    if element in formats:
-        raw = struct.pack(formats[element], number)
-        bits = int.from_bytes(raw, "little")
-    elif element == "bf16":
-        (single,) = struct.unpack("<I", struct.pack("<f", number))
-        # To the nearest, of two the even one.
-        bits = (single + 0x7FFF + (single >> 16 & 1)) >> 16
-    else:
-        bits = int(number) & ((1 << (32 * _words(element))) - 1)
-    return [bits >> (32 * i) & 0xFFFFFFFF for i in range(_words(element))]

@@ -7,6 +7,8 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import ops_in
+
 # Every dialect that a rewrite builds ops of.
 _DIALECTS = (
     "arith",
@@ -52,6 +54,17 @@ def op(
 def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes: ir.Attribute) -> ir.Value:
     """The single result of an op built at the current insertion point."""
     return op(name, operands, [result], attributes).results[0]
+
+
+def copy(original: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy of an op at the current point, on other values where `values` has them; its results are added to these."""
+    made = original.clone().operation
+    for inner in ops_in(made):
+        for position, operand in enumerate(inner.operands):
+            if operand in values:
+                inner.operands[position] = values[operand]
+    values.update(zip(original.results, made.results, strict=True))
+    return made
 
 
 def index(number: int) -> ir.Value:

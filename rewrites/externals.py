@@ -47,7 +47,7 @@ def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Thr
 def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
     entry, name = choice.code.entry, choice.clause.path
     module = spirv_binary.reflect(choice.code.path.read_bytes(), name)
-    written, size = static_dispatch.written(call), 4 * static_dispatch.words(call)
+    written, size = static_dispatch.written(call), 4 * static_dispatch.constants(call)
     if size > spirv_binary.MOST_PUSH_CONSTANT_BYTES:
         raise OpspliceError(
             f"kernel {call.kernel.name} has {size} bytes of scalars and dims, and Vulkan devices take "
@@ -70,7 +70,7 @@ def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> 
             hint="give it a size in the source: __shared__ float tile[256] instead of extern __shared__",
         )
     threads = _threads(call, workgroup or (found.max_threads if found.exact else None))
-    buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
+    buffers, constants = len(static_dispatch.written(call)), static_dispatch.constants(call)
     ptx.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
     return threads
 
@@ -84,7 +84,7 @@ def _check_code_object(call: KernelCall, choice: Choice, workgroup: _Threads | N
         )
     module = hsaco.reflect(choice.code.path.read_bytes(), name)
     threads = _threads(call, workgroup or hsaco.find_entry(module, name, entry).workgroup)
-    buffers, constants = len(static_dispatch.written(call)), static_dispatch.words(call)
+    buffers, constants = len(static_dispatch.written(call)), static_dispatch.constants(call)
     hsaco.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
     return threads
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir_names import symbol_of
+from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.rewrites import dynamic_function, emit
@@ -159,28 +159,11 @@ def _copy(op: ir.Operation, members: set[Any], copies: dict[Any, ir.Value]) -> N
         if isinstance(value.owner, ir.Block) or value.owner.operation not in members:
             continue
         _copy(value.owner.operation, members, copies)
-    copy = op.clone()
-    for inner in _nested(copy):
-        for i, value in enumerate(inner.operands):
-            if value in copies:
-                inner.operands[i] = copies[value]
-    copies.update(zip(op.results, copy.results, strict=True))
+    emit.copy(op, copies)
 
 
 def _used_by(op: ir.Operation) -> list[Any]:
-    return [value for inner in _nested(op) for value in inner.operands]
-
-
-def _nested(op: ir.Operation) -> list[ir.Operation]:
-    """An op and all that its regions hold."""
-    found: list[ir.Operation] = []
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
+    return [value for inner in ops_in(op) for value in inner.operands]
 
 
 def _users_inside(value: Any, ops: Sequence[Any]) -> list[ir.Operation]:
@@ -248,12 +231,12 @@ def _has_objects(variant: ir.Operation) -> bool:
 
 def _drop_calls(variant: ir.Operation) -> None:
     """Take out the calls of functions that are not there for a variant's target: linked into it, or imported by it."""
-    functions = [op for op in _nested(variant) if op.name == "func.func"]
+    functions = ops_in(variant, "func.func")
     linked = set() if _has_objects(variant) else {f for f in functions if "hal.import.static" in f.attributes}
     form = parse_target(str(variant.attributes["target"])).format
     gone = {symbol_of(f): f for f in functions if f in linked or not dynamic_function.imported_by(f, form)}
-    for op in _nested(variant):
-        if op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value in gone:
+    for op in ops_in(variant, "func.call"):
+        if ir.FlatSymbolRefAttr(op.attributes["callee"]).value in gone:
             with ir.InsertionPoint(op), op.location:
                 emit.op("llvm.intr.trap")
             op.erase()

@@ -218,16 +218,7 @@ def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute
     *inner, end = block.operations
     location = ir.Location.current
     for op in inner:
-        copy = op.operation.clone()
-
-        def visit(nested: ir.Operation) -> ir.WalkResult:
-            for position, value in enumerate(nested.operands):
-                if value in copies:
-                    nested.operands[position] = copies[value]
-            return ir.WalkResult.ADVANCE
-
-        copy.walk(visit)
+        copy = emit.copy(op.operation, copies)
         copy.location = location
         copy.attributes[WRITERS] = writers
-        copies.update(zip(op.operation.results, copy.results, strict=True))
     return [copies[value] for value in end.operands]

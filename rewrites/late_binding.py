@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir_names import symbol_of
+from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.views import defining_op
 from opsplice.rewrites import emit
 from opsplice.rewrites.devices import parse_target
@@ -111,10 +111,10 @@ def _alone(module: ir.Module, executable: ir.Operation, number: int) -> bytes:
 
 def _empty(variant: ir.Operation) -> None:
     """Take the code out of a variant. One that is nothing but a file, such as a shader, goes as a whole in `bind`."""
-    if not _all(variant, "builtin.module"):
+    if not ops_in(variant, "builtin.module"):
         return
     del variant.attributes["objects"]
-    for op in _all(variant, "func.func"):
+    for op in ops_in(variant, "func.func"):
         blocks = list(op.regions[0].blocks)
         if not blocks:
             op.erase()
@@ -151,7 +151,7 @@ class _Binder:
 
     def _ask_for(self, executable: str) -> None:
         """Ask for the code of an executable that IREE has linked with no other, wherever it is made."""
-        own = [op for op in _all(self.module.operation, _CREATE) if _target(op)[0] == executable]
+        own = [op for op in ops_in(self.module.operation, _CREATE) if _target(op)[0] == executable]
         for create in own:
             form = self.formats[_target(create)]
             if (_name(executable), form) in self.provided:
@@ -188,9 +188,9 @@ class _Binder:
             made = initializer.clone().operation
         made.move_after(initializer)
         copy.move_after(initializer)
-        for store in _all(made, "util.global.store"):
+        for store in ops_in(made, "util.global.store"):
             store.attributes["global"] = ir.FlatSymbolRefAttr.get(new)
-        for create in _all(made, _CREATE):
+        for create in ops_in(made, _CREATE):
             form = self.formats[_target(create)]
             if (name, form) in self.provided:
                 self._ask(create, name, form)
@@ -228,25 +228,25 @@ class _Binder:
 
     def _drop_unused(self, old: str) -> None:
         """Drop an executable of empty functions that nothing is dispatched to any more."""
-        loads = [op for op in _all(self.module.operation, "util.global.load") if _refers(op, old)]
+        loads = [op for op in ops_in(self.module.operation, "util.global.load") if _refers(op, old)]
         dead = [op for op in loads if next(iter(op.results[0].uses), None) is None]
         for op in dead:
             op.erase()
         if len(dead) < len(loads):
             return
         initializer = self._initializer(old)
-        held = {_target(op)[0] for op in _all(initializer, _CREATE)}
+        held = {_target(op)[0] for op in ops_in(initializer, _CREATE)}
         initializer.erase()
         self._global(old).erase()
         self._drop_binaries(held)
 
     def _drop_binaries(self, executables: set[str]) -> None:
         """Drop what no device gets any more of executables, and those of which nothing is left."""
-        used = {_target(op) for op in _all(self.module.operation, _CREATE)}
+        used = {_target(op) for op in ops_in(self.module.operation, _CREATE)}
         for top in list(self.module.body.operations):
             if top.operation.name != "hal.executable" or symbol_of(top.operation) not in executables:
                 continue
-            name, binaries = symbol_of(top.operation), _all(top.operation, "hal.executable.binary")
+            name, binaries = symbol_of(top.operation), ops_in(top.operation, "hal.executable.binary")
             unused = [binary for binary in binaries if (name, symbol_of(binary)) not in used]
             for gone in [top.operation] if len(unused) == len(binaries) else unused:
                 gone.erase()
@@ -263,7 +263,7 @@ class _Binder:
         for top in self.module.body.operations:
             if top.operation.name != "util.initializer":
                 continue
-            stores = _all(top.operation, "util.global.store")
+            stores = ops_in(top.operation, "util.global.store")
             if any(_refers(store, name) for store in stores):
                 if not all(_refers(store, name) for store in stores):
                     raise _unforeseen(f"the initializer of {name} has other work too")
@@ -279,7 +279,7 @@ def _unforeseen(what: str) -> OpspliceError:
 
 
 def _lookups(module: ir.Module) -> Iterator[ir.Operation]:
-    for op in _all(module.operation, "hal.executable.lookup.function"):
+    for op in ops_in(module.operation, "hal.executable.lookup.function"):
         if _provided_name(op):
             yield op
 
@@ -319,7 +319,7 @@ def _formats(module: ir.Module) -> Iterator[tuple[tuple[str, ...], str]]:
     for top in module.body.operations:
         if top.operation.name != "hal.executable":
             continue
-        for binary in _all(top.operation, "hal.executable.binary"):
+        for binary in ops_in(top.operation, "hal.executable.binary"):
             yield (symbol_of(top.operation), symbol_of(binary)), ir.StringAttr(binary.attributes["format"]).value
 
 
@@ -348,16 +348,3 @@ def _call(name: str, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
 
 def _untied() -> ir.Attribute:
     return ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), -1)])
-
-
-def _all(op: ir.Operation, name: str) -> list[ir.Operation]:
-    """The ops of a name in an op, in order."""
-    found: list[ir.Operation] = []
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        if inner.name == name:
-            found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found

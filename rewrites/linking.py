@@ -14,6 +14,7 @@ from pathlib import Path
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.rewrites.calls import KernelCall
 from opsplice.targets import objects
 
@@ -80,15 +81,7 @@ def _linked_in(module: ir.Module) -> Iterator[_Linked]:
 
 def _imports(executable: ir.Operation) -> list[str]:
     """The functions that an executable has linked in."""
-    names: list[str] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if "hal.import.static" in op.attributes:
-            names.append(ir.StringAttr(op.attributes["sym_name"]).value)
-        return ir.WalkResult.ADVANCE
-
-    executable.walk(visit)
-    return names
+    return [symbol_of(op) for op in ops_in(executable) if "hal.import.static" in op.attributes]
 
 
 def _defined(path: Path) -> frozenset[str]:

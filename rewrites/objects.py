@@ -8,6 +8,8 @@ from pathlib import Path
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import ops_in
+
 _TARGET = re.compile(r"#hal\.executable\.target<")
 _PATH = re.compile(r'(path = )"((?:[^"\\]|\\.)*)"')
 
@@ -17,17 +19,13 @@ ObjectResolver = Callable[[str, str], Path | None]
 
 def resolve_in(executable: ir.Operation, resolve: ObjectResolver) -> None:
     """Put absolute paths in the place of those that an executable names."""
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    for op in ops_in(executable):
         for name in ("hal.executable.objects", "objects"):
             if name in op.attributes:
                 text = str(op.attributes[name])
                 found = _resolved(text, resolve)
                 if found != text:
                     op.attributes[name] = ir.Attribute.parse(found, context=op.context)
-        return ir.WalkResult.ADVANCE
-
-    executable.walk(visit)
 
 
 def _resolved(text: str, resolve: ObjectResolver) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir_names import symbol_of
+from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.rewrites import emit, spirv_function
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.scalar_function import Function, Functions, name_in, stem_of
@@ -64,7 +64,7 @@ def link(module: ir.Module, functions: Functions) -> None:
 
 def check_linked(module: ir.Module, functions: Functions) -> None:
     """Raise OpspliceError if code for CUDA calls what nothing has linked. At `hal`."""
-    for op in _below(module.operation):
+    for op in ops_in(module.operation):
         if op.name != "hal.executable.binary" or "cuda" not in str(op.attributes["format"]):
             continue
         code = bytes(memoryview(ir.DenseElementsAttr(op.attributes["data"])))
@@ -112,19 +112,8 @@ def _marks(
     op: ir.Operation, named: Callable[[ir.Operation], str | None], functions: Functions
 ) -> list[tuple[ir.Operation, Function]]:
     """The marks below an op, each with its function. Those of other specs are left to these."""
-    found = ((each, functions.get(named(each) or "")) for each in _below(op))
+    found = ((each, functions.get(named(each) or "")) for each in ops_in(op))
     return [(each, function) for each, function in found if function is not None]
-
-
-def _below(op: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
 
 
 def _check_names(module: ir.Module, functions: Functions) -> None:
@@ -132,7 +121,7 @@ def _check_names(module: ir.Module, functions: Functions) -> None:
 
     IREE's linker would take the first of them. What one spec links is looked at before it is applied (`linking.py`).
     """
-    marked = {name for op in _below(module.operation) if (name := name_in(op)) is not None}
+    marked = {name for op in ops_in(module.operation) if (name := name_in(op)) is not None}
     of_name = {function.stem: function for function in functions.values()}
     names = {each.name for each in functions.values()}
     for other in sorted(marked - names):
@@ -141,7 +130,7 @@ def _check_names(module: ir.Module, functions: Functions) -> None:
             raise _clash(function)
     for variant in _variants(module):
         objects = str(variant.op.attributes["objects"]) if "objects" in variant.op.attributes else ""
-        linked = {symbol_of(op) for op in _below(variant.inner) if "hal.import.static" in op.attributes}
+        linked = {symbol_of(op) for op in ops_in(variant.inner) if "hal.import.static" in op.attributes}
         for function in functions.values():
             if function.symbol in linked and f'path = "{_escaped(function.file(variant.target))}"' not in objects:
                 raise _clash(function)

@@ -9,9 +9,8 @@
 
 The ABI is the same for all targets. Bindings: the buffers in the order of the parameters, then the results (one that
 is written in place is its parameter's). Constants, words of 32 bits: the scalars in the order of the parameters, then
-the dims in the order in which the signature names them first; a pack is one. A scalar is its bits: of f64, i64 and
-index two words, the low one first; what is narrower than a word is widened (f16 and bf16 by zeros, integers by their
-sign). On a CPU the file may also hold the dispatch in IREE's own ABI for executables (`as dispatch`).
+the dims in the order in which the signature names them first; a pack is one. `words.py` says how a scalar is packed.
+On a CPU the file may also hold the dispatch in IREE's own ABI for executables (`as dispatch`).
 
 IREE 3.13 crashes on linking executables of which only some variants have a body, so a program for CPUs and others
 besides is compiled with `--iree-hal-link-executables=false`.
@@ -24,22 +23,17 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.rewrites import emit
+from opsplice.rewrites import emit, words
 from opsplice.rewrites import static_function as plain
 from opsplice.rewrites.calls import Buffer, External, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import ops
 
-# Vulkan guarantees 128 bytes of push constants; CUDA and CPUs take more.
-_TWO_WORDS = frozenset({"i64", "f64", "index"})
-_FLOATS = {"f16": "i16", "bf16": "i16", "f32": "i32", "f64": "i64"}
-_UNSIGNED = frozenset({"i1", "f16", "bf16"})
 
-
-def words(call: KernelCall) -> int:
+def constants(call: KernelCall) -> int:
     """How many constants a call has."""
     scalars = [a for a in call.arguments if isinstance(a, Scalar)]
-    return sum(2 if s.element in _TWO_WORDS else 1 for s in scalars) + len(call.dims)
+    return sum(words.count(s.element) for s in scalars) + len(call.dims)
 
 
 def written(call: KernelCall) -> tuple[bool, ...]:
@@ -98,10 +92,10 @@ class Writer:
             value = emit.constant(scalar.number, kind)
         elif scalar.dim is not None:
             size = sizes[scalar.dim]
-            value = _cast_dim(emit.index(size) if isinstance(size, int) else size, kind)
+            value = plain.cast_dim(emit.index(size) if isinstance(size, int) else size, kind)
         else:
             value = _on_host(self.placer.current(scalar.value), scalar.element)
-        return _as_words(value, scalar.element)
+        return words.pack(value, scalar.element)
 
     # ---- the executable -------------------------------------------------------------------------------------------
 
@@ -157,28 +151,6 @@ def _on_host(value: ir.Value, element: str) -> ir.Value:
         bits = ir.RankedTensorType.get([], ir.IntegerType.get_signless(16))
         value = emit.value("tensor.bitcast", [value], bits)
     return emit.value("tensor.extract", [value], value.type.element_type)
-
-
-def _cast_dim(size: ir.Value, kind: ir.Type) -> ir.Value:
-    if isinstance(kind, ir.IndexType):
-        return size
-    whole = kind if isinstance(kind, ir.IntegerType) else ir.IntegerType.get_signless(64)
-    number = emit.value("arith.index_cast", [size], whole)
-    return number if whole == kind else emit.value("arith.sitofp", [number], kind)
-
-
-def _as_words(value: ir.Value, element: str) -> list[ir.Value]:
-    word = ir.IntegerType.get_signless(32)
-    if element == "index":
-        value = emit.value("arith.index_cast", [value], ir.IntegerType.get_signless(64))
-    elif element in _FLOATS and not isinstance(value.type, ir.IntegerType):
-        value = emit.value("arith.bitcast", [value], ir.Type.parse(_FLOATS[element]))
-    if element in _TWO_WORDS:
-        shifted = emit.value("arith.shrui", [value, emit.constant(32, value.type)], value.type)
-        return [emit.value("arith.trunci", [part], word) for part in (value, shifted)]
-    if value.type == word:
-        return [value]
-    return [emit.value("arith.extui" if element in _UNSIGNED else "arith.extsi", [value], word)]
 
 
 def _word(size: int | ir.Value) -> ir.Value:
@@ -248,8 +220,9 @@ def _layout(call: KernelCall) -> ir.Attribute:
     """The interface. Indirect bindings let IREE record commands once and submit them again."""
     kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for is_written in written(call)]
     bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
-    constants = f"constants = {words(call)}, " if words(call) else ""
-    return ir.Attribute.parse(f"#hal.pipeline.layout<{constants}bindings = [{bindings}], flags = Indirect>")
+    count = constants(call)
+    held = f"constants = {count}, " if count else ""
+    return ir.Attribute.parse(f"#hal.pipeline.layout<{held}bindings = [{bindings}], flags = Indirect>")
 
 
 def _variant(name: str, target: str, objects: ir.Attribute | None) -> ir.Block:
@@ -320,11 +293,11 @@ class _Shim(plain.Shim):
             ordinal = 0
             for argument in self.call.arguments:
                 if isinstance(argument, Scalar):
-                    given[argument.name] = self._scalar(argument, ordinal)
-                    ordinal += 2 if argument.element in _TWO_WORDS else 1
+                    given[argument.name] = words.unpack(self.layout, ordinal, argument.element)
+                    ordinal += words.count(argument.element)
             dims = {}
             for at, name_ in enumerate(self.call.dims):
-                dims[name_] = emit.value("arith.index_castui", [self._word(ordinal + at)], self.index)
+                dims[name_] = emit.value("arith.index_castui", [words.load(self.layout, ordinal + at)], self.index)
             sizes = plain.dim_values(self.call, {n: dims[n] for n in plain.dynamic_names(self.call)})
         fresh: list[Any] = list(range(len(buffers), len(buffers) + results))
         return function, given, sizes, fresh
@@ -348,28 +321,3 @@ class _Shim(plain.Shim):
         return emit.value(
             "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
         )
-
-    def _word(self, ordinal: int) -> ir.Value:
-        return emit.value(
-            "hal.interface.constant.load",
-            [],
-            ir.IntegerType.get_signless(32),
-            layout=self.layout,
-            ordinal=ir.IntegerAttr.get(self.index, ordinal),
-        )
-
-    def _scalar(self, argument: Scalar, ordinal: int) -> ir.Value:
-        element = argument.element
-        value = self._word(ordinal)
-        if element in _TWO_WORDS:
-            wide = ir.IntegerType.get_signless(64)
-            low = emit.value("arith.extui", [value], wide)
-            high = emit.value("arith.extui", [self._word(ordinal + 1)], wide)
-            high = emit.value("arith.shli", [high, emit.constant(32, wide)], wide)
-            value = emit.value("arith.ori", [low, high], wide)
-        kind = ir.Type.parse(_FLOATS.get(element, "i64" if element == "index" else element))
-        if value.type != kind:
-            value = emit.value("arith.trunci", [value], kind)
-        if element == "index":
-            return emit.value("arith.index_cast", [value], self.index)
-        return emit.value("arith.bitcast", [value], ir.Type.parse(element)) if element in _FLOATS else value

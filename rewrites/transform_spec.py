@@ -19,7 +19,7 @@ from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir_names import location_text, symbol_of
+from opsplice.matchers.ir_names import location_text, ops_in, symbol_of
 from opsplice.rewrites import objects
 from opsplice.rewrites.objects import ObjectResolver
 
@@ -136,23 +136,11 @@ def _pairs(spec: ir.Module) -> list[Pair]:
         symbol_of(op.operation): op.operation for op in spec.body.operations if "sym_name" in op.operation.attributes
     }
     found: list[Pair] = []
-    for op in _all(spec.operation, "transform.foreach_match"):
+    for op in ops_in(spec.operation, "transform.foreach_match"):
         matchers, actions = ir.ArrayAttr(op.attributes["matchers"]), ir.ArrayAttr(op.attributes["actions"])
         for matcher, action in zip(map(_last, matchers), map(_last, actions), strict=True):
-            imports = _all(sequences[action], "transform.util.import_symbol") if action in sequences else []
+            imports = ops_in(sequences[action], "transform.util.import_symbol") if action in sequences else []
             found.append(Pair(matcher, action, frozenset(_root(i.attributes["symbol"]) for i in imports)))
-    return found
-
-
-def _all(root: ir.Operation, *names: str) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in names:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(visit)
     return found
 
 
@@ -190,7 +178,7 @@ def _changes(module: ir.Module, new: set[str]) -> Iterator[Change]:
         op = function.operation
         if not op.name.endswith(".func") or symbol_of(op) in new:
             continue
-        for user in _all(op, "util.call", "func.call", "flow.dispatch"):
+        for user in ops_in(op, "util.call", "func.call", "flow.dispatch"):
             for symbol in _callees(user):
                 if symbol in new:
                     yield Change(symbol, symbol_of(op), location_text(user))

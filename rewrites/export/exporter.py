@@ -18,6 +18,7 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers import engine
 from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.ir_names import ops_in
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.rewrites import emit
@@ -413,16 +414,10 @@ def _symbols(module: ir.Module) -> _Symbols:
 
 def _dispatched(function: ir.Operation) -> tuple[str, ...]:
     """The executables that a function dispatches."""
-    used: dict[str, None] = {}
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "flow.dispatch":
-            for symbol in ir.ArrayAttr(op.attributes["entry_points"]):
-                used[ir.SymbolRefAttr(symbol).value[0]] = None
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    return tuple(used)
+    entries = (
+        entry for op in ops_in(function, "flow.dispatch") for entry in ir.ArrayAttr(op.attributes["entry_points"])
+    )
+    return tuple(dict.fromkeys(ir.SymbolRefAttr(entry).value[0] for entry in entries))
 
 
 def rule_text(rule: tree.Rule) -> str:
