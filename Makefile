@@ -7,6 +7,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Makes SPIR-V of WGSL, in Node.js.
+NAGA := naga-wasm@30.1.0
 SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks scripts
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
@@ -24,6 +26,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps slangtorch \
 		|| echo "no Slang compiler for this machine: its tests will be skipped"
+	@npm install --silent --global --prefix $(VENV) --ignore-scripts $(NAGA) >/dev/null 2>&1 \
+		|| echo "no npm, or it cannot install $(NAGA): tests with WGSL will be skipped"
 	@touch $@
 
 demo: setup

@@ -1,7 +1,8 @@
 """Compilers of shading languages to SPIR-V: which are here, and how each is run.
 
 GLSL by glslang or glslc, Slang by slangc (also the one inside the slangtorch wheel, which needs no torch for it), WGSL
-by naga. It must not know the store, nor what a shader is a kernel of.
+by naga: the program, or the npm package naga-wasm, which `naga.mjs` runs in Node.js. It must not know the store, nor
+what a shader is a kernel of.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib.util
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,8 @@ HOW_TO_GET = {
     "glslc": "apt-get install glslc",
     # Its dependencies, torch above all, are for its Python side; the compiler needs none of them.
     "slangc": "pip install --no-deps slangtorch",
-    "naga": "cargo install naga-cli",
+    # The version is named because npm takes an older one, which is empty, for Node.js before 24; 20 runs this one.
+    "naga": "npm install --global naga-wasm@30.1.0",
 }
 
 # The newest version that anything here knows.
@@ -51,7 +54,7 @@ class ShaderCompiler:
 
     @property
     def identity(self) -> str:
-        """Changes whenever the compiler may have changed: its command, and size and time of its program."""
+        """Changes whenever the compiler may have changed: its command, and sizes and times of the files in it."""
         return identity_of(self.command)
 
     def version(self) -> str:
@@ -117,10 +120,10 @@ class ShaderCompiler:
 
 
 def identity_of(command: Sequence[str]) -> str:
-    """What changes when the program behind a command changes: its path, size and time."""
-    program = os.path.realpath(command[0])
-    status = os.stat(program)
-    return "\0".join([*command, program, str(status.st_size), str(status.st_mtime_ns)])
+    """What changes when the program behind a command changes: paths, sizes and times of it and the files it is told."""
+    files = [os.path.realpath(command[0]), *(word for word in command[1:] if os.path.exists(word))]
+    stats = [os.stat(file) for file in files]
+    return "\0".join([*command, *files, *(f"{s.st_size} {s.st_mtime_ns}" for s in stats)])
 
 
 def slang_names(text: str) -> frozenset[str]:
@@ -180,11 +183,28 @@ def _find_slangc(environ: Mapping[str, str]) -> ShaderCompiler | None:
     return ShaderCompiler("slangc", (str(path),)) if os.access(path, os.X_OK) else None
 
 
+def _find_naga(environ: Mapping[str, str]) -> ShaderCompiler | None:
+    if (found := _on_path("naga", "naga")(environ)) is not None:
+        return found
+    node = shutil.which("node", path=environ.get("PATH"))
+    if node is None:
+        return None
+    told = [Path(folder) for folder in environ.get("NODE_PATH", "").split(os.pathsep) if folder]
+    # Where `npm install --global` puts packages, with and without `--prefix`.
+    prefixes = [Path(sys.prefix), Path(node).parent.parent, Path(node).resolve().parent.parent, Path("/usr/local")]
+    for folder in (*told, *(prefix / "lib" / "node_modules" for prefix in prefixes)):
+        package = folder / "naga-wasm"
+        if (package / "dist" / "node.js").is_file():
+            script = Path(__file__).with_name("naga.mjs")
+            return ShaderCompiler("naga", (node, str(script), str(package)))
+    return None
+
+
 _FINDERS: dict[str, Callable[[Mapping[str, str]], ShaderCompiler | None]] = {
     "glslang": _on_path("glslang", "glslangValidator", "glslang"),
     "glslc": _on_path("glslc", "glslc"),
     "slangc": _find_slangc,
-    "naga": _on_path("naga", "naga"),
+    "naga": _find_naga,
 }
 
 

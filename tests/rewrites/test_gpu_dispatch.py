@@ -145,7 +145,6 @@ def test_metal_takes_no_dispatches(compiled):
         compiled('metal "k.metal"', "metal", {"k.metal": "kernel void scale() {}"})
 
 
-@pytest.mark.cell("static dispatch", "WGSL", "refused")
 def test_wgsl_without_a_converter(compiled, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(OpspliceError) as error:

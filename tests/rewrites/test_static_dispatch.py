@@ -11,6 +11,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
+from opsplice.targets import shaders
 
 from .conftest import write_spec
 
@@ -87,7 +88,24 @@ void main() {
   if (i < n) result[y * n + i] = -abs(a[y * n + i] * b[y * n + i]) * scale + float(shift) + float(k);
 }
 """
-FILES = {"dispatch.c": DISPATCH, "plain.c": PLAIN, "shader.comp": SHADER}
+# WGSL has no f64: the bits are those of the f32 nearest below.
+WGSL = """
+struct Words { scale: f32, shift_low: u32, shift_high: u32, k: i32, k_high: u32, m: u32, n: u32 }
+var<immediate> words: Words;
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> b: array<f32>;
+@group(0) @binding(2) var<storage, read_write> result: array<f32>;
+@compute @workgroup_size(64)
+fn neg_abs_mul(@builtin(global_invocation_id) thread: vec3<u32>) {
+  let high = words.shift_high;
+  let exponent = ((high >> 20u) & 0x7ffu) - 1023u + 127u;
+  let mantissa = ((high & 0xfffffu) << 3u) | (words.shift_low >> 29u);
+  let shift = bitcast<f32>((high & 0x80000000u) | (exponent << 23u) | mantissa);
+  let at = thread.y * words.n + thread.x;
+  if (thread.x < words.n) { result[at] = -abs(a[at] * b[at]) * words.scale + shift + f32(words.k); }
+}
+"""
+FILES = {"shader.wgsl": WGSL, "dispatch.c": DISPATCH, "plain.c": PLAIN, "shader.comp": SHADER}
 
 
 @pytest.fixture
@@ -123,6 +141,15 @@ def test_a_dispatch_of_static_dims(compiled):
 @pytest.mark.cell("static dispatch", "SPIR-V", "runs")
 def test_a_shader(compiled, vulkan):
     program = compiled('spirv "shader.comp"', "vulkan:llvmpipe")
+    assert [r.action for r in program.report.replacements] == ["static dispatch"]
+    check(program, ("vulkan",))
+
+
+@pytest.mark.cell("static dispatch", "WGSL", "runs")
+def test_a_shader_in_wgsl(compiled, vulkan):
+    if shaders.find("naga") is None:
+        pytest.skip(f"naga is not installed ({shaders.HOW_TO_GET['naga']})")
+    program = compiled('wgsl "shader.wgsl"', "vulkan:llvmpipe")
     assert [r.action for r in program.report.replacements] == ["static dispatch"]
     check(program, ("vulkan",))
 

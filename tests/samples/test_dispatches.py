@@ -45,10 +45,19 @@ def test_the_readme(sample: Path, vulkan: None) -> None:
         assert done.stdout.splitlines() == results * (" run " in line)
 
 
+LANGUAGES: dict[str, shaders.Language] = {"comp": "GLSL", "slang": "Slang", "wgsl": "WGSL"}
+
+
+@pytest.mark.parametrize("suffix", LANGUAGES)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 200), (70, 64)])
-def test_numbers_are_the_compilers_own(sample: Path, vulkan: None, shape: tuple[int, int]) -> None:
+def test_numbers_are_the_compilers_own(sample: Path, vulkan: None, shape: tuple[int, int], suffix: str) -> None:
+    try:
+        shaders.choose(LANGUAGES[suffix], f"scale_bias.{suffix}", os.environ)
+    except OpspliceError as error:
+        pytest.skip(f"{error.message} ({error.hint})")
     spec = sample / "replace.splice"
-    spec.write_text(spec.read_text().replace('  cuda "scale_bias.cu"\n', ""))
+    text = spec.read_text().replace('  cuda "scale_bias.cu"\n', "")
+    spec.write_text(text.replace("scale_bias.comp", f"scale_bias.{suffix}"))
     program = opsplice.compile(sample / "model.mlir", [spec], archs=["vulkan:llvmpipe", "cpu"])
     assert len(program.report.replacements) == 1
     plain = opsplice.compile(sample / "model.mlir")

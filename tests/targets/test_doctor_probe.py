@@ -108,7 +108,7 @@ def test_shader_compilers_that_are_not_there_are_told(store, monkeypatch):
     assert remedies == {
         "GLSL": "apt-get install glslang-tools",
         "Slang": "pip install --no-deps slangtorch",
-        "WGSL": "cargo install naga-cli",
+        "WGSL": "npm install --global naga-wasm@30.1.0",
     }
     assert checks["GLSL kernels for Vulkan"].detail == "no glslang or glslc found"
     assert checks["spirv-val"].how_to_get == "apt-get install spirv-tools"

@@ -167,6 +167,43 @@ def test_wgsl_is_converted(tmp_path, store, naga):
     assert "expected global item" in caught.value.details
 
 
+WGSL = """
+struct Words { n: u32, gain: f32 }
+var<immediate> words: Words;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(64)
+fn scale(@builtin(global_invocation_id) thread: vec3<u32>) {
+  if (thread.x < words.n) { y[thread.x] = words.gain * x[thread.x]; }
+}
+"""
+
+
+def test_wgsl_is_built(tmp_path, store):
+    compiler = needed("naga")
+    source = tmp_path / "k.wgsl"
+    source.write_text(WGSL)
+    artifact = spirv.resolve(ask(source), V13, store)
+    (entry,) = reflect(artifact.path.read_bytes(), "k.spv").entries
+    assert (entry.name, entry.local_size) == ("scale", (64, 1, 1))
+    assert artifact.toolchain == compiler.version() != "naga (unknown version)"
+    source.write_text(WGSL.replace("words.gain", "words.scale"))
+    with pytest.raises(OpspliceError, match=r"naga cannot compile k\.wgsl") as caught:
+        spirv.resolve(ask(source), V13, store)
+    assert "invalid field accessor `scale`" in caught.value.details
+    assert "8:49" in caught.value.details
+
+
+def test_flags_of_naga_that_do_nothing(tmp_path, store):
+    if len(needed("naga").command) == 1:
+        pytest.skip("the program naga has flags; the npm package naga-wasm has none")
+    source = tmp_path / "k.wgsl"
+    source.write_text(WGSL)
+    with pytest.raises(OpspliceError) as caught:
+        spirv.resolve(ask(source, flags=("--keep-coordinate-space",)), V13, store)
+    assert caught.value.details == "flags do nothing here: --keep-coordinate-space"
+
+
 @pytest.mark.parametrize("version", [(1, 0), (1, 3), (1, 4), (1, 5), (1, 6)])
 @pytest.mark.parametrize("name", ["glslang", "glslc", "slangc"])
 def test_modules_are_built_for_the_targets_version(comp, slang, store, only, version, name):
@@ -181,7 +218,7 @@ def test_modules_are_built_for_the_targets_version(comp, slang, store, only, ver
     [
         (".comp", "GLSL", "glslang or glslc", "apt-get install glslang-tools"),
         (".slang", "Slang", "slangc", "pip install --no-deps slangtorch"),
-        (".wgsl", "WGSL", "naga", "cargo install naga-cli"),
+        (".wgsl", "WGSL", "naga", "npm install --global naga-wasm@30.1.0"),
     ],
 )
 def test_without_a_compiler_the_remedy_is_named(tmp_path, store, monkeypatch, suffix, language, names, remedy):

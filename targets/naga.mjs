@@ -1,0 +1,28 @@
+// Translates a shader in WGSL to SPIR-V, with the npm package naga-wasm.
+//
+//   node naga.mjs PACKAGE SOURCE OUTPUT
+//   node naga.mjs PACKAGE --version
+//
+// PACKAGE is the package's folder. What naga says of a bad shader goes to stderr, and the status is 1.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [folder, ...rest] = process.argv.slice(2);
+const naga = await import(pathToFileURL(join(folder, "dist", "node.js")));
+
+if (rest[0] === "--version") {
+  console.log(`naga ${naga.nagaVersion}`);
+} else {
+  try {
+    if (rest.length !== 2) throw new Error(`flags do nothing here: ${rest.slice(0, -2).join(" ")}`);
+    const [source, output] = rest;
+    const text = readFileSync(source, "utf8");
+    const words = naga.translate({ from: "wgsl", source: text, to: "spirv" });
+    writeFileSync(output, new Uint8Array(words.buffer, words.byteOffset, words.byteLength));
+  } catch (error) {
+    console.error(error instanceof naga.NagaError ? error.formatted : error.message);
+    process.exitCode = 1;
+  }
+}
