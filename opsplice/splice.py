@@ -22,7 +22,7 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import externals, fallback, insertion, scalar_link, transform_spec
+from opsplice.rewrites import externals, fallback, insertion, metal_link, scalar_link, transform_spec
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
 from opsplice.rewrites.command import module_of
@@ -62,6 +62,7 @@ class Splicer:
         split = False
         reports = []
         functions: dict[str, Function] = {}
+        on_metal = False
         patterns = engine.Patterns(graphs_of(spec))
         for number in itertools.count():
             found = engine.find(module, patterns, near_misses=_NEAREST)
@@ -71,6 +72,7 @@ class Splicer:
             if any(chosen.kept):
                 split, actions = True, fallback.split(module, actions, chosen.kept)
             functions |= apply(module, actions, chosen.annotations if number == 0 else (), spec.codes, self._beside)
+            on_metal = on_metal or _is_on_metal(actions)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break
@@ -80,7 +82,8 @@ class Splicer:
         later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
         edits = scalar_link.EDITS if functions else ()
         calls = tuple(Step(phase, what, functools.partial(edit, functions=functions)) for phase, what, edit in edits)
-        return _joined(reports), (*later, *calls)
+        linked = (Step(metal_link.PHASE, "shaders for Metal", metal_link.link),) if on_metal else ()
+        return _joined(reports), (*later, *calls, *linked)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing built. A transform spec can only be applied, and passes only be run.
@@ -207,6 +210,12 @@ class Splicer:
         return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store).path
 
 
+def _is_on_metal(actions: Sequence[Action]) -> bool:
+    """Whether a call is one of a shader for Metal."""
+    calls = (action for action in actions if isinstance(action, KernelCall))
+    return any(external.on_metal for call in calls for external in call.externals)
+
+
 def _needed_by(clause: tree.ArtifactClause, error: OpspliceError) -> OpspliceError:
     error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
     return error
@@ -227,10 +236,9 @@ def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> 
 
         return rocm.resolve(request, RocmTarget(target.arch), store)
     if target.backend == "metal-spirv":
-        raise OpspliceError(
-            f"{request.path.name} cannot be a whole dispatch for Metal: IREE 3.13 crashes on those",
-            hint="a function on elements can be called there: a kernel whose parameters and result are scalars",
-        )
+        from opsplice.targets import metal
+
+        return metal.resolve(request, store)
     return cpu.resolve(request, CpuTarget.of(target.arch, target.features), store)
 
 

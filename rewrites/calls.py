@@ -53,7 +53,7 @@ class External:
     """A whole dispatch that a file holds, for one target of the program.
 
     target: as MLIR writes it. entry: the function's name in the file. workgroup: how many threads a workgroup has.
-    on_cpu: whether it is a CPU's, in IREE's own ABI for executables.
+    on_cpu: whether it is a CPU's, in IREE's own ABI for executables. on_metal: whether it is a shader for Metal.
     """
 
     target: str
@@ -61,6 +61,7 @@ class External:
     entry: str
     workgroup: tuple[int, int, int]
     on_cpu: bool = False
+    on_metal: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from opsplice.matchers.match import Size
 from opsplice.rewrites import static_dispatch
 from opsplice.rewrites.calls import External, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
-from opsplice.targets import hsaco, ptx, spirv_binary
+from opsplice.targets import hsaco, metal_source, ptx, spirv_binary
 
 if TYPE_CHECKING:
     from opsplice.rewrites.plan import Choice
@@ -30,7 +30,8 @@ def of(call: KernelCall, choice: Choice) -> External:
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
-    return External(choice.target.text, choice.code.path, choice.code.entry, workgroup)
+    on_metal = choice.target.backend == "metal-spirv"
+    return External(choice.target.text, choice.code.path, choice.code.entry, workgroup, on_metal=on_metal)
 
 
 def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
@@ -41,6 +42,8 @@ def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Thr
         return _check_ptx(call, choice, workgroup)
     if choice.target.backend == "rocm":
         return _check_code_object(call, choice, workgroup)
+    if choice.target.backend == "metal-spirv":
+        return _check_metal(call, choice, workgroup)
     raise OpspliceError(f"a kernel for {choice.target.backend} cannot be a whole dispatch")
 
 
@@ -86,6 +89,15 @@ def _check_code_object(call: KernelCall, choice: Choice, workgroup: _Threads | N
     threads = _threads(call, workgroup or hsaco.find_entry(module, name, entry).workgroup)
     buffers, constants = len(static_dispatch.written(call)), static_dispatch.constants(call)
     hsaco.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
+    return threads
+
+
+def _check_metal(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
+    entry, name = choice.code.entry, choice.clause.path
+    module = metal_source.reflect(choice.code.path.read_text(encoding="utf-8"), name)
+    threads = _threads(call, workgroup)
+    written, constants = static_dispatch.written(call), static_dispatch.constants(call)
+    metal_source.check(module, name, entry, buffers=written, constants=constants, workgroup=threads)
     return threads
 
 

@@ -12,6 +12,8 @@ is written in place is its parameter's). Constants, words of 32 bits: the scalar
 the dims in the order in which the signature names them first; a pack is one. `words.py` says how a scalar is packed.
 On a CPU the file may also hold the dispatch in IREE's own ABI for executables (`as dispatch`).
 
+For Metal the function is empty, until `metal_link.py` puts the shader in its place.
+
 IREE 3.13 crashes on linking executables of which only some variants have a body, so a program for CPUs and others
 besides is compiled with `--iree-hal-link-executables=false`.
 """
@@ -23,7 +25,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.rewrites import emit, words
+from opsplice.rewrites import emit, metal_link, words
 from opsplice.rewrites import static_function as plain
 from opsplice.rewrites.calls import Buffer, External, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
@@ -171,15 +173,18 @@ def build(
         regions=1,
         at=ir.InsertionPoint.at_block_begin(module.body),
     )
+    metal_link.note(executable.operation, {f"v{n}": each for n, each in enumerate(call.externals) if each.on_metal})
     layout = _layout(call)
     with ir.InsertionPoint(executable.regions[0].blocks.append()):
         for number, external in enumerate(call.externals):
-            objects = ir.ArrayAttr.get([_object(str(external.path))])
+            objects = None if external.on_metal else ir.ArrayAttr.get([_object(str(external.path))])
             variant = _variant(f"v{number}", external.target, objects)
             with ir.InsertionPoint(variant):
                 _export(_export_name(name, external), layout, call, external)
                 if external.on_cpu:
                     _hand_on(name, external.entry)
+                elif external.on_metal:
+                    _build_nothing(external.entry)
                 emit.op("hal.executable.variant_end")
         for number, (target, path) in enumerate(sorted(call.objects.items()), len(call.externals)):
             variant = _variant(f"v{number}", target, ir.ArrayAttr.get([_object(str(path))]))
@@ -193,9 +198,7 @@ def build(
             variant = _variant(f"v{number}", target, None)
             with ir.InsertionPoint(variant):
                 _export(name, layout, call)
-                inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
-                with ir.InsertionPoint(inner):
-                    _nothing(name)
+                _build_nothing(name)
                 emit.op("hal.executable.variant_end")
         emit.op("hal.executable_end")
     return entries_of(name, call)
@@ -268,9 +271,12 @@ def _hand_on(name: str, entry: str) -> None:
         inner.append(op.operation.clone())
 
 
-def _nothing(name: str) -> None:
+def _build_nothing(name: str) -> None:
+    """A module with an empty function."""
     kind = ir.TypeAttr.get(ir.FunctionType.get([], []))
-    function = emit.op("func.func", attributes={"sym_name": emit.text(name), "function_type": kind}, regions=1)
+    inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+    with ir.InsertionPoint(inner):
+        function = emit.op("func.func", attributes={"sym_name": emit.text(name), "function_type": kind}, regions=1)
     with ir.InsertionPoint(function.regions[0].blocks.append()):
         emit.op("func.return")
 

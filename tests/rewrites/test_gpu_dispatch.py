@@ -139,12 +139,6 @@ def test_bitcode_is_no_dispatch_for_rocm(compiled):
         compiled('rocm "scale.ll"', "rocm:gfx942", {"scale.ll": code})
 
 
-@pytest.mark.cell("static dispatch", "Metal", "refused")
-def test_metal_takes_no_dispatches(compiled):
-    with pytest.raises(OpspliceError, match=r"k\.metal cannot be a whole dispatch for Metal"):
-        compiled('metal "k.metal"', "metal", {"k.metal": "kernel void scale() {}"})
-
-
 def test_wgsl_without_a_converter(compiled, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(OpspliceError) as error:
