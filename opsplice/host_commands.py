@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from opsplice import transfer
 from opsplice.errors import OpspliceError
 from opsplice.values import ELEMENT_TYPES
 
@@ -120,7 +122,7 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
         sizes = dict(zip(command.dims, numbers[len(command.scalars) :], strict=True))
         arrays = {}
         for argument, view in zip(command.views, views, strict=True):
-            arrays[argument["name"]] = _array(view.deref(HalBufferView), argument, sizes)
+            arrays[argument["name"]] = _array(command.device, view.deref(HalBufferView), argument, sizes)
         given = [_given(a, arrays, scalars) for a in command.arguments]
         overwritten = {o["alias"] for o in command.outputs}
         given = [np.array(g) if a["name"] in overwritten else g for a, g in zip(command.arguments, given, strict=True)]
@@ -163,12 +165,16 @@ def _dtype(value: Mapping[str, Any]) -> np.dtype:
     return np.dtype(ELEMENT_TYPES[element])
 
 
-def _array(view: Any, argument: Mapping[str, Any], sizes: Mapping[str, int]) -> np.ndarray:
-    """The elements of a view: the device's own memory, not to be written to."""
+def _array(device: Any, view: Any, argument: Mapping[str, Any], sizes: Mapping[str, int]) -> np.ndarray:
+    """The elements of a view, not to be written to: the device's own memory, or a copy where the host cannot see it."""
     shape, dtype = _sizes(argument, sizes), _dtype(argument)
     if 0 in shape:
         return np.empty(shape, dtype)
-    found = view.map().asarray(shape, _raw(dtype)).view(dtype)
+    buffer = view.get_buffer()
+    if transfer.is_mappable(buffer):
+        found = view.map().asarray(shape, _raw(dtype)).view(dtype)
+    else:
+        found = transfer.to_host(device, buffer, math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
     found.flags.writeable = False
     return found
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice import devices, providers
+from opsplice import devices, providers, transfer
 from opsplice.errors import OpspliceError
 from opsplice.host_commands import Commands
 from opsplice.providers import Provider
@@ -381,25 +381,10 @@ def _result(value: Any, declared: ValueType | None, device: Any) -> Value:
 
 
 def _on_host(value: Any, device: Any) -> np.ndarray:
-    """An array of the device as one of the host that owns its memory.
-
-    IREE 3.13 reads what the host cannot see by importing memory of the host into the device, which drivers refuse
-    whose pages are larger than numpy's alignment. A buffer that both see is copied to instead.
-    """
-    import iree.runtime as rt
-
+    """An array of the device as one of the host that owns its memory."""
     buffer = value._buffer_view.get_buffer()
-    size = buffer.byte_length()
-    if value._is_mappable() or not size:
+    if transfer.is_mappable(buffer) or not buffer.byte_length():
         # The host's view of device memory goes away with the program; a copy does not.
         return np.array(value.to_host())
-    staging = device.allocator.allocate_buffer(
-        memory_type=rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE,
-        allowed_usage=rt.BufferUsage.TRANSFER | rt.BufferUsage.MAPPING,
-        allocation_size=size,
-    )
-    done = device.create_semaphore(0)
-    device.queue_copy(buffer, staging, wait_semaphores=[], signal_semaphores=[(done, 1)])
-    rt.HalFence.create_at(done, 1).wait()
-    count = int(np.prod(value.shape, dtype=np.int64)) * value.dtype.itemsize
-    return staging.map().asarray((size,), np.dtype(np.uint8))[:count].copy().view(value.dtype).reshape(value.shape)
+    size = int(np.prod(value.shape, dtype=np.int64)) * value.dtype.itemsize
+    return transfer.to_host(device, buffer, size).view(value.dtype).reshape(value.shape)

@@ -247,7 +247,7 @@ class _Planner:
         imported = tuple(sorted({c.target.format for c in choices if c.artifact is None}))
         approach = _approach(call.kernel, [c.clause for c in choices])
         call = dataclasses.replace(call, objects=objects, imported=imported, approach=approach)
-        if len(cpus) == len(choices) and all(target.is_cpu for target in kept):
+        if approach == "command" or (len(cpus) == len(choices) and all(target.is_cpu for target in kept)):
             return call
         if approach not in ("static function", "static dispatch", "dynamic dispatch"):
             raise OpspliceError(
@@ -462,13 +462,13 @@ def _mixed(kernel: tree.Kernel, cpu: Choice, other: ProgramTarget) -> OpspliceEr
 
 
 def _way(clause: tree.ArtifactClause) -> Approach:
+    if clause.is_command:
+        return "command"
     if clause.is_provided:
         return "dynamic dispatch"
     if clause.backend != "cpu" or clause.form == "dispatch":
         return "static dispatch"
-    if clause.is_plugin:
-        return "dynamic function"
-    return "command" if clause.is_command else "static function"
+    return "dynamic function" if clause.is_plugin else "static function"
 
 
 def _same_arch(left: str, right: str) -> bool:

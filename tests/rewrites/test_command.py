@@ -6,13 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import iree.runtime
 import numpy as np
 import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.host_commands import Commands
+from opsplice.host_commands import Commands, wanted
 from opsplice.runtime import load_program
+
+from .conftest import write_spec
 
 PYTHON = """
 import numpy as np
@@ -124,6 +127,67 @@ def test_the_report_says_so(made):
 @pytest.mark.parametrize("function", INPUTS)
 def test_numbers_are_those_of_the_plain_program(made, function):
     made.run(function, *INPUTS[function])
+
+
+EVERYWHERE = SPEC.replace('cpu "host.py" as command', "\n".join(f'{b} "host.py" as command' for b in ("cpu", "vulkan")))
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A program for Vulkan and CPUs, with commands on both."""
+    spec = write_spec(tmp_path_factory.mktemp("mixed"), EVERYWHERE, {"host.py": PYTHON})
+    return opsplice.compile(MODEL, [spec], archs=["vulkan:llvmpipe", "cpu"])
+
+
+@pytest.mark.cell("command", "SPIR-V", "runs")
+@pytest.mark.parametrize("function", INPUTS)
+def test_numbers_on_each_device(made, mixed, vulkan, function):
+    expected = made.plain.run(function, *INPUTS[function])
+    for device in ("vulkan", "local-task"):
+        results = mixed.run(function, *INPUTS[function], device=device)
+        for result, own in zip(_listed(results), _listed(expected), strict=True):
+            np.testing.assert_allclose(result, own, rtol=1e-6, err_msg=device)
+
+
+def _listed(results):
+    return results if isinstance(results, (list, tuple)) else [results]
+
+
+def test_the_order_is_kept_on_vulkan(mixed, vulkan):
+    x = np.arange(5, dtype=np.float32) / 4
+    wanted = x
+    for _ in range(11):
+        wanted = -wanted * x
+    for _ in range(5):
+        np.testing.assert_allclose(mixed.run("loop", x, 11, device="vulkan"), wanted, rtol=1e-6)
+
+
+def test_a_device_without_the_command_keeps_the_compilers_code(tmp_path, vulkan):
+    """The command is called where there is a clause for it, and nowhere else."""
+    text = SPEC[: SPEC.index("kernel add_to")].replace("with negate(a)", "with negate(a) otherwise keep")
+    spec = write_spec(tmp_path, text, {"host.py": "def negate(a, out):\n  out[...] = 1 - a\n"})
+    program = opsplice.compile(MODEL, [spec], archs=["vulkan:llvmpipe", "cpu"])
+    x = np.arange(3, dtype=np.float32).reshape(1, 3)
+    np.testing.assert_array_equal(program.run("twice", x, device="local-task")[0], 1 - x)
+    np.testing.assert_array_equal(program.run("twice", x, device="vulkan")[0], -x)
+
+
+@pytest.mark.parametrize(
+    ("backend", "target"),
+    [
+        pytest.param("cuda", "cuda:sm_80", marks=pytest.mark.cell("command", "CUDA", "builds")),
+        pytest.param("rocm", "rocm:gfx942", marks=pytest.mark.cell("command", "ROCm", "builds")),
+        pytest.param("metal", "metal", marks=pytest.mark.cell("command", "Metal", "builds")),
+    ],
+)
+def test_the_call_is_in_programs_for_other_devices(tmp_path, backend, target):
+    text = SPEC[: SPEC.index("kernel add_to")].replace('cpu "host.py"', f'{backend} "host.py"')
+    program = opsplice.compile(MODEL, [write_spec(tmp_path, text, {"host.py": PYTHON})], archs=[target])
+    assert [r.action for r in program.report.replacements] == ["command"] * 3
+    instance = iree.runtime.VmInstance()
+    module = iree.runtime.VmModule.copy_buffer(instance, program.vmfb)
+    assert wanted(module).keys() == {"host.negate"}
+    assert b"host.negate" in program.vmfb
 
 
 def test_no_rows(made):

@@ -150,7 +150,7 @@ def test_wgsl_without_a_converter(compiled, monkeypatch):
     ("approach", "form", "clause"),
     [
         pytest.param(approach, form, clause, marks=pytest.mark.cell(approach, backend, "refused"))
-        for approach, form in (("dynamic function", "plugin"), ("dynamic dispatch", "provided"), ("command", "command"))
+        for approach, form in (("dynamic function", "plugin"), ("dynamic dispatch", "provided"))
         for backend, clause in (
             ("CUDA", 'cuda "k.ptx"'),
             ("ROCm", 'rocm "k.hsaco"'),

@@ -1,0 +1,34 @@
+"""Copies of buffers of a device to the host. This module loads IREE's runtime only when there is something to copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def to_host(device: Any, buffer: Any, size: int) -> np.ndarray:
+    """The first `size` bytes of a device's buffer, as memory of the host's own.
+
+    IREE 3.13 reads what the host cannot see by importing memory of the host into the device, which drivers refuse
+    whose pages are larger than numpy's alignment. A buffer that both see is copied to instead.
+    """
+    import iree.runtime as rt
+
+    staging = device.allocator.allocate_buffer(
+        memory_type=rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE,
+        allowed_usage=rt.BufferUsage.TRANSFER | rt.BufferUsage.MAPPING,
+        allocation_size=buffer.byte_length(),
+    )
+    done = device.create_semaphore(0)
+    device.queue_copy(buffer, staging, wait_semaphores=[], signal_semaphores=[(done, 1)])
+    rt.HalFence.create_at(done, 1).wait()
+    return staging.map().asarray((buffer.byte_length(),), np.dtype(np.uint8))[:size].copy()
+
+
+def is_mappable(buffer: Any) -> bool:
+    """Whether the host can look into a buffer."""
+    from iree.runtime import BufferUsage, MemoryType
+
+    visible, mapping = int(MemoryType.HOST_VISIBLE), int(BufferUsage.MAPPING_SCOPED)
+    return buffer.memory_type() & visible == visible and buffer.allowed_usage() & mapping == mapping

@@ -1,0 +1,48 @@
+"""The sample of a shader in WGSL that wgpu runs beside IREE: the command of its README, and numbers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+
+
+@pytest.fixture
+def sample(samples: Path, vulkan: None) -> Path:
+    """The sample's folder. Skips where wgpu cannot run."""
+    wgpu = pytest.importorskip("wgpu", reason="wgpu is not installed (pip install wgpu)")
+    if not wgpu.gpu.enumerate_adapters_sync():
+        pytest.skip("wgpu finds no device (apt-get install mesa-vulkan-drivers)")
+    return samples / "wgsl_command"
+
+
+def test_the_readme(sample: Path) -> None:
+    command, result = re.findall(r"```\n(.*?)\n```", (sample / "README.md").read_text(), re.DOTALL)
+    words = [sys.executable, "-m", "opsplice", *shlex.split(command)[1:]]
+    done = subprocess.run(words, cwd=sample, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines() == [result]
+
+
+@pytest.mark.cell("command", "WGSL", "runs")
+@pytest.mark.parametrize(
+    ("device", "rows"),
+    # IREE's own dispatches of no rows fail on Vulkan.
+    [("local-task", 0), ("local-task", 1), ("local-task", 77), ("vulkan", 1), ("vulkan", 77)],
+)
+def test_numbers_are_the_compilers_own(sample: Path, device: str, rows: int) -> None:
+    target = "vulkan:llvmpipe" if device == "vulkan" else "cpu"
+    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], archs=[target])
+    assert [r.action for r in program.report.replacements] == ["command"]
+    plain = opsplice.compile(sample / "model.mlir")
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal(shape, np.float32) / 8 for shape in ((rows, 64), (64, 128), (128, 2))]
+    np.testing.assert_allclose(
+        program.run("layers", *inputs, device=device), plain.run("layers", *inputs), rtol=1e-4, atol=1e-5
+    )
