@@ -28,9 +28,10 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.views import defining_op
-from opsplice.rewrites import emit
+from opsplice.rewrites import emit, metal_link
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.dynamic_dispatch import PREFIX
+from opsplice.targets import metal_executable
 
 TAKE_PHASE = "executable-sources"
 BIND_PHASE = "hal"
@@ -57,8 +58,10 @@ def take(module: ir.Module, compile_executable: Compile) -> Provided:
         if executable.name != "hal.executable" or not symbol_of(executable).startswith(PREFIX):
             continue
         name = symbol_of(executable).removeprefix(PREFIX)
+        shaders = metal_link.shaders_of(executable)
         for number, variant in enumerate(_variants(executable)):
-            if "objects" not in variant.attributes:
+            shader = shaders.get(symbol_of(variant))
+            if shader is None and "objects" not in variant.attributes:
                 continue
             key = name, _format(variant)
             if key in found:
@@ -66,7 +69,8 @@ def take(module: ir.Module, compile_executable: Compile) -> Provided:
                     f"two targets of the program have the format {key[1]}, and a provider cannot tell them apart",
                     hint="link the kernel into the program, or compile for one of them at a time",
                 )
-            found[key] = compile_executable(_alone(module, executable, number))
+            code = compile_executable(_alone(module, executable, number))
+            found[key] = code if shader is None else metal_executable.replace(code, shader)
             _empty(variant)
     return found
 
@@ -111,7 +115,7 @@ def _alone(module: ir.Module, executable: ir.Operation, number: int) -> bytes:
 
 def _empty(variant: ir.Operation) -> None:
     """Take the code out of a variant. One that is nothing but a file, such as a shader, goes as a whole in `bind`."""
-    if not ops_in(variant, "builtin.module"):
+    if "objects" not in variant.attributes or not ops_in(variant, "builtin.module"):
         return
     del variant.attributes["objects"]
     for op in ops_in(variant, "func.func"):

@@ -53,13 +53,16 @@ def link(module: ir.Module) -> None:
     """
     with module.context, ir.Location.unknown():
         for executable in ops_in(module.operation, "hal.executable"):
-            shaders = _told(executable)
+            shaders = shaders_of(executable)
+            if shaders:
+                del executable.attributes[_SHADERS]
             for binary in ops_in(executable, "hal.executable.binary"):
                 if ir.StringAttr(binary.attributes["format"]).value == _FORMAT:
                     _put_in(binary, shaders.get(symbol_of(binary)))
 
 
-def _told(executable: ir.Operation) -> dict[str, metal_executable.Kernel]:
+def shaders_of(executable: ir.Operation) -> dict[str, metal_executable.Kernel]:
+    """The shaders that are to be put into an executable, by variant."""
     if _SHADERS not in executable.attributes:
         return {}
     found = {}
@@ -68,7 +71,6 @@ def _told(executable: ir.Operation) -> dict[str, metal_executable.Kernel]:
         x, y, z = ir.DenseI32ArrayAttr(workgroup)
         text = Path(ir.StringAttr(path).value).read_text(encoding="utf-8")
         found[each.name] = metal_executable.Kernel(text, ir.StringAttr(entry).value, (x, y, z))
-    del executable.attributes[_SHADERS]
     return found
 
 

@@ -39,7 +39,7 @@ MOST_THREADS = 1024
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
 FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "generated")
 # The backends of forms that are not for CPUs only.
-_BACKENDS_OF = {"provided": ("cpu", "vulkan", "spirv", "cuda"), "command": BACKENDS}
+_BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS}
 _GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100

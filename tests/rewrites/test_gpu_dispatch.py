@@ -147,10 +147,9 @@ def test_wgsl_without_a_converter(compiled, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("approach", "form", "clause"),
+    "clause",
     [
-        pytest.param(approach, form, clause, marks=pytest.mark.cell(approach, backend, "refused"))
-        for approach, form in (("dynamic function", "plugin"), ("dynamic dispatch", "provided"))
+        pytest.param(clause, marks=pytest.mark.cell("dynamic function", backend, "refused"))
         for backend, clause in (
             ("CUDA", 'cuda "k.ptx"'),
             ("ROCm", 'rocm "k.hsaco"'),
@@ -158,14 +157,13 @@ def test_wgsl_without_a_converter(compiled, monkeypatch):
             ("Metal", 'metal "k.metal"'),
             ("WGSL", 'wgsl "k.wgsl"'),
         )
-        if approach != "dynamic dispatch" or backend not in ("CUDA", "SPIR-V")
     ],
 )
-def test_approaches_that_are_not_for_this_backend(tmp_path, approach, form, clause):
-    text = SPEC.format(clause=f"{clause} as {form}", workgroup="", more="", argument="")
+def test_plugins_are_for_cpus(tmp_path, clause):
+    text = SPEC.format(clause=f"{clause} as plugin", workgroup="", more="", argument="")
     with pytest.raises(OpspliceError) as error:
         opsplice.compile(PROGRAM, [write_spec(tmp_path, text, {})])
-    assert f"`as {form}` is for cpu" in error.value.details
+    assert "`as plugin` is for cpu" in error.value.details
 
 
 def test_a_plain_function_is_for_cpus(tmp_path):

@@ -15,6 +15,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.providers import Provider
 from opsplice.runtime import load_program
+from opsplice.targets import shaders
 
 from .conftest import write_spec
 
@@ -124,6 +125,74 @@ def test_ptx(compiled):
     assert b".entry neg_abs_mul(" in code
     assert b".entry neg_abs_mul(" not in program.vmfb
     assert b"neg_abs_mul" in program.vmfb  # what it asks for
+
+
+WGSL = """
+struct Words { scale: f32, k: i32, k_high: u32, m: u32, n: u32 }
+var<immediate> words: Words;
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> b: array<f32>;
+@group(0) @binding(2) var<storage, read_write> result: array<f32>;
+@compute @workgroup_size(64)
+fn neg_abs_mul(@builtin(global_invocation_id) thread: vec3<u32>) {
+  let at = thread.y * words.n + thread.x;
+  if (thread.x < words.n) { result[at] = -abs(a[at] * b[at]) * words.scale + f32(words.k); }
+}
+"""
+
+
+@pytest.mark.cell("dynamic dispatch", "WGSL", "runs")
+def test_a_shader_in_wgsl(tmp_path, vulkan):
+    if shaders.find("naga") is None:
+        pytest.skip(f"naga is not installed ({shaders.HOW_TO_GET['naga']})")
+    spec = SPEC.format(clauses='wgsl "k.wgsl" as provided', otherwise="")
+    program = opsplice.compile(MODEL, [write_spec(tmp_path, spec, {"k.wgsl": WGSL})], archs=["vulkan:llvmpipe"])
+    assert list(program.provided) == [("neg_abs_mul", FORM)]
+    a, b = numbers(5, 300)
+    np.testing.assert_allclose(program.run("main", a, b, device="vulkan"), np.exp(expected(a, b)), rtol=1e-5)
+
+
+METAL = """
+#include <metal_stdlib>
+using namespace metal;
+struct Buffers { device const float* a [[id(0)]]; device const float* b [[id(1)]]; device float* out [[id(2)]]; };
+struct Words { float scale; int k; uint k_high; uint m; uint n; };
+kernel void neg_abs_mul(constant Buffers& buffers [[buffer(0)]], constant Words& words [[buffer(3)]],
+                        uint3 thread [[thread_position_in_grid]]) {
+  uint at = thread.y * words.n + thread.x;
+  if (thread.x < words.n) buffers.out[at] = -abs(buffers.a[at] * buffers.b[at]) * words.scale + words.k;
+}
+"""
+
+
+@pytest.mark.cell("dynamic dispatch", "Metal", "builds")
+def test_a_shader_for_metal(tmp_path):
+    spec = SPEC.format(clauses='metal "k.metal" as provided', otherwise="")
+    program = opsplice.compile(MODEL, [write_spec(tmp_path, spec, {"k.metal": METAL})], archs=["metal"])
+    (key,) = program.provided
+    assert key == ("neg_abs_mul", "metal-msl-fb")
+    assert METAL.encode() in program.provided[key]
+    assert METAL.encode() not in program.vmfb
+    assert b"kernel void neg_abs_mul(" not in program.vmfb
+    assert b"registry" in program.vmfb
+
+
+@pytest.mark.cell("dynamic dispatch", "ROCm", "builds")
+def test_a_code_object(tmp_path, code_object):
+    spec = """
+    kernel scale(x: f32[n]) -> f32[n] { grid (ceildiv(n, 64)) workgroup (64) rocm "scale.hsaco" as provided }
+    pattern p(x: tensor<n x f32>) { absf(x) }
+    replace p with scale(x)
+    """
+    model = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  %0 = math.absf %x : tensor<?xf32>\n"
+    model += "  return %0 : tensor<?xf32>\n}\n"
+    spec = write_spec(tmp_path, spec, {"scale.hsaco": code_object})
+    program = opsplice.compile(model, [spec], archs=["rocm:gfx942"])
+    ((name, form), code), *others = program.provided.items()
+    assert (name, others) == ("scale", [])
+    assert form.startswith("rocm")
+    assert code_object in code
+    assert code_object not in program.vmfb
 
 
 def test_one_program_for_two_kinds_of_gpus(compiled, vulkan):
