@@ -203,6 +203,7 @@ def _targets_covered(earlier: _Rule, later: _Rule, spec: LoadedSpec) -> bool:
             own.backend == clause.backend
             and own.arch in (None, clause.arch)
             and set(own.features) <= set(clause.features)
+            and set(map(str, own.limits)) <= set(map(str, clause.limits))
             for own in mine.artifacts
         )
 

@@ -13,6 +13,11 @@ _NAMES = re.compile(r'#hal\.executable\.target<"([^"]*)", "([^"]*)"')
 _FEATURES = re.compile(r'cpu_features = "([^"]*)"')
 _TRIPLE = re.compile(r'target_triple = "([^"]*)"')
 _GPU = re.compile(r'#iree_gpu\.target<arch = "([^"]*)", features = "([^"]*)"')
+_LIMITS = {
+    "subgroup": re.compile(r"subgroup_size_choices = \[(\d+(?:, \d+)*)\]"),
+    "threads": re.compile(r"max_thread_count_per_workgroup = (\d+)"),
+    "memory": re.compile(r"max_workgroup_memory_bytes = (\d+)"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,13 @@ class ProgramTarget:
     @property
     def is_cpu(self) -> bool:
         return self.backend == "llvm-cpu"
+
+    def limit(self, name: str) -> tuple[int, ...]:
+        """What IREE says of a GPU: `subgroup` for each size that a subgroup can have how many threads that is,
+        `threads` how many a workgroup can have, `memory` how many bytes it can share; empty where it says nothing.
+        """
+        found = _LIMITS[name].search(self.text)
+        return tuple(map(int, found[1].split(","))) if found else ()
 
 
 def object_key(target: ProgramTarget, targets: Sequence[ProgramTarget]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ def of(call: KernelCall, choice: Choice) -> External:
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
     try:
         workgroup = _check(call, choice, (x, y, z) if threads else None)
+        _check_threads(call, workgroup, choice.target)
         _check_grid(call, choice.target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
@@ -99,6 +101,17 @@ def _check_metal(call: KernelCall, choice: Choice, workgroup: _Threads | None) -
     written, constants = static_dispatch.written(call), static_dispatch.constants(call)
     metal_source.check(module, name, entry, buffers=written, constants=constants, workgroup=threads)
     return threads
+
+
+def _check_threads(call: KernelCall, workgroup: _Threads, target: ProgramTarget) -> None:
+    """Raises OpspliceError where a workgroup has more threads than IREE says that the device takes."""
+    count, most = math.prod(workgroup), target.limit("threads")
+    if most and count > most[0]:
+        raise OpspliceError(
+            f"kernel {call.kernel.name} has workgroups of {count} threads, and {target.backend} {target.arch} takes "
+            f"{most[0]}",
+            hint="make them smaller, or add a clause for such devices: when threads < ...",
+        )
 
 
 def _check_grid(call: KernelCall, target: ProgramTarget) -> None:

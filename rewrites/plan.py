@@ -322,6 +322,7 @@ class _Planner:
             return
         raise OpspliceError(
             f"kernel '{kernel.name}' has no artifact for {missing[0]}{_with_features(missing[0])}",
+            details="\n".join(_unfit(clause, missing[0]) for clause in _of_backend(kernel, missing[0])),
             hint=f"add a clause such as `{_clause_text(missing[0])}` to the kernel at {kernel.span}, "
             "or write `otherwise keep` on the rule to leave such targets to the compiler",
         )
@@ -389,14 +390,28 @@ def _name(rule: tree.Rule) -> str:
 
 def _clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:
     """The first clause that a target can take; of those for one SM version or another the newest."""
-    names = _BACKENDS.get(target.backend, ())
-    features = {_bare(feature) for feature in target.features.split(",")}
-    fitting = [
-        clause
-        for clause in kernel.artifacts
-        if clause.backend in names and _runs_on(clause.arch, target) and features.issuperset(clause.features)
-    ]
+    fitting = [clause for clause in _of_backend(kernel, target) if not _unfit(clause, target)]
     return max(fitting, key=lambda clause: _sm(clause.arch) or 0) if fitting else None
+
+
+def _of_backend(kernel: tree.Kernel, target: ProgramTarget) -> list[tree.ArtifactClause]:
+    names = _BACKENDS.get(target.backend, ())
+    return [clause for clause in kernel.artifacts if clause.backend in names]
+
+
+def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
+    """Why a clause for the backend of a target is not for the target, "" if it is."""
+    if not _runs_on(clause.arch, target):
+        return f"the clause at {clause.span} is for {clause.arch}, and the target is {target.arch}"
+    has = {_bare(feature) for feature in target.features.split(",")}
+    if lacking := [feature for feature in clause.features if feature not in has]:
+        return f"the clause at {clause.span} wants {' and '.join(lacking)}, which the target lacks"
+    for limit in clause.limits:
+        numbers = target.limit(limit.name)
+        if not numbers or not all(conditions.COMPARISONS[limit.op](number, limit.value) for number in numbers):
+            known = f"{limit.name} is {' or '.join(map(str, numbers))}" if numbers else f"{limit.name} is not known"
+            return f"the clause at {clause.span} wants {limit}, and of the target {known}"
+    return ""
 
 
 def _bare(feature: str) -> str:

@@ -37,6 +37,8 @@ RULE_PHASES = (
 # Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.
 MOST_THREADS = 1024
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
+# What is a number of a GPU, for `when`: threads of a subgroup, threads of a workgroup, bytes that a workgroup shares.
+LIMITS = ("subgroup", "threads", "memory")
 FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "generated")
 # The backends of forms that are not for CPUs only.
 _BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS}
@@ -321,6 +323,8 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             advice = did_you_mean(clause.backend, BACKENDS) or f"there are {' '.join(BACKENDS)}"
             span = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
             report(error(span, f"unknown backend {clause.backend}", advice))
+        for limit in clause.limits:
+            _check_limit(limit, clause, report)
         if clause.form is not None and clause.form not in FORMS:
             advice = did_you_mean(clause.form, FORMS) or f"there are {' '.join(FORMS)}"
             report(error(clause.span, f"a kernel's code cannot be taken as {clause.form}", advice))
@@ -338,6 +342,15 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             report(error(clause.path_span, f"{clause.path} is a Python file, and not a kernel's code itself", advice))
         if not clause.path and clause.path_span != clause.span:
             report(error(clause.path_span, "the file has no name"))
+
+
+def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:
+    word = Span(limit.span.source, limit.span.start, limit.span.start + len(limit.name))
+    if limit.name not in LIMITS:
+        advice = did_you_mean(limit.name, LIMITS) or f"there are {' '.join(LIMITS)}"
+        report(error(word, f"a device has no number {limit.name}", advice))
+    elif clause.backend == "cpu":
+        report(error(word, f"{limit.name} is a number of GPUs, and this clause is for cpu"))
 
 
 def _check_generated(clause: tree.ArtifactClause, report: Report) -> None:

@@ -406,8 +406,8 @@ def _artifact(clause: tree.ArtifactClause) -> str:
     words = [clause.backend]
     if clause.arch is not None:
         words.append(clause.arch)
-    if clause.features:
-        words.append(f"when {' and '.join(clause.features)}")
+    if needed := [*clause.features, *map(str, clause.limits)]:
+        words.append(f"when {' and '.join(needed)}")
     if clause.path:
         words.append(_quote(clause.path))
     if clause.form is not None:

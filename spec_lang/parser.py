@@ -347,7 +347,12 @@ class _Builder:
         return made
 
     def _artifact(
-        self, backend: Token, arch: Token | None, features: tuple[str, ...] | None, path: Token | None, modifiers: list
+        self,
+        backend: Token,
+        arch: Token | None,
+        needed: tuple[str | tree.Limit, ...] | None,
+        path: Token | None,
+        modifiers: list,
     ) -> tuple:
         found: dict[str, str] = {}
         for word, value in modifiers:
@@ -361,14 +366,22 @@ class _Builder:
             "" if path is None else self._string(path),
             span if path is None else self._span(path, path),
             arch=None if arch is None else str(arch),
-            features=features or (),
+            features=tuple(each for each in needed or () if isinstance(each, str)),
+            limits=tuple(each for each in needed or () if not isinstance(each, str)),
             form=found.get("as"),
             flags=found.get("flags"),
         )
         return "artifact", span, made
 
-    def features(self, parts: list) -> tuple[str, ...]:
-        return tuple(map(str, parts[1::2]))
+    def features(self, parts: list) -> tuple[str | tree.Limit, ...]:
+        return tuple(parts[1::2])
+
+    def needed(self, parts: list) -> str | tree.Limit:
+        name, *comparison = parts
+        if comparison[0] is None:
+            return str(name)
+        op, value = comparison
+        return tree.Limit(self._span(name, value), str(name), str(op), self._integer(value))
 
     def modifier(self, parts: list) -> tuple[Token, Token]:
         return parts[0], parts[1]

@@ -92,5 +92,5 @@ def _check_clause(clause: tree.ArtifactClause, report: Report) -> None:
         word = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
         message = f"a function on elements has no code for {clause.backend}"
         report(error(word, message, f"there are {' '.join(BACKENDS)}"))
-    elif clause.backend != "cpu" and (clause.features or clause.form or clause.flags):
+    elif clause.backend != "cpu" and (clause.features or clause.limits or clause.form or clause.flags):
         report(error(clause.span, "features, a form and flags are said of code for cpu alone"))

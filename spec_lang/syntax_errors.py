@@ -26,7 +26,7 @@ _SIGNS = {
 _KINDS = {
     "NAME": "a name",
     "QUALIFIED": "an op's name",
-    "FEATURE": "a feature of the processor",
+    "FEATURE": "a feature of the processor or a number of the device",
     "PACK": "a pack of dims, such as ...m",
     "STRING": "a string",
     "COMPARE": "a comparison, such as ==",

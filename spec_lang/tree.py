@@ -424,6 +424,19 @@ class KernelResult:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """`subgroup >= 32`: what a GPU has to have for a clause. op is in == != < <= > >=."""
+
+    span: Span
+    name: str
+    op: str
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.op} {self.value}"
+
+
+@dataclass(frozen=True)
 class ArtifactClause:
     """`cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-ffast-math"`, `cuda sm_90 "k.ptx"`, `spirv "k.comp"`.
 
@@ -437,6 +450,7 @@ class ArtifactClause:
     path_span: Span
     arch: str | None = None
     features: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
     form: str | None = None
     flags: str | None = None
 

@@ -11,6 +11,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
+from opsplice.targets import shaders
 
 from .conftest import write_spec
 
@@ -39,6 +40,17 @@ define ptx_kernel void @scale(ptr %in, ptr %out, i32 %n) {
 }
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 """
+GLSL = """#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 1) writeonly buffer Out { float result[]; };
+void main() { result[gl_GlobalInvocationID.x] = 1; }
+"""
+
+
+@pytest.fixture
+def glslang() -> None:
+    if shaders.find("glslang") is None:
+        pytest.skip(f"glslang is not installed ({shaders.HOW_TO_GET['glslang']})")
 
 
 @pytest.fixture
@@ -71,6 +83,38 @@ def test_the_newest_ptx_that_the_target_takes(compiled):
     program = compiled(clauses, "cuda:sm_86", dict.fromkeys(("new.ll", "old.ll", "older.ll"), PTX))
     (replacement,) = program.report.replacements
     assert replacement.artifacts[0].source.endswith("new.ll")
+
+
+@pytest.mark.parametrize(
+    ("target", "taken"),
+    # What IREE knows: of llvmpipe 8 threads in a subgroup, of rdna3 32 or 64, of valhall1 16 and 512 in a workgroup.
+    [("llvmpipe", "small.comp"), ("rdna3", "wide.comp"), ("valhall1", "small.comp"), ("adreno", "widest.comp")],
+)
+def test_the_clause_that_a_device_has_the_numbers_for(compiled, glslang, target, taken):
+    clauses = 'vulkan when subgroup == 64 "widest.comp"\n  vulkan when subgroup >= 32 and memory > 1000 "wide.comp"\n'
+    clauses += '  vulkan when threads <= 1024 "small.comp"'
+    names = ("widest.comp", "wide.comp", "small.comp")
+    program = compiled(clauses, f"vulkan:{target}", dict.fromkeys(names, GLSL))
+    (replacement,) = program.report.replacements
+    assert replacement.artifacts[0].source.endswith(taken)
+
+
+def test_no_clause_that_a_device_has_the_numbers_for(compiled):
+    with pytest.raises(OpspliceError, match="has no artifact for vulkan-spirv") as error:
+        compiled('vulkan when subgroup >= 32 "k.spv"', "vulkan:llvmpipe", {})
+    assert error.value.details.endswith("wants subgroup >= 32, and of the target subgroup is 8")
+    with pytest.raises(OpspliceError) as error:
+        compiled('vulkan when subgroup >= 8 and Float99 "k.spv"', "vulkan:llvmpipe", {})
+    assert error.value.details.endswith("wants Float99, which the target lacks")
+    with pytest.raises(OpspliceError) as error:
+        compiled('cuda sm_90 "k.ptx"', "cuda:sm_80", {})
+    assert error.value.details.endswith("is for sm_90, and the target is sm_80")
+
+
+def test_more_threads_than_the_device_takes(compiled, glslang):
+    glsl, workgroup = GLSL.replace("64", "1024"), "workgroup (1024)"
+    with pytest.raises(OpspliceError, match="has workgroups of 1024 threads, and vulkan-spirv valhall1 takes 512"):
+        compiled('vulkan "k.comp"', "vulkan:valhall1", {"k.comp": glsl}, workgroup=workgroup)
 
 
 # A SPIR-V module of one entry point, `scale`, that does nothing: OpCapability Shader, OpMemoryModel, OpEntryPoint,

@@ -372,6 +372,19 @@ def test_a_parameter_that_is_called_like_a_type_is_overwritten():
 
 
 @pytest.mark.parametrize(
+    ("clause", "expected"),
+    [
+        ('vulkan when subgroups >= 32 "k.comp"', "a device has no number subgroups; did you mean subgroup?"),
+        ('vulkan when width == 4 "k.comp"', "a device has no number width; there are subgroup threads memory"),
+        ('cpu when threads >= 32 "k.c"', "threads is a number of GPUs, and this clause is for cpu"),
+    ],
+)
+def test_errors_in_numbers_of_devices(clause, expected):
+    (message,) = messages(f"kernel k(x: f32[n]) -> f32[n] {{ {clause} }}")
+    assert message.endswith(expected)
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ('f(x: f32, y: f32[n]) -> f32 { cpu "f.c" }', "f takes a buffer, so it is no function on elements"),
@@ -382,6 +395,10 @@ def test_a_parameter_that_is_called_like_a_type_is_overwritten():
         ('f(x: f32) -> f32 { wgsl "f.wgsl" }', "a function on elements has no code for wgsl"),
         ('f(x: f32) -> f32 { vulcan "f.mlir" }', "unknown backend vulcan; did you mean vulkan?"),
         ('f(x: f32) -> f32 { cuda "f.ll" flags "-O3" }', "features, a form and flags are said of code for cpu alone"),
+        (
+            'f(x: f32) -> f32 { cuda when subgroup > 8 "f.ll" }',
+            "features, a form and flags are said of code for cpu alone",
+        ),
         ('f(x: f32, i: index) -> f32 { cpu "f.c" }', "no element is an index; write i64"),
         ('f(x: f32) -> index { cpu "f.c" }', "no element is an index; write i64"),
         ('f(x: f32) -> i4 { cpu "f.c" }', "kernels take no i4"),

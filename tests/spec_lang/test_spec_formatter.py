@@ -281,7 +281,7 @@ def kernels(draw):
 
 
 ARTIFACTS = st.tuples(
-    st.sampled_from(["cpu", "cpu x86_64", "cpu x86_64 when avx2 and sse4.2"]),
+    st.sampled_from(["cpu", "cpu x86_64", "cpu x86_64 when avx2 and sse4.2", "vulkan when subgroup >= 32 and Float64"]),
     STRINGS,
     st.sampled_from(["", " as bitcode", ' flags "-O3"', ' flags "-O3" as object']),
 ).map("{0[0]} {0[1]}{0[2]}".format)

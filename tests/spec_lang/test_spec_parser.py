@@ -68,6 +68,19 @@ def test_kernel():
     assert isinstance(kernel.where, tree.Comparison)
 
 
+def test_numbers_that_a_device_has_to_have():
+    (kernel,) = parse(
+        'kernel k(x: f32[n]) -> f32[n] { vulkan when Float64 and subgroup >= 32 and memory < 9 "k.comp" }'
+    ).kernels
+    (clause,) = kernel.artifacts
+    assert clause.features == ("Float64",)
+    assert [(limit.name, limit.op, limit.value) for limit in clause.limits] == [
+        ("subgroup", ">=", 32),
+        ("memory", "<", 9),
+    ]
+    assert str(clause.limits[0]) == "subgroup >= 32"
+
+
 def test_results_without_names():
     one, two, again = parse("""
       kernel a(x: f32[n]) -> f32[n] {}
