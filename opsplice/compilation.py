@@ -24,7 +24,7 @@ from opsplice.pipeline.crash import compiler_crash
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
 from opsplice.pipeline.executable import compile_executable
-from opsplice.pipeline.flags import asks_to_print
+from opsplice.pipeline.flags import asks_to_print, links_executables
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.phases import phase_index
 from opsplice.report import Report
@@ -45,6 +45,8 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     steps = _Steps(job, preview=False)
     flags = (*job.flags, *flags_for(job.archs))
     noting = [Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports)] if job.specs else []
+    if job.specs and not links_executables(flags):
+        noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     edits = [*steps.all(), *noting, *steps.late()]
     compiled = compile_module(job.source, edits, flags, verbose=job.verbose, on_progress=on_progress)
     warnings = tuple(render([w]) for w in compiled.warnings)

@@ -35,6 +35,11 @@ _flagged: list[PluginFile] = []
 _loaded: dict[Path, list[tuple[int, ...]]] = {}
 
 
+def takes_plugins(uri: str) -> bool:
+    """Whether a device runs code of this machine's CPU."""
+    return _driver(uri) in _LOCAL
+
+
 def read_plugins(paths: Any, uri: str) -> tuple[PluginFile, ...]:
     """The plugins at paths (or at one) for a device.
 
@@ -42,7 +47,7 @@ def read_plugins(paths: Any, uri: str) -> tuple[PluginFile, ...]:
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    if paths and _driver(uri) not in _LOCAL:
+    if paths and not takes_plugins(uri):
         raise OpspliceError(f"device '{uri}' has no plugins", hint=f"plugins are for the devices {', '.join(_LOCAL)}")
     plugins = tuple(plugin_file.read(Path(path)) for path in paths)
     for plugin in plugins:

@@ -161,7 +161,7 @@ def load_program(
     instance = iree.runtime.VmInstance()
     name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
     module = _vm_module(vmfb, name, instance)
-    imports = _imports(module)
+    imports = _imports(module) if devices.takes_plugins(device) else frozenset[str]()
     devices.check_imports(name, imports or (), found)
     config = iree.runtime.Config(device=devices.open_device(device, found, imports))
     helpers = [] if provider is None else provider.modules(partial(_vm_module, instance=instance))

@@ -74,7 +74,7 @@ class KernelCall:
     externals: whole dispatches for other targets; then the call is made for all targets as one such dispatch.
     empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
     imported: the formats of the targets whose code imports the function by its name, from a plugin at run time; then
-             nothing is linked.
+             nothing is linked. importing: these targets, as MLIR writes them, where other targets have dispatches.
     approach: how the kernel's code gets into the program, or does not.
     """
 
@@ -89,6 +89,7 @@ class KernelCall:
     externals: tuple[External, ...] = ()
     empty: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    importing: tuple[str, ...] = ()
     approach: Approach = "static function"
 
 

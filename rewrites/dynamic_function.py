@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import ops_in
 from opsplice.rewrites.devices import parse_target
 
 # On a function's declaration: the formats of the targets that import it. Others keep the compiler's code.
@@ -26,8 +27,12 @@ IMPORTED = "opsplice.imported"
 # Where `note_imports` works: executables are variants for each target, and what lacks for a target was taken out.
 NOTE_PHASE = "executable-configurations"
 
+# Where `number_imports` works: code is in LLVM's dialect, and executables are not yet linked to each other.
+NUMBER_PHASE = "executable-targets"
+
 _NOTE = "opsplice.imports."
 _REFLECTION = "iree.reflection"
+_KEY = "hal.executable.import.key"
 
 
 def imported_by(function: ir.Operation, form: str) -> bool:
@@ -54,6 +59,29 @@ def note_imports(module: ir.Module) -> None:
                 continue
             known = ir.DictAttr(op.attributes[_REFLECTION]) if _REFLECTION in op.attributes else ()
             op.attributes[_REFLECTION] = ir.DictAttr.get({**{entry.name: entry.attr for entry in known}, **notes})
+
+
+def number_imports(module: ir.Module) -> None:
+    """Say for each import of an executable which of its imports it is. The module must be at `NUMBER_PHASE`.
+
+    IREE does that when it links executables with each other. Where it does not (`--iree-hal-link-executables=false`)
+    the code would look for its functions at a place that nobody has set.
+    """
+    with module.context, ir.Location.unknown():
+        for variant in ops_in(module.operation, "hal.executable.variant"):
+            places: dict[str, list[ir.Operation]] = {}
+            for place in ops_in(variant, "llvm.mlir.global"):
+                if _KEY in place.attributes:
+                    places.setdefault(_text(place, _KEY), []).append(place)
+            for number, name in enumerate(sorted(places)):
+                for place in places[name]:
+                    del place.attributes[_KEY]
+                    place.attributes["constant"] = ir.UnitAttr.get()
+                    place.attributes["value"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
+            if places:
+                needed = ir.BoolAttr.get(False)
+                pairs = [ir.ArrayAttr.get([ir.StringAttr.get(name), needed]) for name in sorted(places)]
+                variant.attributes["hal.executable.imports"] = ir.ArrayAttr.get(pairs)
 
 
 def _imports(module: ir.Module) -> Iterator[tuple[str, str]]:

@@ -249,19 +249,17 @@ class _Planner:
         call = dataclasses.replace(call, objects=objects, imported=imported, approach=approach)
         if approach == "command" or (len(cpus) == len(choices) and all(target.is_cpu for target in kept)):
             return call
-        if approach not in ("static function", "static dispatch", "dynamic dispatch"):
-            raise OpspliceError(
-                f"kernel '{call.kernel.name}' is a {approach}, which a program for CPUs alone can have",
-                hint="compile the program for CPUs only, or write another form after `as`",
-            )
         if approach == "dynamic dispatch" and cpus:
             raise _mixed(call.kernel, cpus[0], next(t for t in self.targets if not t.is_cpu))
         others = tuple(self._external(call, c) for c in choices if c not in cpus)
         # Variants of one format must be of one and the same target to be linked into one.
         objects = {target.text: path for target, path in linked}
+        importing = tuple(sorted(c.target.text for c in choices if c.artifact is None))
         empty = tuple(t.text for t in kept)
         way: Approach = approach if approach == "dynamic dispatch" else "static dispatch"
-        return dataclasses.replace(call, objects=objects, externals=others, empty=empty, approach=way)
+        return dataclasses.replace(
+            call, objects=objects, externals=others, importing=importing, empty=empty, approach=way
+        )
 
     def _external(self, call: KernelCall, choice: Choice) -> External:
         if choice.target.is_cpu:
@@ -441,13 +439,13 @@ def _clause_text(target: ProgramTarget) -> str:
 
 
 def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> None:
-    """Raise OpspliceError if a kernel is linked for some targets and imported for others: one call cannot be both."""
+    """Raise OpspliceError if a kernel is linked for some CPUs and imported for others: one call cannot be both."""
     imported = [clause for clause in clauses if clause.is_plugin]
-    linked = [clause for clause in clauses if not clause.is_plugin]
+    linked = [clause for clause in clauses if clause.backend == "cpu" and not clause.is_plugin]
     if imported and linked:
         raise OpspliceError(
-            f"kernel '{kernel.name}' is linked for some targets of the program and comes from a plugin for others",
-            hint="write `as plugin` in all of its clauses, or in none",
+            f"kernel '{kernel.name}' is linked for some CPUs of the program and comes from a plugin for others",
+            hint="write `as plugin` in all of its clauses for CPUs, or in none",
             details=f"linked: the clause at {linked[0].span}\nfrom a plugin: the clause at {imported[0].span}",
         )
 
@@ -457,7 +455,8 @@ def _approach(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> Ap
     ways: dict[Approach, tree.ArtifactClause] = {}
     for clause in clauses:
         ways.setdefault(_way(clause), clause)
-    if ways.keys() == {"static function", "static dispatch"}:  # a CPU's function has a shim in the dispatch
+    # A CPU's function has a shim in the dispatch.
+    if "static dispatch" in ways and ways.keys() <= {"static function", "dynamic function", "static dispatch"}:
         return "static dispatch"
     if len(ways) > 1:
         raise OpspliceError(

@@ -21,6 +21,7 @@ besides is compiled with `--iree-hal-link-executables=false`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
@@ -107,7 +108,7 @@ class Writer:
 
     def entries(self, call: KernelCall) -> tuple[ir.Attribute, ...]:
         """The entry points of the executable for a call, one for each variant."""
-        key = (plain.signature(call), call.externals, call.empty)
+        key = (plain.signature(call), call.externals, call.importing, call.empty)
         if key not in self.executables:
             name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}")
             self.executables[key] = build(self.placer.module, name, call)
@@ -186,15 +187,15 @@ def build(
                 elif external.on_metal:
                     _build_nothing(external.entry)
                 emit.op("hal.executable.variant_end")
-        for number, (target, path) in enumerate(sorted(call.objects.items()), len(call.externals)):
-            variant = _variant(f"v{number}", target, ir.ArrayAttr.get([_object(str(path))]))
+        for number, (target, path) in enumerate(_functions(call), len(call.externals)):
+            variant = _variant(f"v{number}", target, path and ir.ArrayAttr.get([_object(str(path))]))
             with ir.InsertionPoint(variant):
                 _export(name, layout, call)
                 inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
                 with ir.InsertionPoint(inner):
                     _Shim(call, layout).build_call(name)
                 emit.op("hal.executable.variant_end")
-        for number, target in enumerate(call.empty, len(call.externals) + len(call.objects)):
+        for number, target in enumerate(call.empty, len(call.externals) + len(_functions(call))):
             variant = _variant(f"v{number}", target, None)
             with ir.InsertionPoint(variant):
                 _export(name, layout, call)
@@ -206,9 +207,14 @@ def build(
 
 def entries_of(name: str, call: KernelCall) -> tuple[ir.Attribute, ...]:
     """The entry points of the executable of this name for a call: of its variants in order."""
-    others = len(call.objects) + len(call.empty)
+    others = len(_functions(call)) + len(call.empty)
     exports = [*(_export_name(name, external) for external in call.externals), *[name] * others]
     return tuple(emit.symbol(name, f"v{number}", export) for number, export in enumerate(exports))
+
+
+def _functions(call: KernelCall) -> list[tuple[str, Path | None]]:
+    """The CPUs that call a function: each with the file to link, None where a plugin has it."""
+    return [*sorted(call.objects.items()), *((target, None) for target in call.importing)]
 
 
 def _export_name(name: str, external: External) -> str:

@@ -20,6 +20,7 @@ _DEVICE = "--iree-hal-target-device"
 _LOCAL_BACKENDS = "--iree-hal-local-target-device-backends"
 # The older way to name targets: it implies the devices.
 _BACKENDS = "--iree-hal-target-backends"
+_LINKING = "--iree-hal-link-executables"
 
 _PASSED_THROUGH = ("--iree-", "--mlir-")
 # With these the user asks IREE to print on stderr, so what it prints there is not noise.
@@ -65,6 +66,12 @@ def with_default_target(flags: Sequence[str]) -> tuple[str, ...]:
 def asks_to_print(flags: Iterable[str]) -> bool:
     """Whether a flag makes IREE print on stderr what the user wants to see."""
     return any(flag.startswith(_PRINTING) for flag in flags)
+
+
+def links_executables(flags: Iterable[str]) -> bool:
+    """Whether IREE links a program's executables with each other, as it does unless a flag says otherwise."""
+    said = [flag.partition("=")[2] for flag in flags if _name(flag) == _LINKING]
+    return not said or said[-1].lower() not in ("false", "0")
 
 
 def split_flags(flags: Sequence[str]) -> FlagSet:

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.pipeline.flags import asks_to_print, split_flags, with_default_target
+from opsplice.pipeline.flags import asks_to_print, links_executables, split_flags, with_default_target
 
 LOCAL = "--iree-hal-target-device=local"
 LLVM_CPU = "--iree-hal-local-target-device-backends=llvm-cpu"
@@ -91,3 +91,18 @@ def test_process_flags_can_be_set_once_per_process():
     message = "this process compiles with --iree-hal-link-executables=false, which IREE cannot change once set"
     assert done.stdout.splitlines() == [message, message]
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "linked"),
+    [
+        ([], True),
+        (["--iree-hal-link-executables"], True),
+        (["--iree-hal-link-executables=false"], False),
+        (["--iree-hal-link-executables=0"], False),
+        (["--iree-hal-link-executables=false", "--iree-hal-link-executables=true"], True),
+        (["--iree-hal-link-executables-not=false"], True),
+    ],
+)
+def test_whether_executables_are_linked(given, linked):
+    assert links_executables(given) is linked

@@ -55,14 +55,15 @@ def _listed(results: Any) -> list[Any]:
 
 @pytest.fixture
 def plugged(tmp_path: Path) -> Callable[..., Plugged]:
-    def build(mlir: str, spec: str, code: str, flags: tuple[str, ...] = ()) -> Plugged:
+    def build(mlir: str, spec: str, code: str, flags: tuple[str, ...] = (), **options: bool) -> Plugged:
         path = write_spec(tmp_path, spec, {"k.c": code})
         plugins = []
         for suffix in plugin_kernels.SUFFIXES:
             plugins.append(tmp_path / f"k{suffix}")
             plugins[-1].write_bytes(plugin_kernels.build(path, suffix).data)
         flags = ("--iree-llvmcpu-target-cpu=host", *flags)
-        made = Plugged(opsplice.compile(mlir, [path], flags), opsplice.compile(mlir, flags=flags), tuple(plugins))
+        program, plain = (opsplice.compile(mlir, specs, flags, **options) for specs in ([path], []))
+        made = Plugged(program, plain, tuple(plugins))
         assert made.program.report.replacements
         assert {r.action for r in made.program.report.replacements} == {"dynamic function"}
         return made
@@ -120,6 +121,40 @@ func.func @main_{t}(%a: tensor<?x3x{t}>, %b: tensor<?x3x{t}>, %c: {t}) -> tensor
         for rows in (1, 5, 100):
             a = (np.arange(rows * 3) % 50).reshape(rows, 3).astype(NUMPY[t])
             made.run(f"main_{t}", a, a[::-1].copy(), -3 if t.startswith("i") else 0.25)
+
+
+def test_executables_that_are_not_linked_with_each_other(plugged):
+    """IREE numbers imports when it links executables; without that the code would call what nobody has set."""
+    made = plugged(
+        """
+func.func @main(%a: tensor<10xf32>, %b: tensor<?xf32>) -> (tensor<10xf32>, tensor<?xf32>) {
+  %0 = math.exp %a : tensor<10xf32>
+  %1 = arith.negf %0 : tensor<10xf32>
+  %2 = math.absf %b : tensor<?xf32>
+  %3 = arith.negf %2 : tensor<?xf32>
+  return %1, %3 : tensor<10xf32>, tensor<?xf32>
+}""",
+        """
+kernel negate(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+kernel magnitude(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+pattern bare(a: tensor<m x f32>) { absf(a) }
+replace negated with negate(a)
+replace bare with magnitude(a)
+""",
+        """
+#include <stddef.h>
+void negate(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = -a[i]; }
+void magnitude(const float *a, float *out, size_t m) {
+  for (size_t i = 0; i < m; ++i) out[i] = a[i] < 0 ? -a[i] : a[i];
+}
+""",
+        ("--iree-hal-link-executables=false",),
+        isolate=True,
+    )
+    assert len(made.program.report.replacements) == 3
+    x = np.arange(-5, 5, dtype=np.float32)
+    made.run("main", x, x * 2)
 
 
 def test_static_and_dynamic_dims_share_the_function(plugged):
@@ -315,7 +350,7 @@ pattern negated(a: tensor<m x f32>) { negf(a) }
 replace negated with f(a)
 """
     path = write_spec(tmp_path, spec, {"k.c": CODE})
-    with pytest.raises(OpspliceError, match="linked for some targets of the program and comes from a plugin for"):
+    with pytest.raises(OpspliceError, match="linked for some CPUs of the program and comes from a plugin for"):
         opsplice.compile(NEGATE, [path], archs=["x86_64", "aarch64"])
     made = opsplice.compile(NEGATE, [path], archs=["aarch64"])
     assert made.report.replacements[0].action == "dynamic function"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice import plugin_kernels
 from opsplice.errors import OpspliceError
 from opsplice.targets import shaders
 
@@ -167,6 +168,32 @@ def test_the_compilers_code_where_there_is_no_artifact(compiled, vulkan):
     program = compiled('cpu "plain.c"', "vulkan:llvmpipe,cpu", " otherwise keep")
     check(program, CPUS)
     np.testing.assert_allclose(program.run("main", A, B, device="vulkan"), plain, rtol=1e-5)
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    spec = SPEC.format(clauses='cpu "plain.c" as plugin', otherwise="")
+    (tmp_path / "plugin").mkdir()
+    made = plugin_kernels.build(write_spec(tmp_path / "plugin", spec, FILES), ".so")
+    path = tmp_path / "kernels.so"
+    path.write_bytes(made.data)
+    return path
+
+
+def test_a_plugin_on_the_cpu_and_a_shader(compiled, vulkan, plugin):
+    program = compiled('cpu as plugin\nspirv "shader.comp"', "vulkan:llvmpipe,cpu")
+    check(program, ("vulkan",))
+    for device in CPUS:
+        np.testing.assert_allclose(program.run("main", A, B, device=device, plugins=[plugin]), EXPECTED, rtol=1e-5)
+    with pytest.raises(OpspliceError, match="the program imports 'neg_abs_mul' from a plugin, and none is given"):
+        program.run("main", A, B, device="local-task")
+
+
+def test_a_plugin_on_the_cpu_and_the_compilers_code(compiled, vulkan, plugin):
+    program = compiled("cpu as plugin", "vulkan:llvmpipe,cpu", " otherwise keep")
+    plain = np.exp(-np.abs(A * B))
+    np.testing.assert_allclose(program.run("main", A, B, device="vulkan"), plain, rtol=1e-5)
+    np.testing.assert_allclose(program.run("main", A, B, device="local-sync", plugins=[plugin]), EXPECTED, rtol=1e-5)
 
 
 def test_no_artifact_for_a_device(compiled):
