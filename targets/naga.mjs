@@ -6,7 +6,7 @@
 // PACKAGE is the package's folder. What naga says of a bad shader goes to stderr, and the status is 1.
 
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const [folder, ...rest] = process.argv.slice(2);
@@ -22,7 +22,9 @@ if (rest[0] === "--version") {
     const words = naga.translate({ from: "wgsl", source: text, to: "spirv" });
     writeFileSync(output, new Uint8Array(words.buffer, words.byteOffset, words.byteLength));
   } catch (error) {
-    console.error(error instanceof naga.NagaError ? error.formatted : error.message);
+    // It says where by the language's name, as it does not know the file's.
+    const named = (report) => report.replace("┌─ wgsl:", `┌─ ${basename(rest.at(-2) ?? "")}:`);
+    console.error(error instanceof naga.NagaError ? named(error.formatted) : error.message);
     process.exitCode = 1;
   }
 }

@@ -216,6 +216,8 @@ def _hint(said: str, name: str) -> str | None:
             return "to include files, write after #version: #extension GL_GOOGLE_include_directive : require"
         if found := re.search(r"required extension not requested: (?:Possible extensions include:\s*)?(\w+)", said):
             return f"write after #version: #extension {found.group(1)} : require"
+    if name == "naga" and "address space: `push_constant`" in said:
+        return "WGSL's name for them is now `immediate`: var<immediate> words: Words;"
     if name == "slangc" and "spirv-opt" in said:
         return "this slangc has no optimizer: remove the -O flag"
     return None

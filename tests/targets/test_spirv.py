@@ -191,7 +191,11 @@ def test_wgsl_is_built(tmp_path, store):
     with pytest.raises(OpspliceError, match=r"naga cannot compile k\.wgsl") as caught:
         spirv.resolve(ask(source), V13, store)
     assert "invalid field accessor `scale`" in caught.value.details
-    assert "8:49" in caught.value.details
+    assert "k.wgsl:8:49" in caught.value.details
+    source.write_text(WGSL.replace("immediate", "push_constant"))
+    with pytest.raises(OpspliceError, match=r"naga cannot compile k\.wgsl") as caught:
+        spirv.resolve(ask(source), V13, store)
+    assert caught.value.hint.endswith("var<immediate> words: Words;")
 
 
 def test_flags_of_naga_that_do_nothing(tmp_path, store):
