@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from opsplice import frontends
 from opsplice.errors import OpspliceError
+from opsplice.files import write_file
 from opsplice.job import Job, Question
 from opsplice.report import Report
 
@@ -62,7 +63,7 @@ class Program:
         """Write the kernels that are not in the program to a folder, for `opsplice run --provider`."""
         from opsplice.providers import write_folder
 
-        return write_folder(Path(folder), self.provided, write_file)
+        return write_folder(Path(folder), self.provided)
 
     @cached_property
     def _programs(self) -> dict[Any, LoadedProgram]:
@@ -241,45 +242,6 @@ def check_matched(report: Report) -> None:
     raise OpspliceError(
         f"{len(rules)} rule{'s' * (len(rules) > 1)} matched nothing", details="\n".join(f"  {r}" for r in rules)
     )
-
-
-def check_folder(path: Path) -> None:
-    """Raise OpspliceError if a file could not be written at `path`, before long work is done for it."""
-    if path.is_dir():
-        raise OpspliceError(f"cannot write {path}: it is a folder")
-    if _is_special(path):
-        return
-    if not path.parent.is_dir():
-        raise OpspliceError(f"cannot write {path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK):
-        raise OpspliceError(f"cannot write {path}: the folder {path.parent} is not writable")
-
-
-def write_file(path: Path, content: bytes) -> Path:
-    """Write a file, all of it or nothing. Raises OpspliceError when that fails.
-
-    A device or a pipe (/dev/null, /dev/stdout) is written to, not replaced; of a symbolic link, what it points at is
-    replaced.
-    """
-    if _is_special(path):
-        try:
-            path.write_bytes(content)
-        except OSError as error:
-            raise OpspliceError(f"cannot write {path}: {error.strerror or error}") from None
-        return path
-    place = Path(os.path.realpath(path))
-    temporary = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, place)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OpspliceError(f"cannot write {path}: {error.strerror or error}") from None
-    return path
-
-
-def _is_special(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _paths(specs: Iterable[SpecPath]) -> tuple[Path, ...]:

@@ -74,7 +74,7 @@ class Capture:
 
         Raises OpspliceError when that fails.
         """
-        from opsplice.api import check_folder, write_file
+        from opsplice.files import check_folder, write_file
 
         path = Path(path)
         check_folder(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import write_file
 
 # What a program calls, and with what: two buffers in, one out.
 MODULE, FUNCTION, _CONVENTION = "registry", "load", "0rr_r"
@@ -117,13 +118,13 @@ def read_folder(folder: Path) -> dict[Key, Path]:
     return found
 
 
-def write_folder(folder: Path, kernels: Mapping[Key, bytes], write: Callable[[Path, bytes], Path]) -> list[Path]:
+def write_folder(folder: Path, kernels: Mapping[Key, bytes]) -> list[Path]:
     """Write kernels to a folder, which is made if it is not there. Raises OpspliceError when that fails."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise OpspliceError(f"cannot make the folder {folder}: {error.strerror or error}") from None
-    return [write(folder / file_name(key), code) for key, code in sorted(kernels.items())]
+    return [write_file(folder / file_name(key), code) for key, code in sorted(kernels.items())]
 
 
 def _read(path: Path) -> bytes:

@@ -10,14 +10,15 @@ import io
 import math
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from opsplice import files
 from opsplice.errors import OpspliceError
 
 # An array, or a bare number that takes the type which the function declares for it.
@@ -119,13 +120,13 @@ def save_values(values: Sequence[Value], target: str | os.PathLike[str]) -> list
             _write(path, arrays)
             return [path]
         path.mkdir(parents=True, exist_ok=True)
-        files = [path / f"output{number}.npy" for number in range(len(arrays))]
-        for file, array in zip(files, arrays, strict=True):
+        paths = [path / f"output{number}.npy" for number in range(len(arrays))]
+        for file, array in zip(paths, arrays, strict=True):
             _write(file, [array])
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise OpspliceError(f"cannot write the outputs to {path}: {reason}") from None
-    return files
+    return paths
 
 
 def _bare_number(text: str) -> Value:
@@ -269,23 +270,11 @@ def _number(element: Any) -> str:
 
 
 def _write(path: Path, arrays: Sequence[np.ndarray]) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            for array in arrays:
-                np.save(file, array)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    # There is no way to read it but to set it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with files.replacing(path) as file:
+        # Of a file numpy asks where it stands, and a pipe has no such place: so it gets no more than a way to write.
+        stream = SimpleNamespace(write=file.write)
+        for array in arrays:
+            np.save(stream, array)
 
 
 def _cut(text: str) -> str:

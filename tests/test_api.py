@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import api
 from opsplice.runtime import load_program
 
 MODEL = """
@@ -107,26 +105,3 @@ def test_a_transformed_module_compiles_with_stock_iree(samples: Path, tmp_path: 
 def test_many_compiles_in_one_process(spec: Path) -> None:
     programs = [opsplice.compile(MODEL, [spec]).vmfb for _ in range(5)]
     assert all(p == programs[0] for p in programs), "the same input gives the same program"
-
-
-def test_devices_and_pipes_are_written_to_and_not_replaced(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        api.check_folder(pipe)
-        api.write_file(pipe, b"content")
-        assert os.read(reader, 100) == b"content"
-    finally:
-        os.close(reader)
-    assert pipe.is_fifo()
-
-
-def test_a_link_stays_and_what_it_points_at_is_written(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    link = tmp_path / "link"
-    link.symlink_to("folder/file")
-    api.write_file(link, b"content")
-    assert link.is_symlink()
-    assert (tmp_path / "folder" / "file").read_bytes() == b"content"
-    assert [p.name for p in (tmp_path / "folder").iterdir()] == ["file"]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from opsplice import frontends
-from opsplice.api import check_folder
 from opsplice.captures import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
 from opsplice.commands.jobs import in_child
 from opsplice.errors import OpspliceError
+from opsplice.files import check_folder
 from opsplice.render import style
 
 _MAX_PLACES = 8

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from opsplice.api import check_folder, check_matched, write_file
+from opsplice.api import check_matched
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
+from opsplice.files import check_folder, write_file
 from opsplice.providers import write_folder
 
 
@@ -53,7 +54,7 @@ def _write_kernels(options: argparse.Namespace, kernels: Mapping[tuple[str, str]
             hint="name one: --provider DIR",
         )
     folder = Path(options.provider or Path(options.output).with_suffix(".kernels"))
-    return write_folder(folder, kernels, write_file)
+    return write_folder(folder, kernels)
 
 
 def _size(count: int) -> str:

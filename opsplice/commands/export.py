@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opsplice.api import check_folder, export, write_file
+from opsplice.api import export
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
+from opsplice.files import check_folder, write_file
 
 if TYPE_CHECKING:
     from opsplice.exporting import Exported

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from opsplice.api import write_file
+from opsplice.files import write_file
 from opsplice.spec_lang import formatter, loader
 
 

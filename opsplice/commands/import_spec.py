@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opsplice.api import check_folder, write_file
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
+from opsplice.files import check_folder, write_file
 
 if TYPE_CHECKING:
     from opsplice.rewrites.importing.importer import Imported

@@ -6,9 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from opsplice.api import check_folder, write_file
 from opsplice.commands import kernel_provider
 from opsplice.errors import OpspliceError
+from opsplice.files import check_folder, write_file
 from opsplice.targets import fatelf, plugin_file
 
 

@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-from opsplice.api import check_folder, write_file
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
+from opsplice.files import check_folder, write_file
 from opsplice.providers import Key, read_folder, registry_source
 
 

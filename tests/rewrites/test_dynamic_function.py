@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import plugin_kernels
+from opsplice import files, plugin_kernels
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import toolchains
@@ -312,7 +312,7 @@ replace negated with rebuilt(a)
     for number in (1, 2):
         code = f"#include <stddef.h>\nvoid rebuilt(const float *a, float *out, size_t m) {{ *out = {number}; }}"
         path = write_spec(tmp_path, spec, {"k.c": code})
-        opsplice.api.write_file(plugin, plugin_kernels.build(path, ".so").data)
+        files.write_file(plugin, plugin_kernels.build(path, ".so").data)
         program = opsplice.compile(mlir, [path])
         assert program.run("main", np.zeros(4, np.float32), plugins=str(plugin))[0] == number
 
