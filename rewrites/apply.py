@@ -45,11 +45,11 @@ def apply(
         writers: dict[Approach, Any] = {
             "static function": functions,
             "dynamic function": functions,
-            "static dispatch": static_dispatch.Writer(placer),
+            "static dispatch": static_dispatch.Writer(placer, functions.varies),
             "dynamic dispatch": LateWriter(placer),
             "command": CommandWriter(placer),
         }
-        dispatches = LateDispatches(placer)
+        dispatches = LateDispatches(placer, functions.varies)
         scalars = scalar_function.Writer(placer, functions.varies)
         for action in actions:
             if isinstance(action, KernelCall):

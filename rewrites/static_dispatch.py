@@ -20,7 +20,7 @@ besides is compiled with `--iree-hal-link-executables=false`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,14 @@ def written(call: KernelCall) -> tuple[bool, ...]:
 
 
 class Writer:
-    """Writes dispatches, and an executable for each kernel, into the module of a placer."""
+    """Writes dispatches, and an executable for each kernel, into the module of a placer.
 
-    def __init__(self, placer: Placer) -> None:
+    varies: whether a value is made from something other than constants.
+    """
+
+    def __init__(self, placer: Placer, varies: Callable[[ir.Value], bool]) -> None:
         self.placer = placer
+        self.varies = varies
         self.executables: dict[Any, tuple[ir.Attribute, ...]] = {}
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
@@ -67,6 +71,10 @@ class Writer:
         sizes = {name: placer.size(size) for name, size in call.dims.items()}
         constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
         constants += [_word(size) for size in sizes.values()]
+        held = operands or constants
+        if held and not any(map(self.varies, [*operands, *constants])):
+            # IREE would compute the result when it compiles, on a device that may not be there.
+            held[0] = emit.op("util.optimization_barrier", held[:1], [held[0].type]).results[0]
         workload = self.workload(list(sizes.values()))
         result_dims = [placer.axes(o.sizes) for o in call.outputs]
         entries = self.entries(call)

@@ -155,6 +155,41 @@ def test_a_shader_in_wgsl(compiled, vulkan):
     check(program, ("vulkan",))
 
 
+CONSTANTS = """
+#id = affine_map<(i, j) -> (i, j)>
+func.func @main() -> tensor<5x300xf32> {
+  %a = arith.constant dense<2.5> : tensor<5x300xf32>
+  %b = arith.constant dense<-1.5> : tensor<5x300xf32>
+  %e = tensor.empty() : tensor<5x300xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%a, %b : tensor<5x300xf32>, tensor<5x300xf32>) outs(%e : tensor<5x300xf32>) {
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %0 = arith.mulf %x, %y : f32
+    %1 = math.absf %0 : f32
+    %2 = arith.negf %1 : f32
+    linalg.yield %2 : f32
+  } -> tensor<5x300xf32>
+  return %r : tensor<5x300xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("clause", "target", "device"),
+    [
+        ('spirv "shader.comp"', "vulkan:llvmpipe", "vulkan"),
+        ('spirv "shader.comp" as provided', "vulkan:llvmpipe", "vulkan"),
+        ('cpu "dispatch.c" as dispatch', "cpu", "local-task"),
+    ],
+)
+def test_what_comes_from_constants_is_computed_when_the_program_runs(compiled, vulkan, clause, target, device):
+    """IREE would compute it when it compiles the program, where the kernel may not run."""
+    program = compiled(clause, target, program=CONSTANTS)
+    assert len(program.report.replacements) == 1
+    wanted = np.full((5, 300), -3.75 * 2 + 0.25 - 3, np.float32)
+    np.testing.assert_allclose(program.run("main", device=device), wanted, rtol=1e-6)
+
+
 def test_one_program_for_all(compiled, vulkan):
     program = compiled('spirv "shader.comp"\ncpu "plain.c"', "vulkan:llvmpipe,cpu")
     check(program, ("vulkan", *CPUS))
