@@ -56,6 +56,31 @@ def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes
     return op(name, operands, [result], attributes).results[0]
 
 
+def dispatch(
+    entries: Sequence[ir.Attribute],
+    workload: Sequence[ir.Value],
+    operands: Sequence[ir.Value],
+    dims: Sequence[Sequence[ir.Value]],
+    results: Sequence[ir.Type],
+    result_dims: Sequence[Sequence[ir.Value]],
+    tied: Sequence[int],
+) -> list[ir.Value]:
+    """The results of a `flow.dispatch`.
+
+    entries: the functions, one for each target. dims, result_dims: the dynamic dims of each tensor that goes in, and of
+    each that comes out. tied: for each result the operand whose buffer it takes, -1 for a fresh one.
+    """
+    given = [dim for of_one in dims for dim in of_one]
+    made = [dim for of_one in result_dims for dim in of_one]
+    segments = [len(workload), len(operands), len(given), len(made)]
+    attributes = {
+        "entry_points": ir.ArrayAttr.get(list(entries)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+        "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), at) for at in tied]),
+    }
+    return list(op("flow.dispatch", [*workload, *operands, *given, *made], results, attributes).results)
+
+
 def copy(original: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
     """A copy of an op at the current point, on other values where `values` has them; its results are added to these."""
     made = original.clone().operation

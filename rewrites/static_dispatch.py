@@ -77,23 +77,15 @@ class Writer:
             held[0] = emit.op("util.optimization_barrier", held[:1], [held[0].type]).results[0]
         workload = self.workload(list(sizes.values()))
         result_dims = [placer.axes(o.sizes) for o in call.outputs]
-        entries = self.entries(call)
-        index = ir.IndexType.get()
-        dims = [d for of_operand in operand_dims for d in of_operand]
-        made = [d for of_result in result_dims for d in of_result]
-        dispatch = emit.op(
-            "flow.dispatch",
-            [*workload, *operands, *constants, *dims, *made],
+        return emit.dispatch(
+            self.entries(call),
+            workload,
+            [*operands, *constants],
+            operand_dims,
             [builtin_type(o.root) for o in call.outputs],
-            {
-                "entry_points": ir.ArrayAttr.get(list(entries)),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
-                    [len(workload), len(operands) + len(constants), len(dims), len(made)]
-                ),
-                "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, t) for t in tied]),
-            },
+            result_dims,
+            tied,
         )
-        return list(dispatch.results)
 
     # ---- constants ------------------------------------------------------------------------------------------------
 

@@ -151,21 +151,15 @@ class Site:
         tied: Sequence[int],
     ) -> Sequence[ir.Value]:
         """The results of a dispatch. tied: for each of them the operand whose buffer it takes, -1 for a fresh one."""
-        dims = [d for of_operand in self.operand_dims for d in of_operand]
-        made = [d for of_result in result_dims for d in of_result]
-        index = ir.IndexType.get()
-        segments = [len(self.workload), len(operands) + len(self.others), len(dims), len(made)]
-        dispatch = emit.op(
-            "flow.dispatch",
-            [*self.workload, *operands, *self.others, *dims, *made],
+        return emit.dispatch(
+            [emit.symbol(self.executable, export)],
+            self.workload,
+            [*operands, *self.others],
+            self.operand_dims,
             results,
-            {
-                "entry_points": ir.ArrayAttr.get([emit.symbol(self.executable, export)]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-                "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, t) for t in tied]),
-            },
+            result_dims,
+            tied,
         )
-        return list(dispatch.results)
 
 
 # ---- pieces of the call ------------------------------------------------------------------------------------------
