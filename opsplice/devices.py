@@ -22,6 +22,9 @@ from opsplice.targets import arch as archs
 from opsplice.targets import plugin_file
 from opsplice.targets.plugin_file import PluginFile
 
+# What IREE's binding raises for a status that is not OK (runtime/bindings/python/status_utils.cc).
+FAILURES = (ValueError, RuntimeError, IndexError)
+
 # The drivers that run code of this machine's CPU, and so can have plugins.
 _LOCAL = ("local-sync", "local-task")
 
@@ -87,7 +90,7 @@ def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collectio
 
                 _devices[key] = create_hal_driver(_driver(uri)).create_device_by_uri(uri)
             return _devices[key]
-    except (ValueError, RuntimeError) as error:
+    except FAILURES as error:
         listed = "\n".join(str(plugin.path) for plugin in _flagged) if plugins else ""
         raise OpspliceError(
             f"cannot open the device '{uri}'{' with these plugins' if plugins else ''}",

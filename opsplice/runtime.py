@@ -126,7 +126,7 @@ class LoadedProgram:
         arguments = _arguments(function, inputs)
         try:
             results = self._invoker(function.name)(*arguments)
-        except (ValueError, RuntimeError, TypeError) as error:
+        except (*devices.FAILURES, TypeError) as error:
             if self._commands is not None and self._commands.failure is not None:
                 failure, self._commands.failure = self._commands.failure, None
                 raise failure from None
@@ -169,7 +169,7 @@ def load_program(
     helpers += commands.modules(module, config.device)
     try:
         *_, bound = iree.runtime.load_vm_modules(*helpers, module, config=config)
-    except (ValueError, RuntimeError) as error:
+    except devices.FAILURES as error:
         if provider is not None and provider.failure is not None:
             failure, provider.failure = provider.failure, None
             raise failure from None
@@ -193,7 +193,7 @@ def _vm_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) -
             return iree.runtime.VmModule.copy_buffer(instance, vmfb)
         _check_readable(Path(vmfb))
         return iree.runtime.VmModule.mmap(instance, str(vmfb))
-    except (ValueError, RuntimeError) as error:
+    except devices.FAILURES as error:
         raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=devices.status(error)) from None
 
 

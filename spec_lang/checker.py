@@ -37,6 +37,8 @@ RULE_PHASES = (
 # Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.
 MOST_THREADS = 1024
 BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
+# Buffers that IREE's runtime takes in a dispatch (3.13, runtime/src/iree/modules/hal/module.c).
+MOST_BUFFERS = 32
 # What is a number of a GPU, for `when`: threads of a subgroup, threads of a workgroup, bytes that a workgroup shares.
 LIMITS = ("subgroup", "threads", "memory")
 FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "generated")
@@ -313,6 +315,7 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             report(error(asked.span, f"a grid is made of dims, and {asked.kind} is for conditions"))
     if len(kernel.grid) > 3:
         report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
+    _check_buffers(kernel, report)
     if kernel.workgroup_span is not None:
         _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
     _check_symbol(kernel, report)
@@ -342,6 +345,14 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             report(error(clause.path_span, f"{clause.path} is a Python file, and not a kernel's code itself", advice))
         if not clause.path and clause.path_span != clause.span:
             report(error(clause.path_span, "the file has no name"))
+
+
+def _check_buffers(kernel: tree.Kernel, report: Report) -> None:
+    kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results if r.alias is None]
+    count = sum(isinstance(kind, TensorType) for kind in kinds)
+    if count > MOST_BUFFERS and not all(clause.is_command for clause in kernel.artifacts):
+        message = f"kernel {kernel.name} has {count} buffers, and a dispatch takes {MOST_BUFFERS}"
+        report(error(kernel.name_span, message, "pass several tensors as one"))
 
 
 def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:

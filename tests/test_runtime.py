@@ -196,3 +196,16 @@ def test_device_that_does_not_open(vmfb):
     error = error_of(load_program, vmfb, "local-task://nowhere")
     assert error.message == "cannot open the device 'local-task://nowhere'"
     assert error.details
+
+
+def test_more_buffers_than_a_dispatch_takes():
+    """IREE compiles such a program and says so when it loads it, as an index that is out of range."""
+    names = [f"%a{number}" for number in range(40)]
+    lines = [f"func.func @main({', '.join(f'{name}: tensor<64xf32>' for name in names)}) -> tensor<64xf32> {{"]
+    for number, (left, right) in enumerate(zip(["%a0", *(f"%s{n}" for n in range(39))], names[1:], strict=False)):
+        lines.append(f"  %s{number} = arith.subf {left}, {right} : tensor<64xf32>")
+    lines.append("  return %s38 : tensor<64xf32>\n}")
+    vmfb = compile_module(load("\n".join(lines)), flags=FLAGS).vmfb
+    error = error_of(load_program, vmfb, "local-sync")
+    assert error.message == "the program does not load on device 'local-sync'"
+    assert "binding count 41 > 32" in error.details

@@ -371,6 +371,16 @@ def test_a_parameter_that_is_called_like_a_type_is_overwritten():
     assert not kernel.is_scalar
 
 
+@pytest.mark.parametrize(("count", "found"), [(31, False), (32, True)])
+def test_more_buffers_than_a_dispatch_takes(count, found):
+    parameters = ", ".join(f"x{i}: f32[n]" for i in range(count))
+    texts = messages(f'kernel k({parameters}) -> f32[n] {{ cpu "k.c" }}')
+    wanted = "kernel k has 33 buffers, and a dispatch takes 32; pass several tensors as one"
+    assert [text.endswith(wanted) for text in texts] == [True] * found
+    assert not messages(f'kernel k({parameters}) -> f32[n] {{ cpu "k.py" as command }}')
+    assert not messages(f'kernel k({parameters}) -> x0 {{ cpu "k.c" }}')
+
+
 @pytest.mark.parametrize(
     ("clause", "expected"),
     [
