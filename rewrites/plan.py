@@ -322,7 +322,7 @@ class _Planner:
             f"kernel '{kernel.name}' has no artifact for {missing[0]}{_with_features(missing[0])}",
             details="\n".join(_unfit(clause, missing[0]) for clause in _of_backend(kernel, missing[0])),
             hint=f"add a clause such as `{_clause_text(missing[0])}` to the kernel at {kernel.span}, "
-            "or write `otherwise keep` on the rule to leave such targets to the compiler",
+            f"or write `otherwise keep` on the rule to leave such targets to the compiler{_or_compile_for(kernel)}",
         )
 
 
@@ -436,6 +436,13 @@ def _clause_text(target: ProgramTarget) -> str:
     if target.is_cpu:
         return f'cpu {target.arch or "x86_64"} "..."'
     return f'{_BACKENDS.get(target.backend, (target.backend,))[0]} "..."'
+
+
+def _or_compile_for(kernel: tree.Kernel) -> str:
+    """Advice for a kernel that has code for other devices than CPUs: to name them, as IREE takes the CPU by default."""
+    spelled = {"spirv": "vulkan", "wgsl": "vulkan"}
+    names = dict.fromkeys(spelled.get(clause.backend, clause.backend) for clause in kernel.artifacts)
+    return "" if not names or "cpu" in names else f", or compile for what it has code for: --target={','.join(names)}"
 
 
 def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> None:

@@ -235,6 +235,10 @@ def test_no_artifact_for_a_device(compiled):
     with pytest.raises(OpspliceError, match="has no artifact for vulkan-spirv") as error:
         compiled('cpu "plain.c"', "vulkan:llvmpipe,cpu")
     assert 'such as `vulkan "..."`' in error.value.hint
+    assert "--target" not in error.value.hint
+    with pytest.raises(OpspliceError, match="has no artifact for llvm-cpu") as error:
+        compiled('spirv "shader.comp"\ncuda "k.cu"', "cpu")
+    assert error.value.hint.endswith("or compile for what it has code for: --target=vulkan,cuda")
 
 
 IN_PLACE = """
