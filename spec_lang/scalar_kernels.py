@@ -16,8 +16,8 @@ from opsplice.spec_lang.inference import Report, check_element
 from opsplice.spec_lang.tree import ScalarType, Span, TensorType, Type
 
 # The backends that code for such functions can be named for.
-BACKENDS = ("cpu", "cuda", "rocm", "vulkan", "metal")
-_WITHOUT = ("spirv", "wgsl")
+BACKENDS = ("cpu", "cuda", "rocm", "vulkan", "metal", "wgsl")
+_WITHOUT = ("spirv",)
 # From here on the program's ops are in dispatches already.
 _TOO_LATE = ("dispatch-creation", "flow")
 

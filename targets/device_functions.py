@@ -1,31 +1,32 @@
 """A function's file for a GPU in, a checked artifact that IREE links into its own code there out.
 
-For CUDA and ROCm that is LLVM IR, as text or bitcode; for Vulkan and Metal MLIR, which is read where it is put in. It
-must not know where the function is called.
+For CUDA and ROCm that is LLVM IR, as text or bitcode; for Vulkan and Metal MLIR, which is read where it is put in, or
+WGSL, of which MLIR is made. It must not know where the function is called.
 """
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import llvm, sources
-from opsplice.targets.artifacts import Artifact, ArtifactRequest
+from opsplice.targets import llvm, shaders, sources, spirv_to_mlir
+from opsplice.targets.artifacts import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.store import Store, key_of
 from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "device function 2"
+_BUILDER = "device function 3"
 
 _LLVM = (".ll", ".bc")
 _ACCEPTED: Mapping[str, tuple[str, ...]] = {
     "cuda": _LLVM,
     "rocm": _LLVM,
-    "vulkan-spirv": (".mlir",),
-    "metal-spirv": (".mlir",),
+    "vulkan-spirv": (".mlir", ".wgsl"),
+    "metal-spirv": (".mlir", ".wgsl"),
 }
 _NAMES = {"cuda": "CUDA", "rocm": "ROCm", "vulkan-spirv": "Vulkan", "metal-spirv": "Metal"}
 # What IREE links by itself: CUDA's libdevice and ROCm's device libraries.
@@ -48,8 +49,12 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
             hint=f"accepted: {' '.join(_ACCEPTED[backend])}",
         )
     data = sources.read_file(request.path)
+    shader_compiler = shaders.choose("WGSL", request.path.name) if suffix == ".wgsl" else None
 
     def build(output: Path) -> Mapping[str, Any]:
+        if shader_compiler is not None:
+            output.write_text(_made_of_wgsl(request, shader_compiler), encoding="utf-8")
+            return {"toolchain": shader_compiler.version(), "signatures": {}}
         if suffix == ".mlir":
             output.write_bytes(data)
             return {"toolchain": None, "signatures": {}}
@@ -57,10 +62,20 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
         _check_names(module, request, backend)
         return {"toolchain": llvm.version() if suffix == ".ll" else None, "signatures": dict(module.signatures)}
 
-    version = llvm.version() if suffix in _LLVM else ""
+    version = llvm.version() if suffix in _LLVM else shader_compiler.identity if shader_compiler else ""
     key = key_of(_BUILDER, suffix, backend, "\0".join(request.symbols), version, data)
-    entry = store.get_or_build(key, suffix if suffix == ".mlir" else ".bc", build)
-    return artifact_of(entry, "mlir" if suffix == ".mlir" else "bitcode")
+    entry = store.get_or_build(key, ".bc" if suffix in _LLVM else ".mlir", build)
+    return artifact_of(entry, "bitcode" if suffix in _LLVM else "mlir")
+
+
+def _made_of_wgsl(request: ArtifactRequest, compiler: shaders.ShaderCompiler) -> str:
+    """The functions of a file in WGSL, as MLIR."""
+    source = request.path.resolve()
+    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+        output = Path(folder) / "functions.spv"
+        # SPIR-V has names of functions for debugging only.
+        compiler.compile(source, output, SpirvTarget(), ("--generate-debug-symbols",))
+        return spirv_to_mlir.to_mlir(output.read_bytes(), source.name, request.symbols)
 
 
 def _check_names(module: llvm.Module, request: ArtifactRequest, backend: str) -> None:

@@ -16,10 +16,13 @@ if (rest[0] === "--version") {
   console.log(`naga ${naga.nagaVersion}`);
 } else {
   try {
+    // The names of functions are for debugging, as SPIR-V sees it.
+    const debug = rest[0] === "--generate-debug-symbols";
+    if (debug) rest.shift();
     if (rest.length !== 2) throw new Error(`flags do nothing here: ${rest.slice(0, -2).join(" ")}`);
     const [source, output] = rest;
     const text = readFileSync(source, "utf8");
-    const words = naga.translate({ from: "wgsl", source: text, to: "spirv" });
+    const words = naga.translate({ from: "wgsl", source: text, to: "spirv", options: { flags: { debug } } });
     writeFileSync(output, new Uint8Array(words.buffer, words.byteOffset, words.byteLength));
   } catch (error) {
     // It says where by the language's name, as it does not know the file's.

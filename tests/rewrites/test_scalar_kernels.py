@@ -19,6 +19,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.spec_lang.loader import load
 from opsplice.splice import Splicer
+from opsplice.targets import shaders
 from opsplice.targets.store import Store
 from opsplice.values import ELEMENT_TYPES
 
@@ -461,6 +462,114 @@ def test_on_vulkan(spliced, vulkan: str, shape: str) -> None:
     program = spliced(softsign_model(shape), SOFTSIGN % 'vulkan "softsign.mlir"', SOFTSIGN_MLIR, VULKAN)
     x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
     np.testing.assert_allclose(program.run("main", x, device=vulkan), softsign_of(x), rtol=1e-6)
+
+
+@pytest.fixture
+def naga() -> None:
+    if shaders.find("naga") is None:
+        pytest.skip(f"naga is not installed ({shaders.HOW_TO_GET['naga']})")
+
+
+SOFTSIGN_WGSL = {
+    "softsign.wgsl": """
+fn shifted(x: f32) -> f32 { return x + 10.0; }
+fn softsign(x: f32) -> f32 { return shifted(x / (abs(x) + 1.0)); }
+@compute @workgroup_size(1) fn main() { loop { break; } }
+"""
+}
+
+
+@pytest.mark.cell("static function", "WGSL", "runs")
+@pytest.mark.parametrize("shape", ["4x8", "?x8", ""])
+def test_in_wgsl(spliced, vulkan: str, naga: None, shape: str) -> None:
+    program = spliced(softsign_model(shape), SOFTSIGN % 'wgsl "softsign.wgsl"', SOFTSIGN_WGSL, VULKAN)
+    x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
+    np.testing.assert_allclose(program.run("main", x, device=vulkan), softsign_of(x), rtol=1e-6)
+
+
+# Bodies of functions in WGSL, with what numpy makes of the same numbers.
+WGSL = {
+    "choices": (
+        "var r = a; if (a > b) { r = b; if (b < 0.0) { r = r - 1.0; } } else { r = r * 2.0; } return r;",
+        lambda a, b: np.where(a > b, np.where(b < 0, b - 1, b), a * 2),
+    ),
+    "select and logic": (
+        "return select(a, b, a < b && !(b > 1.0)) + f32(a != b);",
+        lambda a, b: np.where((a < b) & ~(b > 1), b, a) + (a != b),
+    ),
+    "vectors": (
+        "let v = vec3<f32>(a, b, 2.0) * vec3<f32>(1.0, 0.5, 3.0); return dot(v, vec3<f32>(1.0)) + v.y;",
+        lambda a, b: a + b * 0.5 + 6 + b * 0.5,
+    ),
+    "whole numbers": (
+        "let i = i32(a * 8.0); let u = u32(abs(i)); return f32(((i << 2u) ^ 5) % 7) + f32((u >> 1u) & 3u);",
+        lambda a, b: _whole(a),
+    ),
+    "bits": (
+        "return bitcast<f32>(bitcast<u32>(a) & 0x7fffffffu) + bitcast<f32>(bitcast<u32>(b) | 0x80000000u);",
+        lambda a, b: np.abs(a) - np.abs(b),
+    ),
+    "mathematics": (
+        "return tanh(a) + exp(-b) * sqrt(abs(a)) + clamp(b, -0.5, 0.5) + mix(a, b, 0.25) + fma(a, b, 1.0);",
+        lambda a, b: (
+            np.tanh(a) + np.exp(-b) * np.sqrt(abs(a)) + np.clip(b, -0.5, 0.5) + a * 0.75 + b * 0.25 + a * b + 1
+        ),
+    ),
+    "more of it": (
+        "return floor(a) - sign(b) + max(a, b) * min(a, b) + pow(abs(b), 1.5) + inverseSqrt(1.0 + a * a);",
+        lambda a, b: np.floor(a) - np.sign(b) + a * b + abs(b) ** 1.5 + 1 / np.sqrt(1 + a * a),
+    ),
+}
+
+
+def _whole(a: np.ndarray) -> np.ndarray:
+    i = np.trunc(a * 8).astype(np.int32)
+    return np.fmod((i << 2) ^ 5, 7) + ((abs(i) >> 1) & 3)
+
+
+@pytest.mark.parametrize("case", WGSL)
+def test_what_functions_in_wgsl_can_do(spliced, vulkan: str, naga: None, case: str) -> None:
+    body, own = WGSL[case]
+    model = """
+func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = arith.mulf %a, %b : tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"""
+    spec = """
+kernel f(a: f32, b: f32) -> f32 { wgsl "f.wgsl" }
+pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { mulf(a, b) }
+replace p with f(a, b)
+"""
+    program = spliced(model, spec, {"f.wgsl": f"fn f(a: f32, b: f32) -> f32 {{ {body} }}"}, VULKAN)
+    a, b = numbers(101), numbers(101)[::-1].copy()
+    np.testing.assert_allclose(program.run("main", a, b, device=vulkan), own(a, b), rtol=2e-5, atol=2e-5)
+
+
+def test_wgsl_in_code_for_metal(codes, naga: None) -> None:
+    text = codes(softsign_model(), SOFTSIGN % 'metal "softsign.wgsl"', SOFTSIGN_WGSL, METAL)
+    assert "float softsign(float " in text
+    assert "float shifted(float " in text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("fn other(x: f32) -> f32 { return x; }", "k.wgsl does not define a function 'softsign'"),
+        ("fn softsign(x: f32) -> f32 { return y; }", "naga cannot compile k.wgsl"),
+        ("fn softsign(x: f32) -> f32 { var r = x; while (r > 1.0) { r = r / 2.0; } return r; }", "has a loop, which"),
+        (
+            "fn softsign(x: f32) -> f32 { if (x > 0.0) { return 1.0; } return x; }",
+            "has a return inside of an if, which",
+        ),
+        ("fn softsign(x: f32) -> f32 { return sinh(x) + f32(countOneBits(1u)) + modf(x).fract; }", "cannot be taken"),
+        ("fn softsign(x: i32) -> i32 { return x; }", r"is \(i32\) -> i32, and the kernel is \(f32\) -> f32"),
+        ("fn softsign(x: mat2x2<f32>) -> f32 { return x[0].x; }", "is of a type that cannot be taken over"),
+        ("var<private> g: f32; fn softsign(x: f32) -> f32 { g = x; return g; }", "has a value that it does not make"),
+    ],
+)
+def test_functions_in_wgsl_that_cannot_be_taken(spliced, naga: None, content: str, message: str) -> None:
+    with pytest.raises(OpspliceError, match=message):
+        spliced(softsign_model(), SOFTSIGN % 'wgsl "k.wgsl"', {"k.wgsl": content}, VULKAN)
 
 
 @pytest.mark.parametrize("element", ["f16", "f32", "f64", "i32", "i64"])

@@ -402,7 +402,7 @@ def test_errors_in_numbers_of_devices(clause, expected):
         ('f() -> f32 { cpu "f.c" }', "f takes no element; such as x: f32"),
         ('f(x: f32) -> f32 { grid (4) cpu "f.c" }', "a function on elements has no grid"),
         ('f(x: f32) -> f32 where n > 4 { cpu "f.c" }', "unknown dim n"),
-        ('f(x: f32) -> f32 { wgsl "f.wgsl" }', "a function on elements has no code for wgsl"),
+        ('f(x: f32) -> f32 { spirv "f.spv" }', "a function on elements has no code for spirv"),
         ('f(x: f32) -> f32 { vulcan "f.mlir" }', "unknown backend vulcan; did you mean vulkan?"),
         ('f(x: f32) -> f32 { cuda "f.ll" flags "-O3" }', "features, a form and flags are said of code for cpu alone"),
         (
