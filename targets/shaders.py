@@ -30,7 +30,7 @@ HOW_TO_GET = {
     "glslc": "apt-get install glslc",
     # Its dependencies, torch above all, are for its Python side; the compiler needs none of them.
     "slangc": "pip install --no-deps slangtorch",
-    # The version is named because npm takes an older one, which is empty, for Node.js before 24; 20 runs this one.
+    # The version is named because npm takes an older one, which is empty, for Node.js before 24; 18 and 20 run this.
     "naga": "npm install --global naga-wasm@30.1.0",
 }
 
