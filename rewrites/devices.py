@@ -13,6 +13,8 @@ _NAMES = re.compile(r'#hal\.executable\.target<"([^"]*)", "([^"]*)"')
 _FEATURES = re.compile(r'cpu_features = "([^"]*)"')
 _TRIPLE = re.compile(r'target_triple = "([^"]*)"')
 _GPU = re.compile(r'#iree_gpu\.target<arch = "([^"]*)", features = "([^"]*)"')
+# What is meant where IREE makes code for an older GPU (`opsplice/pipeline/devices.py`).
+_CHIP = re.compile(r'opsplice\.chip = "([^"]*)"')
 _LIMITS = {
     "subgroup": re.compile(r"subgroup_size_choices = \[(\d+(?:, \d+)*)\]"),
     "threads": re.compile(r"max_thread_count_per_workgroup = (\d+)"),
@@ -121,7 +123,8 @@ def parse_target(text: str) -> ProgramTarget:
     backend, form = names.groups() if names else ("", "")
     features, triple, gpu = _FEATURES.search(text), _TRIPLE.search(text), _GPU.search(text)
     if gpu is not None:
-        return ProgramTarget(text, backend, form, arch=gpu[1], features=gpu[2])
+        chip = _CHIP.search(text)
+        return ProgramTarget(text, backend, form, arch=chip[1] if chip else gpu[1], features=gpu[2])
     return ProgramTarget(
         text=text,
         backend=backend,

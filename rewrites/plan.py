@@ -400,7 +400,9 @@ def _of_backend(kernel: tree.Kernel, target: ProgramTarget) -> list[tree.Artifac
 def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
     """Why a clause for the backend of a target is not for the target, "" if it is."""
     if not _runs_on(clause.arch, target):
-        return f"the clause at {clause.span} is for {clause.arch}, and the target is {target.arch}"
+        return (
+            f"the clause at {clause.span} is for {clause.arch}, and the target is {target.arch or 'not known to IREE'}"
+        )
     has = {_bare(feature) for feature in target.features.split(",")}
     if lacking := [feature for feature in clause.features if feature not in has]:
         return f"the clause at {clause.span} wants {' and '.join(lacking)}, which the target lacks"

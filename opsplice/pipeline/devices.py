@@ -41,6 +41,11 @@ _GPUS = {
     "metal": ("metal", None),
 }
 
+# IREE 3.13 makes no code for newer GPUs, which run the code for this one: the driver compiles PTX for them. Kernels for
+# them are taken all the same, as the target says which GPU is meant.
+_NEWEST_SM = 89
+_CUDA_CONFIG = '"cuda-nvptx-fb", {'
+
 # How LLVM says on stderr that it leaves out a feature that it does not know.
 _UNKNOWN_FEATURE = "is not a recognized feature"
 
@@ -146,15 +151,20 @@ def _gpu(text: str, flags: Sequence[str]) -> str:
     kept = [flag for flag in flags if not flag.startswith(("--iree-hal-target", "--iree-hal-local-target"))]
     if chip and chip_flag is None:
         raise OpspliceError(f"'{text}' names a chip, and {name} has none to choose")
+    newer = name == "cuda" and (number := chip.removeprefix("sm_")).isdigit() and int(number) > _NEWEST_SM
     if chip:
-        kept = [*(flag for flag in kept if _name(flag) != chip_flag), f"{chip_flag}={chip}"]
+        kept = [
+            *(flag for flag in kept if _name(flag) != chip_flag),
+            f"{chip_flag}={f'sm_{_NEWEST_SM}' if newer else chip}",
+        ]
     with captured() as noise, Compilation([*kept, f"--iree-hal-target-device={device}"]) as compilation:
         compilation.load(ModuleSource(content="module {}"))
         compilation.run_to("preprocessing")
         found = device_texts(compilation.module)
     if len(found) != 1:
         raise OpspliceError(f"IREE knows no device '{text}'", details=noise.text.strip())
-    return found[0].removesuffix(" : !hal.device")
+    text = found[0].removesuffix(" : !hal.device")
+    return text.replace(_CUDA_CONFIG, f'{_CUDA_CONFIG}opsplice.chip = "{chip}", ') if newer else text
 
 
 def _target(wanted: CpuArch, flags: Sequence[str]) -> ProgramTarget:
