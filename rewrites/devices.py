@@ -54,6 +54,12 @@ class ProgramTarget:
         return tuple(map(int, found[1].split(","))) if found else ()
 
 
+def sm_of(arch: str | None) -> int | None:
+    """The number of a CUDA architecture, `sm_80`: code for it runs on newer ones too."""
+    number = (arch or "").removeprefix("sm_")
+    return int(number) if number.isdigit() else None
+
+
 def object_key(target: ProgramTarget, targets: Sequence[ProgramTarget]) -> str:
     """The attribute to list a target's objects under: its format alone, unless another target shares it.
 

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir_names import ops_in
 from opsplice.rewrites.devices import parse_target
 
 # On a function's declaration: the formats of the targets that import it. Others keep the compiler's code.
@@ -32,7 +31,7 @@ NUMBER_PHASE = "executable-targets"
 
 _NOTE = "opsplice.imports."
 _REFLECTION = "iree.reflection"
-_KEY = "hal.executable.import.key"
+_KEY, _WEAK = "hal.executable.import.key", "hal.executable.import.weak"
 
 
 def imported_by(function: ir.Operation, form: str) -> bool:
@@ -68,47 +67,58 @@ def number_imports(module: ir.Module) -> None:
     the code would look for its functions at a place that nobody has set.
     """
     with module.context, ir.Location.unknown():
-        for variant in ops_in(module.operation, "hal.executable.variant"):
+        for variant in _variants(module):
             places: dict[str, list[ir.Operation]] = {}
-            for place in ops_in(variant, "llvm.mlir.global"):
-                if _KEY in place.attributes:
-                    places.setdefault(_text(place, _KEY), []).append(place)
-            for number, name in enumerate(sorted(places)):
-                for place in places[name]:
-                    del place.attributes[_KEY]
-                    place.attributes["constant"] = ir.UnitAttr.get()
-                    place.attributes["value"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
+            for op in _at_top(variant):
+                if op.name == "llvm.mlir.global" and _KEY in op.attributes:
+                    places.setdefault(_text(op, _KEY), []).append(op)
             if places:
-                needed = ir.BoolAttr.get(False)
-                pairs = [ir.ArrayAttr.get([ir.StringAttr.get(name), needed]) for name in sorted(places)]
-                variant.attributes["hal.executable.imports"] = ir.ArrayAttr.get(pairs)
+                _number(variant, places)
+
+
+def _number(variant: ir.Operation, places: dict[str, list[ir.Operation]]) -> None:
+    """places: the globals that hold the number of an import, by its name."""
+    pairs = []
+    for number, name in enumerate(sorted(places)):
+        is_weak = all(_WEAK in place.attributes for place in places[name])
+        pairs.append(ir.ArrayAttr.get([ir.StringAttr.get(name), ir.BoolAttr.get(is_weak)]))
+        for place in places[name]:
+            for known in (_KEY, _WEAK):
+                if known in place.attributes:
+                    del place.attributes[known]
+            place.attributes["constant"] = ir.UnitAttr.get()
+            place.attributes["value"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
+    variant.attributes["hal.executable.imports"] = ir.ArrayAttr.get(pairs)
 
 
 def _imports(module: ir.Module) -> Iterator[tuple[str, str]]:
     """The format of each variant of the executables, with each name that it has to be given at run time."""
-    for top in module.body.operations:
-        if top.operation.name != "hal.executable":
-            continue
-        for inner in top.operation.regions[0].blocks[0].operations:
-            variant = inner.operation
-            if variant.name != "hal.executable.variant":
-                continue
-            target = parse_target(str(variant.attributes["target"]))
-            for op in _declarations(variant) if target.backend == "llvm-cpu" else ():
-                if "hal.import.static" not in op.attributes and "hal.import.bitcode" not in op.attributes:
-                    yield (
-                        target.format,
-                        _text(op, "hal.import.name" if "hal.import.name" in op.attributes else "sym_name"),
-                    )
+    for variant in _variants(module):
+        target = parse_target(str(variant.attributes["target"]))
+        for op in _declarations(variant) if target.backend == "llvm-cpu" else ():
+            if "hal.import.static" not in op.attributes and "hal.import.bitcode" not in op.attributes:
+                name = "hal.import.name" if "hal.import.name" in op.attributes else "sym_name"
+                yield target.format, _text(op, name)
 
 
 def _declarations(variant: ir.Operation) -> Iterator[ir.Operation]:
-    """Functions without a body; they stand at the top of the variant's module, so that nothing else is walked."""
+    """Functions without a body."""
+    return (op for op in _at_top(variant) if op.name == "func.func" and not op.regions[0].blocks)
+
+
+def _variants(module: ir.Module) -> Iterator[ir.Operation]:
+    for top in module.body.operations:
+        if top.operation.name == "hal.executable":
+            for inner in top.operation.regions[0].blocks[0].operations:
+                if inner.operation.name == "hal.executable.variant":
+                    yield inner.operation
+
+
+def _at_top(variant: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops at the top of a variant's module, where its functions and globals stand: nothing else is walked."""
     for inner in variant.regions[0].blocks[0].operations:
-        if inner.operation.name != "builtin.module":
-            continue
-        for top in inner.operation.regions[0].blocks[0].operations:
-            if top.operation.name == "func.func" and not top.operation.regions[0].blocks:
+        if inner.operation.name == "builtin.module":
+            for top in inner.operation.regions[0].blocks[0].operations:
                 yield top.operation
 
 

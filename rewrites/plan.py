@@ -34,7 +34,7 @@ from opsplice.rewrites.calls import (
     Scalar,
     Written,
 )
-from opsplice.rewrites.devices import ProgramTarget, object_key
+from opsplice.rewrites.devices import ProgramTarget, object_key, sm_of
 from opsplice.rewrites.insertion import written_by
 from opsplice.spec_lang import ops, tree
 from opsplice.targets import arch as archs
@@ -389,7 +389,7 @@ def _name(rule: tree.Rule) -> str:
 def _clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:
     """The first clause that a target can take; of those for one SM version or another the newest."""
     fitting = [clause for clause in _of_backend(kernel, target) if not _unfit(clause, target)]
-    return max(fitting, key=lambda clause: _sm(clause.arch) or 0) if fitting else None
+    return max(fitting, key=lambda clause: sm_of(clause.arch) or 0) if fitting else None
 
 
 def _of_backend(kernel: tree.Kernel, target: ProgramTarget) -> list[tree.ArtifactClause]:
@@ -424,14 +424,8 @@ def _runs_on(arch: str | None, target: ProgramTarget) -> bool:
         return True
     if target.is_cpu:
         return _same_arch(arch, target.arch)
-    wanted, given = _sm(arch), _sm(target.arch)
+    wanted, given = sm_of(arch), sm_of(target.arch)
     return arch == target.arch if wanted is None or given is None else wanted <= given
-
-
-def _sm(arch: str | None) -> int | None:
-    """The number of a CUDA architecture, `sm_80`: code for it runs on newer ones too."""
-    number = (arch or "").removeprefix("sm_")
-    return int(number) if number.isdigit() else None
 
 
 def _clause_text(target: ProgramTarget) -> str:

@@ -39,10 +39,10 @@ _GLSL = {
     32: "InverseSqrt", 37: "FMin", 38: "UMin", 39: "SMin", 40: "FMax", 41: "UMax", 42: "SMax", 43: "FClamp",
     44: "UClamp", 45: "SClamp", 46: "FMix", 50: "Fma",
 }  # fmt: skip
-_IGNORED = {0: "Nop", 8: "Line", 317: "NoLine", 5: "Name", 247: "SelectionMerge"}
+_IGNORED = (0, 8, 317)  # OpNop, OpLine, OpNoLine
 _WHAT = {246: "a loop", 251: "a switch", 65: "an access to a part of a variable", 245: "a phi"}
 _FUNCTION_STORAGE = 7
-_EXT_INST, _CALL, _PARAMETER, _END, _VARIABLE, _LOAD, _STORE = 12, 57, 55, 56, 59, 61, 62
+_EXT_INST, _CALL, _PARAMETER, _END, _LOAD, _STORE = 12, 57, 55, 56, 61, 62
 _LABEL, _MERGE, _BRANCH, _BRANCH_IF, _RETURN, _EXTRACT = 248, 247, 249, 250, 254, 81
 _TRUE, _FALSE, _NULL = 41, 42, 46
 _CONSTANTS = (_TRUE, _FALSE, Op.CONSTANT, Op.CONSTANT_COMPOSITE, _NULL)
@@ -192,7 +192,7 @@ class _Writer:
         elif opcode == _EXTRACT:
             indices = ", ".join(f"{index} : i32" for index in operands[3:])
             self._op(made, "spirv.CompositeExtract", operands, operands[2:3], f" <{{indices = [{indices}]}}>")
-        elif opcode == _VARIABLE and operands[2] == _FUNCTION_STORAGE:
+        elif opcode == Op.VARIABLE and operands[2] == _FUNCTION_STORAGE:
             kind = made.types[operands[1]] = self._type(operands[0])
             first = f" init({self._value(made, operands[3])})" if len(operands) > 3 else ""
             # Wherever it stands, it is one variable: of a function, not of a choice in it.

@@ -17,7 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, Step
 from opsplice.pipeline.noise import captured
-from opsplice.rewrites.devices import ProgramTarget, device_texts, targets_of
+from opsplice.rewrites.devices import ProgramTarget, device_texts, sm_of, targets_of
 from opsplice.targets import arch as arch_names
 
 _ATTRIBUTE = "hal.device.targets"
@@ -151,12 +151,10 @@ def _gpu(text: str, flags: Sequence[str]) -> str:
     kept = [flag for flag in flags if not flag.startswith(("--iree-hal-target", "--iree-hal-local-target"))]
     if chip and chip_flag is None:
         raise OpspliceError(f"'{text}' names a chip, and {name} has none to choose")
-    newer = name == "cuda" and (number := chip.removeprefix("sm_")).isdigit() and int(number) > _NEWEST_SM
+    is_newer = name == "cuda" and (sm_of(chip) or 0) > _NEWEST_SM
     if chip:
-        kept = [
-            *(flag for flag in kept if _name(flag) != chip_flag),
-            f"{chip_flag}={f'sm_{_NEWEST_SM}' if newer else chip}",
-        ]
+        built = f"sm_{_NEWEST_SM}" if is_newer else chip
+        kept = [*(flag for flag in kept if _name(flag) != chip_flag), f"{chip_flag}={built}"]
     with captured() as noise, Compilation([*kept, f"--iree-hal-target-device={device}"]) as compilation:
         compilation.load(ModuleSource(content="module {}"))
         compilation.run_to("preprocessing")
@@ -164,7 +162,7 @@ def _gpu(text: str, flags: Sequence[str]) -> str:
     if len(found) != 1:
         raise OpspliceError(f"IREE knows no device '{text}'", details=noise.text.strip())
     text = found[0].removesuffix(" : !hal.device")
-    return text.replace(_CUDA_CONFIG, f'{_CUDA_CONFIG}opsplice.chip = "{chip}", ') if newer else text
+    return text.replace(_CUDA_CONFIG, f'{_CUDA_CONFIG}opsplice.chip = "{chip}", ') if is_newer else text
 
 
 def _target(wanted: CpuArch, flags: Sequence[str]) -> ProgramTarget:

@@ -123,6 +123,23 @@ func.func @main_{t}(%a: tensor<?x3x{t}>, %b: tensor<?x3x{t}>, %c: {t}) -> tensor
             made.run(f"main_{t}", a, a[::-1].copy(), -3 if t.startswith("i") else 0.25)
 
 
+TWO_SPEC = """
+kernel negate(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+kernel magnitude(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+pattern bare(a: tensor<m x f32>) { absf(a) }
+replace negated with negate(a)
+replace bare with magnitude(a)
+"""
+TWO_C = """
+#include <stddef.h>
+void negate(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = -a[i]; }
+void magnitude(const float *a, float *out, size_t m) {
+  for (size_t i = 0; i < m; ++i) out[i] = a[i] < 0 ? -a[i] : a[i];
+}
+"""
+
+
 def test_executables_that_are_not_linked_with_each_other(plugged):
     """IREE numbers imports when it links executables; without that the code would call what nobody has set."""
     made = plugged(
@@ -134,21 +151,8 @@ func.func @main(%a: tensor<10xf32>, %b: tensor<?xf32>) -> (tensor<10xf32>, tenso
   %3 = arith.negf %2 : tensor<?xf32>
   return %1, %3 : tensor<10xf32>, tensor<?xf32>
 }""",
-        """
-kernel negate(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
-kernel magnitude(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
-pattern negated(a: tensor<m x f32>) { negf(a) }
-pattern bare(a: tensor<m x f32>) { absf(a) }
-replace negated with negate(a)
-replace bare with magnitude(a)
-""",
-        """
-#include <stddef.h>
-void negate(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = -a[i]; }
-void magnitude(const float *a, float *out, size_t m) {
-  for (size_t i = 0; i < m; ++i) out[i] = a[i] < 0 ? -a[i] : a[i];
-}
-""",
+        TWO_SPEC,
+        TWO_C,
         ("--iree-hal-link-executables=false",),
         isolate=True,
     )
@@ -378,24 +382,20 @@ replace negated with f(a) otherwise keep
     assert program.run("main", x, plugins=[plugin])[0].tolist() == [7, 7, 7]
 
 
-def test_linked_and_imported_kernels_in_one_program(plugged):
-    made = plugged(
-        NEGATE,
-        """
-kernel mine(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
-kernel theirs(a: f32[m]) -> f32[m] { cpu "k.c" as plugin }
-pattern negated(a: tensor<m x f32>) { negf(a) }
-pattern absolute(a: tensor<m x f32>) { absf(a) }
-replace negated with mine(a)
-replace absolute with theirs(a)
-""",
-        """
-#include <stddef.h>
-void mine(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = -a[i]; }
-void theirs(const float *a, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = a[i] < 0 ? -a[i] : a[i]; }
-""",
-    )
-    made.run("main", np.arange(-4, 5, dtype=np.float32))
+def test_two_imported_kernels_in_one_program(plugged):
+    plugged(NEGATE, TWO_SPEC, TWO_C).run("main", np.arange(-4, 5, dtype=np.float32))
+
+
+def test_linked_and_imported_kernels_in_one_program(tmp_path):
+    spec = TWO_SPEC.replace('"k.c" as plugin', '"linked.c"', 1)
+    linked, imported = TWO_C.split("void magnitude")
+    path = write_spec(tmp_path, spec, {"linked.c": linked, "k.c": "#include <stddef.h>\nvoid magnitude" + imported})
+    plugin = files.write_file(tmp_path / "k.so", plugin_kernels.build(path, ".so").data)
+    program = opsplice.compile(NEGATE, [path])
+    assert {r.action for r in program.report.replacements} == {"static function", "dynamic function"}
+    x = np.arange(-4, 5, dtype=np.float32)
+    wanted = opsplice.compile(NEGATE).run("main", x)
+    np.testing.assert_array_equal(program.run("main", x, plugins=[plugin]), wanted)
 
 
 # ---- the build ----------------------------------------------------------------------------------------------------
