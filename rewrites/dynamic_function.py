@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from iree.compiler import ir
 
 from opsplice.rewrites.devices import parse_target
+from opsplice.rewrites.executables import executables, module_of, variants
 
 # On a function's declaration: the formats of the targets that import it. Others keep the compiler's code.
 IMPORTED = "opsplice.imported"
@@ -107,19 +108,15 @@ def _declarations(variant: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _variants(module: ir.Module) -> Iterator[ir.Operation]:
-    for top in module.body.operations:
-        if top.operation.name == "hal.executable":
-            for inner in top.operation.regions[0].blocks[0].operations:
-                if inner.operation.name == "hal.executable.variant":
-                    yield inner.operation
+    return (variant for executable in executables(module) for variant in variants(executable))
 
 
 def _at_top(variant: ir.Operation) -> Iterator[ir.Operation]:
     """The ops at the top of a variant's module, where its functions and globals stand: nothing else is walked."""
-    for inner in variant.regions[0].blocks[0].operations:
-        if inner.operation.name == "builtin.module":
-            for top in inner.operation.regions[0].blocks[0].operations:
-                yield top.operation
+    inner = module_of(variant)
+    if inner is not None:
+        for top in inner.regions[0].blocks[0].operations:
+            yield top.operation
 
 
 def _text(op: ir.Operation, name: str) -> str:

@@ -24,6 +24,7 @@ from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.rewrites import dynamic_function, emit
+from opsplice.rewrites import executables as hal
 from opsplice.rewrites.calls import Action, Buffer, Insertion, KernelCall, Output, Scalar
 from opsplice.rewrites.devices import ProgramTarget, device_globals, parse_target
 from opsplice.rewrites.placing import last
@@ -74,12 +75,10 @@ def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
     The module must be at `DROP_PHASE`. The code left there traps; no device gets to it.
     """
     emit.load_dialects(module.context)
-    for top in module.body.operations:
-        if top.operation.name != "hal.executable" or symbol_of(top.operation) not in names:
-            continue
-        for variant in top.operation.regions[0].blocks[0].operations:
-            if variant.operation.name == "hal.executable.variant":
-                _drop_calls(variant.operation)
+    for executable in hal.executables(module):
+        if symbol_of(executable) in names:
+            for variant in hal.variants(executable):
+                _drop_calls(variant)
 
 
 class _Splitter:

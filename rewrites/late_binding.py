@@ -29,6 +29,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.views import defining_op
 from opsplice.rewrites import emit, metal_link
+from opsplice.rewrites import executables as hal
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.dynamic_dispatch import PREFIX
 from opsplice.targets import metal_executable
@@ -53,13 +54,12 @@ def take(module: ir.Module, compile_executable: Compile) -> Provided:
     A variant with nothing to link stays as it is: its target keeps the compiler's own code.
     """
     found: Provided = {}
-    for top in module.body.operations:
-        executable = top.operation
-        if executable.name != "hal.executable" or not symbol_of(executable).startswith(PREFIX):
+    for executable in hal.executables(module):
+        if not symbol_of(executable).startswith(PREFIX):
             continue
         name = symbol_of(executable).removeprefix(PREFIX)
         shaders = metal_link.shaders_of(executable)
-        for number, variant in enumerate(_variants(executable)):
+        for number, variant in enumerate(hal.variants(executable)):
             shader = shaders.get(symbol_of(variant))
             if shader is None and "objects" not in variant.attributes:
                 continue
@@ -88,11 +88,6 @@ def bind(module: ir.Module, provided: Provided) -> None:
 # ---- taking --------------------------------------------------------------------------------------------------------
 
 
-def _variants(executable: ir.Operation) -> list[ir.Operation]:
-    block = executable.regions[0].blocks[0]
-    return [op.operation for op in block.operations if op.operation.name == "hal.executable.variant"]
-
-
 def _format(variant: ir.Operation) -> str:
     return parse_target(str(variant.attributes["target"])).format
 
@@ -105,7 +100,7 @@ def _alone(module: ir.Module, executable: ir.Operation, number: int) -> bytes:
             copy = executable.clone().operation
         # IREE drops a private one, which nothing uses.
         copy.attributes["sym_visibility"] = emit.text("public")
-        for other, variant in enumerate(_variants(copy)):
+        for other, variant in enumerate(hal.variants(copy)):
             if other != number:
                 variant.erase()
     buffer = io.BytesIO()
@@ -247,12 +242,12 @@ class _Binder:
     def _drop_binaries(self, executables: set[str]) -> None:
         """Drop what no device gets any more of executables, and those of which nothing is left."""
         used = {_target(op) for op in ops_in(self.module.operation, _CREATE)}
-        for top in list(self.module.body.operations):
-            if top.operation.name != "hal.executable" or symbol_of(top.operation) not in executables:
+        for executable in hal.executables(self.module):
+            name, binaries = symbol_of(executable), hal.binaries(executable)
+            if name not in executables:
                 continue
-            name, binaries = symbol_of(top.operation), ops_in(top.operation, "hal.executable.binary")
             unused = [binary for binary in binaries if (name, symbol_of(binary)) not in used]
-            for gone in [top.operation] if len(unused) == len(binaries) else unused:
+            for gone in [executable] if len(unused) == len(binaries) else unused:
                 gone.erase()
 
     def _global(self, name: str) -> ir.Operation:
@@ -320,11 +315,9 @@ def _refers(op: ir.Operation, name: str) -> bool:
 
 def _formats(module: ir.Module) -> Iterator[tuple[tuple[str, ...], str]]:
     """The format of each binary."""
-    for top in module.body.operations:
-        if top.operation.name != "hal.executable":
-            continue
-        for binary in ops_in(top.operation, "hal.executable.binary"):
-            yield (symbol_of(top.operation), symbol_of(binary)), ir.StringAttr(binary.attributes["format"]).value
+    for executable in hal.executables(module):
+        for binary in hal.binaries(executable):
+            yield (symbol_of(executable), symbol_of(binary)), ir.StringAttr(binary.attributes["format"]).value
 
 
 def _declare(module: ir.Module, name: str, inputs: Sequence[str], result: str) -> None:

@@ -18,8 +18,9 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir_names import ops_in, symbol_of
+from opsplice.matchers.ir_names import symbol_of
 from opsplice.rewrites.calls import External
+from opsplice.rewrites.executables import binaries, code_of, executables
 from opsplice.targets import metal_executable
 
 PHASE = "hal"
@@ -52,11 +53,11 @@ def link(module: ir.Module) -> None:
     Raises OpspliceError for an executable that is not of the format, and for one that would be left empty.
     """
     with module.context, ir.Location.unknown():
-        for executable in ops_in(module.operation, "hal.executable"):
+        for executable in executables(module):
             shaders = shaders_of(executable)
             if shaders:
                 del executable.attributes[_SHADERS]
-            for binary in ops_in(executable, "hal.executable.binary"):
+            for binary in binaries(executable):
                 if ir.StringAttr(binary.attributes["format"]).value == _FORMAT:
                     _put_in(binary, shaders.get(symbol_of(binary)))
 
@@ -75,7 +76,7 @@ def shaders_of(executable: ir.Operation) -> dict[str, metal_executable.Kernel]:
 
 
 def _put_in(binary: ir.Operation, kernel: metal_executable.Kernel | None) -> None:
-    code = bytes(memoryview(ir.DenseElementsAttr(binary.attributes["data"])))
+    code = code_of(binary)
     if kernel is None:
         if _EMPTY.search(code):
             raise OpspliceError(

@@ -21,6 +21,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.rewrites import emit, spirv_function
+from opsplice.rewrites import executables as hal
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.scalar_function import Function, Functions, name_in, stem_of
 
@@ -64,11 +65,10 @@ def link(module: ir.Module, functions: Functions) -> None:
 
 def check_linked(module: ir.Module, functions: Functions) -> None:
     """Raise OpspliceError if code for CUDA calls what nothing has linked. At `hal`."""
-    for op in ops_in(module.operation):
-        if op.name != "hal.executable.binary" or "cuda" not in str(op.attributes["format"]):
+    for binary in (binary for executable in hal.executables(module) for binary in hal.binaries(executable)):
+        if "cuda" not in str(binary.attributes["format"]):
             continue
-        code = bytes(memoryview(ir.DenseElementsAttr(op.attributes["data"])))
-        names = {name.decode() for name in _EXTERN.findall(code)} - _OF_THE_DRIVER
+        names = {name.decode() for name in _EXTERN.findall(hal.code_of(binary))} - _OF_THE_DRIVER
         if names:
             raise OpspliceError(
                 f"the code for CUDA calls {', '.join(sorted(names))}, which nothing has linked",
@@ -95,17 +95,11 @@ class _Variant:
 
 
 def _variants(module: ir.Module) -> Iterator[_Variant]:
-    for top in module.body.operations:
-        if top.operation.name != "hal.executable":
-            continue
-        for each in top.operation.regions[0].blocks[0].operations:
-            if each.operation.name != "hal.executable.variant":
-                continue
-            target = str(each.operation.attributes["target"])
-            inner = [o.operation for o in each.operation.regions[0].blocks[0].operations]
-            holder = next((o for o in inner if o.name == "builtin.module"), None)
+    for executable in hal.executables(module):
+        for op in hal.variants(executable):
+            target, holder = str(op.attributes["target"]), hal.module_of(op)
             if holder is not None:
-                yield _Variant(each.operation, target, parse_target(target).backend, holder)
+                yield _Variant(op, target, parse_target(target).backend, holder)
 
 
 def _marks(
