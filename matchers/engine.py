@@ -1,23 +1,24 @@
 """The engine: find every place where a pattern holds, and change nothing.
 
-`matchers.index` picks the ops that some pattern could start at. At each of them `matchers.recall` says what was found
-where the program looked the same; where it looks new, `matchers.sieve` drops the patterns that cannot hold for their
-first ops alone, and `matchers.search` tries each of the others.
+`matchers.recall` picks the ops that some pattern could start at, by `matchers.index`, and says what was found where the
+program looked the same, without Python in between. Where it looks new, `matchers.sieve` drops the patterns that cannot
+hold for their first ops alone, and `matchers.search` tries each of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.family import LEAST_MEMBERS, family_key, possible
-from opsplice.matchers.glance import Glance
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import SPLIT, Index, candidates, ends_of
+from opsplice.matchers.index import SPLIT, Index, ends_of, function_around
 from opsplice.matchers.match import Found, Match, NearMiss
+from opsplice.matchers.native import value_at
 from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.sieve import Sieve
@@ -86,8 +87,15 @@ class _Place:
     """A value that a pattern could have its result at. number: its place in the program's order."""
 
     number: int
-    value: ir.Value
-    function: str
+    address: int
+
+    @cached_property
+    def value(self) -> ir.Value:
+        return value_at(self.address)
+
+    @cached_property
+    def function(self) -> str:
+        return function_around(self.value.owner.parent)
 
     @property
     def is_split(self) -> bool:
@@ -124,8 +132,7 @@ class _Finder:
     def __init__(self, patterns: Patterns, near_misses: int) -> None:
         self.patterns = patterns
         self.most_misses = near_misses
-        self.recall = Recall(patterns.traits)
-        self.glance = Glance(patterns.index, patterns.traits.local, partly=near_misses > 0)
+        self.recall = Recall(patterns.traits, patterns.index.names)
         self.views = Views()
         self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
@@ -134,27 +141,19 @@ class _Finder:
 
     def find(self, module: ir.Module) -> Found:
         all_local = self.patterns.all_local
-        number = 0
-        for function, op, inner in candidates(module, self.patterns.index.names):
-            if max(len(self.views), len(self.recall), len(self.glance)) > _MOST_REMEMBERED:
+        for number, address, known in self.recall.places(module):
+            if len(self.views) > _MOST_REMEMBERED:
                 self.views.forget()
-                self.recall.forget()
-                self.glance.forget()
-            if inner is not None and len(op.results) == 1 and self.glance.is_hopeless(op, inner):
-                continue
-            for value in op.results:
-                place = _Place(number, value, function)
-                number += 1
-                known, values = self.recall.look(value)
-                if known is not None and all_local:
-                    self.matches.extend(match for _, match in self._recalled(place, known, values))
-                else:
-                    self.matches.extend(self._met(place, known, values))
+            place = _Place(number, address)
+            if known is not None and all_local:
+                self.matches.extend(match for _, match in self._recalled(place, known))
+            else:
+                self.matches.extend(self._met(place, known))
         return Found(tuple(self.matches), tuple(self._near_misses()) if self.most_misses else ())
 
     # ---- one place ------------------------------------------------------------------------------------------------
 
-    def _met(self, place: _Place, known: _Known | None, values: Sequence[ir.Value]) -> list[Match]:
+    def _met(self, place: _Place, known: _Known | None) -> list[Match]:
         """The matches at a place that looks new, or that not all graphs can be remembered for."""
         index = self.patterns.index
         if place.is_split:
@@ -162,17 +161,26 @@ class _Finder:
         else:
             graphs = index.starting_at(ends_of(place.value))
         local, others = self.patterns.sides(graphs)
-        matches = self._learned(place, local) if known is None else self._recalled(place, known, values)
+        matches = self._learned(place, local) if known is None else self._recalled(place, known)
         if others:
             result = self._searched(place, others)
             self._note(place, [*result.missed, *self._judged(place, result.near)])
             matches = sorted([*matches, *result.matches], key=lambda entry: entry[0])
         return [match for _, match in matches]
 
-    def _recalled(self, place: _Place, known: _Known, values: Sequence[ir.Value]) -> list[tuple[int, Match]]:
+    def _recalled(self, place: _Place, known: _Known) -> list[tuple[int, Match]]:
         if len(known.places) < self.most_misses:
             known.places.append(place)
-        return [(at, template.match(self.recall, values, place.function)) for at, template in known.matches]
+        self._hush(known)
+        values = self.recall.values() if known.matches else ()
+        return [(at, template.match(values, place.function)) for at, template in known.matches]
+
+    def _hush(self, known: _Known) -> None:
+        """Places that look as these need no more than this where nothing else is to be found, nor to be noted."""
+        if self.patterns.all_local and not known.matches:
+            noted = known.missed or known.near
+            if not noted or len(known.places) >= self.most_misses:
+                self.recall.hush(known)
 
     def _learned(self, place: _Place, graphs: tuple[Graph, ...]) -> list[tuple[int, Match]]:
         result = self._searched(place, graphs)
@@ -187,6 +195,7 @@ class _Finder:
         learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None
         if learned is not None:
             self.known.append(learned)
+            self._hush(learned)
         else:
             self._note(place, [*result.missed, *self._judged(place, result.near)])
         return result.matches

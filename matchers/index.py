@@ -1,16 +1,14 @@
-"""Where patterns can start: an index on the outermost op, and the ops of a module that it picks.
+"""Where patterns can start: an index on the outermost op.
 
-MLIR's own pattern driver does the walk. It calls back for ops of the names asked for and for nothing else, so ops that
-no pattern can start at cost no Python. The scalar ops inside structured ops are among those that it calls for: what a
-`linalg.generic` computes is told by the op that its body ends with.
+What a `linalg.generic` computes is told by the op that its body ends with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from iree.compiler import ir, rewrite
+from iree.compiler import ir
 
 from opsplice.matchers.canonical import BECOMES, READ_AS, names_of
 from opsplice.matchers.graph import Graph, Whole, heads
@@ -19,7 +17,7 @@ from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import defining_op, is_structured, shape_of
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
-_OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
+OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
 _FUNCTIONS = (".func", ".initializer")
 # The scalar op that a tensor op without a body of its own ends with.
 _ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf"}
@@ -29,8 +27,6 @@ SPLIT = "tensor.expand_shape"
 
 # What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
 Ends = tuple[str, str | None]
-# The name of a function, an op in it, and an op of a wanted name in its body, if there is one.
-Candidate = tuple[str, ir.Operation, ir.Operation | None]
 
 
 class Index:
@@ -114,40 +110,6 @@ def _body_op(op: ir.Operation, number: int) -> str | None:
     return None if inner is None else inner.name
 
 
-# ---- candidates --------------------------------------------------------------------------------------------------
-
-
-def candidates(module: ir.Module, names: frozenset[str] | None) -> Iterator[Candidate]:
-    """Each op that makes something and has one of the names, or such an op in its body, in program order.
-
-    names: None asks for every op. More may come than was asked for: `Index.starting_at` judges.
-    """
-    picker = None if names is None else _Picker(module.context, names)
-    with module.context:
-        for top in module.body.operations:
-            op = top.operation
-            if not len(op.regions):
-                continue
-            yield from _walked(op) if picker is None else picker.pick(op)
-
-
-def _walked(top: ir.Operation) -> list[Candidate]:
-    found: list[Candidate] = []
-    function = ""
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal function
-        name = op.name
-        if name.endswith(_FUNCTIONS):
-            function = symbol_of(op)
-        elif len(op.results):
-            found.append((function, op, None))
-        return ir.WalkResult.SKIP if name.startswith(_OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
-
-    top.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
 def ends_of(value: ir.Value) -> Ends:
     """What makes the result of an op."""
     op = value.owner.operation
@@ -155,68 +117,10 @@ def ends_of(value: ir.Value) -> Ends:
     return name, _body_op(op, value.result_number) if name.startswith("linalg.") else None
 
 
-class _Picker:
-    """Picks ops by name with a set of patterns that never hold."""
-
-    def __init__(self, context: ir.Context, names: frozenset[str]) -> None:
-        self._found: list[ir.Operation] = []
-        patterns = rewrite.RewritePatternSet(context)
-        for name in sorted(names):
-            patterns.add(name, self._visit)
-        self._patterns = patterns.freeze()
-
-    def _visit(self, op: Any, _rewriter: Any) -> bool:
-        self._found.append(op.operation)
-        return True  # it does not hold
-
-    def pick(self, top: ir.Operation) -> list[Candidate]:
-        self._found.clear()
-        rewrite.walk_and_apply_patterns(top, self._patterns)
-        functions: dict[ir.Operation, str | None] = {}
-        picked: dict[ir.Operation, Candidate] = {}
-        straight = _is_straight(top)
-        for op in self._found:
-            parent = op.parent
-            assert parent is not None, "only the module itself stands in nothing"
-            around = parent.name
-            inner: ir.Operation | None = None
-            if around.startswith("linalg."):
-                # A named op multiplies before it adds; most bodies of others are a single op.
-                if around != "linalg.generic" and not is_last(op):
-                    continue
-                inner, op, parent = op, parent, parent.parent
-            elif len(op.regions):
-                straight = straight and op.name.startswith(_OPAQUE_REGIONS)
-            if parent not in functions:
-                functions[parent] = _function_around(parent)
-            function = functions[parent]
-            if function is not None:
-                picked[op] = (function, op, inner)
-        self._found.clear()
-        if straight:
-            return [entry for entry in picked.values() if len(entry[1].results)]
-        # The driver visits blocks by dominance, and what is inside an op before the op itself.
-        return [picked[op] for _, op, _ in _walked(top) if op in picked]
-
-
-def is_last(op: ir.Operation) -> bool:
-    """Whether an op in a body makes what the body yields."""
-    return any(use.owner.name == "linalg.yield" for result in op.results for use in result.uses)
-
-
-def _is_straight(op: ir.Operation) -> bool:
-    """Whether an op is a function of one block."""
-    return op.name.endswith(_FUNCTIONS) and all(len(list(region.blocks)) < 2 for region in op.regions)
-
-
-def _function_around(op: ir.Operation | None) -> str | None:
-    """The name of the function that an op is or stands in, "" for none; None if an op around keeps its inside."""
-    function: str | None = None
+def function_around(op: ir.Operation | None) -> str:
+    """The name of the function that an op stands in, "" for none."""
     while op is not None:
-        name = op.name
-        if name.startswith(_OPAQUE_REGIONS):
-            return None
-        if function is None and name.endswith(_FUNCTIONS):
-            function = symbol_of(op)
+        if op.name.endswith(_FUNCTIONS):
+            return symbol_of(op)
         op = op.parent
-    return function or ""
+    return ""

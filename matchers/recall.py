@@ -3,7 +3,8 @@
 Programs repeat their layers. What a search finds depends only on the ops that it reads, on their types and attributes,
 and on which of their operands are the same values. `Recall` keeps, for each way that places were seen to look, what was
 found there, as a tree of questions: "what makes value 3?", with values numbered as they come up. A place that gives the
-same answers down to a leaf is the same up to which values they are.
+same answers down to a leaf is the same up to which values they are. The nodes of the tree are the states of
+`matchers.native`, where questions are asked and answers compared word by word.
 
 It answers only for graphs of which this holds: those that `Traits` calls local.
 """
@@ -11,13 +12,13 @@ It answers only for graphs of which this holds: those that `Traits` calls local.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
-from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.matchers import native
 from opsplice.matchers.bounds import ASSUMING_OP, TYING_OPS
 from opsplice.matchers.graph import (
     Accumulated,
@@ -32,6 +33,7 @@ from opsplice.matchers.graph import (
     Whole,
     Window,
 )
+from opsplice.matchers.index import OPAQUE_REGIONS
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.spec_lang import ops, tree
 
@@ -40,7 +42,6 @@ _OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce"})
 _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal, tree.Property)
 # Ops all of whose own attributes are read by nobody but a pattern that names them.
 _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates)
-_CASTS = frozenset(op.full_name for op in ops.OPS.values() if op.is_cast)
 # Ops that say something of sizes that are known at run time only.
 _SIZED = TYING_OPS | {ASSUMING_OP}
 _MOST_READS = 512
@@ -144,64 +145,40 @@ class Traits:
         return Traits(frozenset(local), frozenset(wholes), frozenset(marked))
 
 
-class _Question:
-    """A node of the tree: which value to look at next, by number, or what was found; neither while that is unknown."""
-
-    __slots__ = ("answers", "found", "number")
-
-    def __init__(self) -> None:
-        self.number = -1
-        self.answers: dict[Any, _Question] = {}
-        self.found: Any = None
-
-
-# How the op that makes a value looks, as a number (None: it cannot be told); the values that it uses; and the op.
-_Look = tuple[int | None, tuple[ir.Value, ...], ir.Operation | None]
-
-
 class Recall:
-    """What was found at places, by how they look. `forget` bounds the memory that ops take, and loses no knowledge."""
+    """What was found at places, by how they look; and the places themselves.
 
-    def __init__(self, traits: Traits) -> None:
-        self._wholes = traits.wholes
+    wanted: the names of the ops that patterns can start at, None for any.
+    """
+
+    def __init__(self, traits: Traits, wanted: frozenset[str] | None) -> None:
+        self._traits = traits
+        self._wanted = wanted
         self._bare = _BARE - traits.marked - traits.wholes
-        self._plain = self._bare | ({"linalg.fill"} - traits.wholes)
-        self._root = _Question()
-        self._keys: dict[Any, int] = {}
-        self._seen: dict[ir.Value, _Look] = {}
+        self._forget()
 
-    def forget(self) -> None:
-        self._seen.clear()
+    def _forget(self) -> None:
+        self._states = native.States(self._traits_of)
+        self._found: list[Any] = []
+        self._state_of: dict[Any, tuple[int, int]] = {}
 
-    def __len__(self) -> int:
-        return len(self._seen)
+    def places(self, module: ir.Module) -> Iterator[tuple[int, int, Any]]:
+        """The results of wanted ops, in program order, as addresses; without those at which `hush` said to do nothing.
 
-    def look(self, value: ir.Value) -> tuple[Any, list[ir.Value]]:
-        """What was found at a place that looks as this one does, or None; and the values around it, by number."""
-        question = self._root
-        numbers = {value: 0}
-        values = [value]
-        seen = self._seen
-        while question.found is None:
-            if question.number < 0:
-                return None, values
-            at = values[question.number]
-            key, uses, _ = seen.get(at) or self._see(at)
-            if uses:
-                pattern: list[int | None] = [key]
-                for used in uses:
-                    number = numbers.get(used)
-                    if number is None:
-                        number = numbers[used] = len(values)
-                        values.append(used)
-                    pattern.append(number)
-                answer = question.answers.get(tuple(pattern))
-            else:
-                answer = question.answers.get(key)
-            if answer is None:
-                return None, values
-            question = answer
-        return question.found, values
+        For each its number among all, and what was found at one that looks the same, or None. As long as the next is
+        not asked for, `values` gives what is around it.
+        """
+        places = self._states.pick(module.operation)
+        at = -1
+        while (at := self._states.skip(places, at + 1)) < len(places):
+            if self._states.is_nearly_full:
+                self._forget()
+            number = self._states.walk(places[at])
+            yield at, places[at], self._found[number - 1] if number else None
+
+    def values(self) -> list[int]:
+        """The addresses of the values around a place, by number."""
+        return self._states.values()
 
     def learn(self, value: ir.Value, reads: Sequence[ir.Value], make: Callable[[dict[ir.Value, int]], Any]) -> Any:
         """Keep what was found at a place after `reads`, in their order.
@@ -211,95 +188,40 @@ class Recall:
         """
         if len(reads) > _MOST_READS:
             return None
-        numbers = {value: 0}
-        question = self._root
+        states = self._states
+        states.start(native.address_of(value))
+        state = 0
         for read in reads:
-            if read not in numbers:
+            state = states.learn(state, native.address_of(read))
+            if state < 0:
                 return None
-            key, uses, _ = self._seen.get(read) or self._see(read)
-            if key is None or question.found is not None or question.number not in (-1, numbers[read]):
-                return None
-            question.number = numbers[read]
-            for used in uses:
-                numbers.setdefault(used, len(numbers))
-            answer = (key, *(numbers[used] for used in uses)) if uses else key
-            question = question.answers.setdefault(answer, _Question())
-        if question.number < 0 and question.found is None:
-            question.found = make(numbers)
-        return question.found
+        if not states.is_open(state):
+            return None
+        found = make({native.value_at(around): number for number, around in enumerate(states.values())})
+        if found is not None:
+            self._found.append(found)
+            self._state_of[found] = state, len(self._found)
+            states.keep(state, len(self._found))
+        return found
 
-    def op_of(self, value: ir.Value) -> ir.Operation | None:
-        """The op that makes a value, None for an argument of a block."""
-        return (self._seen.get(value) or self._see(value))[2]
+    def hush(self, found: Any) -> None:
+        """Leave out places from now on that look as those where this was found."""
+        if found in self._state_of:
+            state, number = self._state_of[found]
+            self._states.keep(state, -number)
 
-    # ---- how an op looks ------------------------------------------------------------------------------------------
-
-    def _see(self, value: ir.Value) -> _Look:
-        owner = value.owner
-        if isinstance(owner, ir.Block):
-            op, look, uses = None, ("argument", value.type), ()
-        else:
-            op = owner.operation
-            look, uses = self._look_of(op, value)
-        key = None if look is None else self._keys.setdefault(look, len(self._keys))
-        seen = self._seen[value] = (key, uses, op)
-        return seen
-
-    def _look_of(self, op: ir.Operation, value: ir.Value) -> tuple[Any, tuple[ir.Value, ...]]:
-        name = op.name
-        if name == "linalg.generic" and name not in self._wholes:
-            return self._structured(op, name, value, get_indexing_maps(op))
-        if name in self._plain:
-            uses = tuple(op.operands)
-            return (name, value.type, *[used.type for used in uses]), uses
-        if name == "arith.constant":
-            return (name, op.attributes["value"]), ()
+    def _traits_of(self, name: str) -> int:
+        """The traits of an op's name for how it looks, and for whether a place may be there."""
+        traits = native.WANTED if self._wanted is None or name in self._wanted else 0
+        traits |= native.CLOSED if name.startswith(OPAQUE_REGIONS) else 0
+        traits |= native.ENDING if name.startswith("linalg.") else 0
+        whole = name in self._traits.wholes
+        if name in self._bare or (name == "linalg.fill" and not whole):
+            return traits | native.BARE
         if name in _OPEN_BODIES:
-            return self._structured(op, name, value, tuple(op.attributes.items()))
-        if name in self._wholes:
-            if len(op.regions) and not name.startswith("linalg."):
-                return None, ()
-        elif name not in _SIZED and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
-            return (name, value.type, len(op.results), value.result_number), ()  # views do not look into it
-        uses = tuple(op.operands)
-        types = [used.type for used in uses]
-        return (name, len(op.results), value.result_number, value.type, *types, *op.attributes.items()), uses
-
-    def _structured(
-        self, op: ir.Operation, name: str, value: ir.Value, attributes: Any
-    ) -> tuple[Any, tuple[ir.Value, ...]]:
-        """An op with a body: values of the body go by their place in it, those from outside count as operands."""
-        uses = list(op.operands)
-        look: list[Any] = [name, len(op.results), value.result_number, attributes, *[used.type for used in uses]]
-        block = op.regions[0].blocks[0]
-        inside: dict[ir.Value, int] = {}
-        for argument in block.arguments:
-            inside[argument] = ~len(inside)
-        bare = self._bare
-        for view in block.operations:
-            each = view.operation
-            inner = each.name
-            look.append(inner)
-            for used in each.operands:
-                place = inside.get(used)
-                if place is None:  # from outside
-                    if used not in uses:
-                        uses.append(used)
-                        look.append(used.type)
-                    place = uses.index(used)
-                look.append(place)
-            if inner == "linalg.yield":
-                break
-            if inner in bare:
-                made = each.result
-                inside[made] = ~len(inside)
-                if inner in _CASTS:
-                    look.append(made.type)
-                continue
-            if len(each.regions):
-                return None, ()
-            look.extend(each.attributes.items())
-            for made in each.results:
-                inside[made] = ~len(inside)
-                look.append(made.type)
-        return tuple(look), tuple(uses)
+            return traits | native.BODY | (0 if whole or name != "linalg.generic" else native.MAPS)
+        if whole:
+            return traits if name.startswith("linalg.") else traits | native.FLAT
+        if name not in _SIZED and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
+            return traits | native.OPAQUE  # views do not look into it
+        return traits

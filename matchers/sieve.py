@@ -13,7 +13,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.canonical import ASSOCIATIVE
+from opsplice.matchers import chains
 from opsplice.matchers.graph import Graph, Number
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import Views
@@ -107,10 +107,9 @@ class _Outlines:
     def _make(self, node: Any, depth: int) -> Any:
         """Parts that this module does not know fit anything."""
         if type(node) is Apply:
-            # The operands of a chain may be grouped otherwise in the program.
-            chained = node.op in ASSOCIATIVE and any(type(a) is Apply and a.op == node.op for a in node.args)
-            below = tuple([self._of(arg, depth - 1) for arg in node.args]) if depth and not chained else None
-            return ("apply", node.op, below)
+            operands = chains.operands(node)  # of a chain, in whatever grouping and order
+            below = tuple([self._of(arg, depth - 1) for arg in operands]) if depth else None
+            return ("chain" if len(operands) > len(node.args) else "apply", node.op, below)
         if type(node) is Reduce:
             return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None)
         if type(node) is Number and isinstance(node.low, tree.Literal):
@@ -129,7 +128,7 @@ def _inexact(outline: Any) -> Any:
     kind, what, below = outline
     if below is None:
         return outline
-    return (kind, what, tuple(map(_inexact, below)) if kind == "apply" else _inexact(below))
+    return (kind, what, _inexact(below) if kind == "reduce" else tuple(map(_inexact, below)))
 
 
 def _fits(outline: Any, term: Any, views: Views) -> bool:
@@ -145,6 +144,11 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     spellings = views.readings(found, what)
     if not spellings or below is None:
         return bool(spellings)
+    if kind == "chain":
+        return any(
+            _pair_up(below, grouping.operands, views)
+            for grouping in chains.groupings(views, what, spellings, len(below))
+        )
     return any(_fit_below(what, below, spelling.args, views) for spelling in spellings)
 
 
@@ -160,13 +164,20 @@ def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: View
     return all(_fits(part, arg, views) for part, arg in zip(below, reversed(args), strict=True))
 
 
+def _pair_up(below: Sequence[Any], found: Sequence[Any], views: Views) -> bool:
+    """Whether each operand of a chain fits one of those found, looked at one by one."""
+    return all(part is _ANYTHING or any(_fits(part, term, views) for term in found) for part in below)
+
+
 def _begins(outline: Any, term: Any, views: Views) -> bool:
     """Whether an op right below the outermost fits, though not all do."""
     found = views.resolve(term)
-    if outline is _ANYTHING or outline[0] != "apply" or not isinstance(found, Apply) or found.op != outline[1]:
+    if outline is _ANYTHING or not isinstance(found, Apply) or found.op != outline[1]:
         return False
-    if outline[2] is None:
+    if outline[2] is None or outline[0] == "chain":
         return True
+    if outline[0] != "apply":
+        return False
     pairs = zip(outline[2], found.args, strict=False)
     return any(part is not _ANYTHING and part[0] != "constant" and _fits(part, arg, views) for part, arg in pairs)
 

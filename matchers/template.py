@@ -11,7 +11,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.match import Binding, Match
-from opsplice.matchers.recall import Recall
+from opsplice.matchers.native import value_at
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op
 
@@ -48,17 +48,21 @@ class Template:
         except KeyError:
             return None
 
-    def match(self, recall: Recall, values: Sequence[ir.Value], function: str) -> Match:
-        """The match at a place with these values, by number."""
+    def match(self, addresses: Sequence[int], function: str) -> Match:
+        """The match at a place with values at these addresses, by number."""
         first = self.first
+
+        def value(number: int) -> ir.Value:
+            return value_at(addresses[number])
+
         inputs = {
-            name: first.inputs[name] if number is None else Binding(values[number], None, first.inputs[name].element)
+            name: first.inputs[name] if number is None else Binding(value(number), None, first.inputs[name].element)
             for name, number in self.inputs
         }
         sizes = (first.root_sizes, first.shapes, first.dims)
-        root_sizes, shapes, dims = sizes if self.sizes is None else _replaced(self.sizes, values.__getitem__)
-        ops = tuple(recall.op_of(values[number]) for number in self.ops)
-        root = values[self.root]
+        root_sizes, shapes, dims = sizes if self.sizes is None else _replaced(self.sizes, value)
+        ops = tuple(defining_op(value(number)) for number in self.ops)
+        root = value(self.root)
         return dataclasses.replace(
             first,
             roots=(root,),

@@ -8,7 +8,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import SPLIT, Index, candidates, ends_of
+from opsplice.matchers.index import OPAQUE_REGIONS, SPLIT, Index, ends_of, function_around
 from opsplice.matchers.match import Match, NearMiss
 from opsplice.matchers.search import Search
 from opsplice.matchers.views import Views
@@ -18,7 +18,8 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:
     """Every match, place by place in program order, and in the order of the graphs."""
     matches = []
     index = Index(graphs)
-    for function, op, _ in candidates(module, None):
+    for op in _ops(module):
+        function = function_around(op)
         is_split = op.name == SPLIT
         for value in op.results:
             for graph in index.starting_at_split(op) if is_split else graphs:
@@ -32,7 +33,8 @@ def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[N
     """The nearest misses of each pattern, of every graph whose outermost op is at a place."""
     found: dict[str, list[NearMiss]] = {graph.pattern.name: [] for graph in graphs}
     index = Index(graphs)
-    for function, op, _ in candidates(module, None):
+    for op in _ops(module):
+        function = function_around(op)
         is_split = op.name == SPLIT
         for value in op.results:
             for graph in index.starting_at_split(op) if is_split else index.starting_at(ends_of(value)):
@@ -46,3 +48,16 @@ def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[N
 def facts(match: Match) -> dict[str, Any]:
     """All that a match says."""
     return {name: getattr(match, name) for name in Match.__dataclass_fields__}
+
+
+def _ops(module: ir.Module) -> list[ir.Operation]:
+    """Every op that makes something, outside of the bodies of others, in program order."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if len(op.results):
+            found.append(op)
+        return ir.WalkResult.SKIP if op.name.startswith(OPAQUE_REGIONS) else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from opsplice.frontends.source import ModuleSource
-from opsplice.matchers import engine, index
+from opsplice.matchers import engine
 from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.native import value_at
+from opsplice.matchers.recall import Recall
 from opsplice.matchers.search import Search
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loader import LIBRARY, load, load_text
@@ -114,11 +116,14 @@ def test_ops_that_no_pattern_starts_at_cost_no_python(session):
     from iree.compiler import ir
 
     module = ir.Module.parse("".join(NORMALISED.format(i=i, size=64) for i in range(3)), context=session.context)
-    graphs = graphs_of(load_text("pattern p(x: tensor<n x f32>) { tanh(x) }"))
-    assert list(index.candidates(module, index.Index(graphs).names)) == []
-    graphs = graphs_of(load_text(FAMILY.format(i=1, size=64)))
-    names = [op.name for _, op, _ in index.candidates(module, index.Index(graphs).names)]
-    assert names == ["arith.divf"] * 3
+
+    def names(text):
+        patterns = engine.Patterns(graphs_of(load_text(text)))
+        places = Recall(patterns.traits, patterns.index.names).places(module)
+        return [value_at(address).owner.name for _, address, _ in places]
+
+    assert names("pattern p(x: tensor<n x f32>) { tanh(x) }") == []
+    assert names(FAMILY.format(i=1, size=64)) == ["arith.divf"] * 3
 
 
 FAMILY = """
