@@ -72,14 +72,16 @@ class Program:
     def _loaded(self, device: str, plugins: Sequence[SpecPath]) -> LoadedProgram:
         from opsplice.devices import read_plugins
         from opsplice.host_commands import Commands
-        from opsplice.providers import Provider
+        from opsplice.providers import Provider, split_plugins
         from opsplice.runtime import load_program
 
-        key = (device, tuple(plugin.identity for plugin in read_plugins(plugins, device)))
+        libraries, functions = split_plugins(plugins)
+        loaded = tuple(plugin.identity for plugin in read_plugins(libraries, device))
+        key = (device, loaded, tuple(file.identity for file in functions))
         if key not in self._programs:
-            provider = Provider([self.provided]) if self.provided else None
+            provider = Provider([self.provided], functions) if self.provided else None
             commands = Commands(self.commands) if self.commands else None
-            self._programs[key] = load_program(self.vmfb, device, plugins, provider, commands)
+            self._programs[key] = load_program(self.vmfb, device, libraries, provider, commands)
         return self._programs[key]
 
 

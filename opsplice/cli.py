@@ -180,7 +180,8 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a .so or .sos with functions that the program imports; the last one that has a function is taken",
+        help="a file with functions that the program imports, .so or .sos for a CPU, .spv, .wgsl, .ptx or .ll for "
+        "others; the last one that has a function is taken",
     )
     parser.add_argument("--output", metavar="@FILE", help="save the results: @out.npy, or @folder/ for one file each")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
@@ -302,7 +303,11 @@ def _add_kernel(commands: argparse._SubParsersAction) -> None:
     plugin = _command(actions, "plugin", about, flags=False)
     plugin.add_argument("spec", help="a .splice file")
     plugin.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help=".so for this system, or .sos for any, as embedded ELF"
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help=".so for this system, .sos for any, as embedded ELF; .spv: functions for Vulkan",
     )
     plugin.add_argument("--kernel", action="append", default=[], metavar="NAME", help="only this; several times")
     plugin.add_argument(
@@ -322,10 +327,17 @@ def _add_kernel(commands: argparse._SubParsersAction) -> None:
     provider = _command(actions, "provider", about, flags=True)
     provider.add_argument("folders", nargs="+", metavar="folder", help="as `opsplice compile` writes them")
     provider.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write")
+    provider.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a .spv, .wgsl, .ptx or .ll with functions that the kernels import; the last one that has one is taken",
+    )
     provider.add_argument("--json", action="store_true", help=json_help)
 
     listed = _command(actions, "list", "show what a plugin is for and what it has", flags=False)
-    listed.add_argument("file", help="a .so or .sos")
+    listed.add_argument("file", help="a .so or .sos; or functions on elements, .spv, .wgsl or .ptx")
     listed.add_argument("--json", action="store_true", help=json_help)
 
 

@@ -146,8 +146,12 @@ class _Steps:
     def late(self) -> list[Step]:
         """The edits that take out of the program what a provider is to have; none where no kernel asks for that."""
         kernels = [k for spec in self.specs if not isinstance(spec, TransformSpec) for k in spec.kernels.values()]
+        steps = []
+        if any(clause.is_plugin for kernel in kernels if kernel.is_scalar for clause in kernel.artifacts):
+            linked = functools.partial(late_binding.bind_functions, provided=self.provided)
+            steps.append(Step(late_binding.BIND_PHASE, "leave the linking of functions to a provider", linked))
         if not any(clause.is_provided for kernel in kernels for clause in kernel.artifacts):
-            return []
+            return steps
         # Some flags are the process's: all compiles in it must have the same ones.
         compiling = functools.partial(compile_executable, phase=late_binding.TAKE_PHASE, flags=self.flags)
 
@@ -158,6 +162,7 @@ class _Steps:
         return [
             Step(late_binding.TAKE_PHASE, "compile the kernels of a provider", take),
             Step(late_binding.BIND_PHASE, "ask a provider for kernels", bind),
+            *steps,
         ]
 
     def commands(self) -> dict[str, Path]:

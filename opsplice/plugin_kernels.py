@@ -1,4 +1,7 @@
-"""The kernels of a spec that programs import, built into a plugin: which clauses, which functions, which form."""
+"""The kernels of a spec that programs import, built into a plugin: which clauses, which functions, which form.
+
+Kernels with loops of their own become a library for CPUs, functions on elements a module of SPIR-V.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import difflib
 import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,32 +17,44 @@ from opsplice.errors import OpspliceError
 from opsplice.spec_lang import ops, tree
 from opsplice.spec_lang.loader import LoadedSpec, load
 from opsplice.targets import arch as archs
-from opsplice.targets import plugin_build
+from opsplice.targets import function_link, plugin_build
 from opsplice.targets.artifacts import CpuTarget
 from opsplice.targets.plugin_build import Built, Source
 from opsplice.targets.plugin_source import SIZE, Argument, Function
 from opsplice.targets.store import Store
 
 SUFFIXES = (".so", ".sos")
+FUNCTIONS_SUFFIX = ".spv"
+
+
+@dataclass(frozen=True)
+class BuiltFunctions:
+    """A module of functions on elements, what is in it as `name(f32) -> f32`, and what built it."""
+
+    data: bytes
+    functions: tuple[str, ...]
+    toolchain: str
 
 
 def build(
     spec: Path, suffix: str, names: Sequence[str] = (), architectures: Sequence[str] = (), features: str = ""
-) -> Built:
+) -> Built | BuiltFunctions:
     """A plugin with the kernels of a spec that are `as plugin`.
 
-    suffix: `.so` for a library of this system, `.sos` for embedded ELF. names: only these kernels. architectures: what
-    it is for, by default this machine's. features: LLVM's names of what the CPU has (`avx2,fma`), or `host`; they
-    decide which clauses fit, as for a program.
+    suffix: `.so` for a library of this system, `.sos` for embedded ELF, `.spv` for functions on elements for Vulkan.
+    names: only these kernels. architectures: what it is for, by default this machine's. features: LLVM's names of what
+    the CPU has (`avx2,fma`), or `host`; they decide which clauses fit, as for a program.
 
     Raises OpspliceError when there is nothing to build, and what compilers and linkers say.
     """
-    if suffix not in SUFFIXES:
-        hint = "a system library ends in .so, an embedded one for any system in .sos"
+    if suffix not in (*SUFFIXES, FUNCTIONS_SUFFIX):
+        hint = "a system library ends in .so, an embedded one for any system in .sos, functions for Vulkan in .spv"
         raise OpspliceError(f"a plugin's name cannot end in '{suffix}'", hint=hint)
-    targets = _targets(architectures, features)
     loaded = load(spec)
-    kernels = _chosen(loaded, spec, names)
+    if suffix == FUNCTIONS_SUFFIX:
+        return _build_functions(_chosen(loaded, spec, names, scalar=True), Store())
+    targets = _targets(architectures, features)
+    kernels = _chosen(loaded, spec, names, scalar=False)
     sources = {target: list(_sources(kernels, target)) for target in targets}
     if suffix == ".sos":
         return plugin_build.build_embedded(spec.stem, sources, Store())
@@ -63,7 +79,7 @@ def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
     return [CpuTarget(arch, chosen) for arch in dict.fromkeys(found)]
 
 
-def _chosen(loaded: LoadedSpec, spec: Path, names: Sequence[str]) -> list[tree.Kernel]:
+def _chosen(loaded: LoadedSpec, spec: Path, names: Sequence[str], *, scalar: bool) -> list[tree.Kernel]:
     for name in names:
         if name not in loaded.kernels:
             near = difflib.get_close_matches(name, loaded.kernels, n=1)
@@ -75,7 +91,13 @@ def _chosen(loaded: LoadedSpec, spec: Path, names: Sequence[str]) -> list[tree.K
     imported = [k for k in kernels if any(clause.is_plugin for clause in k.artifacts)]
     if not imported:
         raise _not_imported(f"no kernel of {spec} is")
-    return imported
+    fitting = [k for k in imported if k.is_scalar == scalar]
+    if not fitting or (names and len(fitting) < len(imported)):
+        other = next(k for k in imported if k.is_scalar != scalar)
+        hint = "a file ending in .so or .sos" if scalar else "a file ending in .spv, for Vulkan"
+        what = "no function on elements" if scalar else "a function on elements"
+        raise OpspliceError(f"kernel {other.name} is {what}", hint=f"write it to {hint}")
+    return fitting
 
 
 def _not_imported(who: str) -> OpspliceError:
@@ -116,6 +138,57 @@ def _clause_for(kernel: tree.Kernel, target: CpuTarget) -> tree.ArtifactClause:
             details=f"{fitting[0].span}: `as plugin` without a file is for a plugin that is built elsewhere",
         )
     return fitting[0]
+
+
+# ---- functions on elements ----------------------------------------------------------------------------------------
+
+
+def _build_functions(kernels: Sequence[tree.Kernel], store: Store) -> BuiltFunctions:
+    """The one file that functions for Vulkan are in, as SPIR-V."""
+    paths: dict[Path, list[tree.Kernel]] = {}
+    for kernel in kernels:
+        clause = next((c for c in kernel.artifacts if c.is_plugin and c.backend in ("vulkan", "wgsl")), None)
+        if clause is None or not clause.path:
+            raise OpspliceError(
+                f"kernel {kernel.name} names no file for Vulkan to build",
+                hint=f'vulkan "{kernel.name}.wgsl" as plugin, in the kernel at {kernel.span}',
+            )
+        folder = clause.span.source.path
+        paths.setdefault(Path(clause.path) if folder is None else folder.parent / clause.path, []).append(kernel)
+    if len(paths) > 1:
+        raise OpspliceError(
+            f"the functions are in several files: {', '.join(path.name for path in paths)}",
+            hint="build each alone, with --kernel=NAME; a program can be given several",
+        )
+    (path,) = paths
+    file = function_link.read(path, store)
+    if file.form != function_link.SPIRV:
+        raise OpspliceError(f"{path.name} is not for Vulkan", hint="functions for Vulkan are in WGSL or SPIR-V")
+    there = file.functions()
+    found = []
+    for kernel in paths[path]:
+        signatures = list(_signatures(kernel))
+        here = [(symbol, kind) for symbol, kind, _ in signatures if symbol in there]
+        absent = [symbol for symbol, _, needed in signatures if symbol not in there and (needed or not here)]
+        if absent:
+            raise OpspliceError(
+                f"{path.name} does not define the function '{absent[0]}'",
+                hint=f"it defines {', '.join(sorted(there)) or 'none'}",
+            )
+        for symbol, kind in here:
+            if there[symbol] != kind:
+                raise OpspliceError(f"function {symbol} of {path.name} is {there[symbol]}, and the kernel is {kind}")
+            found.append(f"{symbol}{kind}")
+    return BuiltFunctions(file.code, tuple(found), file.toolchain)
+
+
+def _signatures(kernel: tree.Kernel) -> Iterator[tuple[str, str, bool]]:
+    """Each function that a scalar kernel stands for, its type, and whether it must be there."""
+    (result,) = kernel.results
+    assert isinstance(result.type, tree.ScalarType), "a scalar kernel"
+    for (function, needed), types in zip(functions_of(kernel), _types(kernel), strict=True):
+        inputs = ", ".join(argument.element for argument in function.arguments)
+        yield function.symbol, f"({inputs}) -> {types.get(result.type.name, result.type.name)}", needed
 
 
 # ---- functions ---------------------------------------------------------------------------------------------------

@@ -1,19 +1,24 @@
-"""Kernels that a program asks for when it is loaded: folders of executables, and what hands them over.
+"""Code that a program asks for when it is loaded: folders of executables, and what hands them over.
 
 A folder holds a file for each kernel and format, `scale.embedded-elf-x86_64.bin`. Programs import `registry.load`; here
 it is made of Python, for programs that are run from Python, or written as MLIR (`registry_source`), to be compiled to a
-module that any host of IREE can load before the program.
+module that any host of IREE can load before the program. Executables that import functions are linked on the way, with
+files that have them.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import write_file
+from opsplice.targets import function_link
+from opsplice.targets.function_link import FunctionFile
+from opsplice.targets.store import Store
 
 # What a program calls, and with what: two buffers in, one out.
 MODULE, FUNCTION, _CONVENTION = "registry", "load", "0rr_r"
@@ -28,16 +33,22 @@ class Provider:
     """Gives a program the kernels that it asks for, from one source after the other.
 
     sources: folders, kernels by name and format, or one `.vmfb` made by `opsplice kernel provider`.
-    Raises OpspliceError for a folder that cannot be read.
+    functions: files with functions that executables import. Raises OpspliceError for a folder that cannot be read.
     """
 
-    def __init__(self, sources: Sequence[Path | Mapping[Key, bytes]]) -> None:
+    def __init__(self, sources: Sequence[Path | Mapping[Key, bytes]], functions: Sequence[FunctionFile] = ()) -> None:
+        self._functions = functions
         self._found: dict[Key, Path | bytes] = {}
         compiled = [s for s in sources if isinstance(s, Path) and s.suffix == ".vmfb"]
         if compiled and len(sources) > 1:
             raise OpspliceError(
                 f"{compiled[0]} is a whole provider, and there is another one",
                 hint="give folders, or make one .vmfb of them",
+            )
+        if compiled and functions:
+            raise OpspliceError(
+                f"{compiled[0]} is linked already, and {functions[0].path} is to be linked",
+                hint="give the file to `opsplice kernel provider`, with --plugin",
             )
         self._compiled = compiled[0] if compiled else None
         for source in reversed([] if compiled else sources):
@@ -46,11 +57,12 @@ class Provider:
         self.failure: OpspliceError | None = None  # of the last `load` in a module
 
     def load(self, name: str, form: str) -> bytes:
-        """The executable of a kernel. Raises OpspliceError when there is none."""
+        """An executable. Raises OpspliceError when there is none, or no file has a function that it imports."""
         found = self._found.get((name, form))
         if found is None:
             raise self._missing(name, form)
-        return found if isinstance(found, bytes) else _read(found)
+        code = found if isinstance(found, bytes) else _read(found)
+        return linked((name, form), code, self._functions)
 
     def modules(self, load: Callable[[Path, str], Any]) -> list[Any]:
         """The modules to load before the program. When `load` fails in them, `failure` says why.
@@ -96,6 +108,25 @@ def _load_buffer(provider: Provider, name: Any, form: Any) -> Any:
     buffer = VmBuffer(len(code), 64, True)
     memoryview(buffer)[:] = code
     return buffer.ref
+
+
+def linked(key: Key, code: bytes, functions: Sequence[FunctionFile]) -> bytes:
+    """An executable with the functions that it imports. Raises OpspliceError when no file has one of them."""
+    name, form = key
+    if not function_link.imports(code, form, name):
+        return code
+    return function_link.link(code, form, name, functions, Store())
+
+
+def split_plugins(paths: Any) -> tuple[list[Any], tuple[FunctionFile, ...]]:
+    """Plugins at paths (or at one): libraries of CPUs, which IREE loads, and files of functions for other devices.
+
+    Raises OpspliceError for a file of functions that cannot be read, or is not valid.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    apart = [path for path in paths if Path(path).suffix in function_link.SUFFIXES]
+    return [path for path in paths if path not in apart], tuple(function_link.read(Path(p), Store()) for p in apart)
 
 
 # ---- folders -------------------------------------------------------------------------------------------------------

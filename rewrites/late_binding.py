@@ -20,6 +20,7 @@ It must not know how a kernel is called.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 
@@ -32,7 +33,7 @@ from opsplice.rewrites import emit, metal_link
 from opsplice.rewrites import executables as hal
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.dynamic_dispatch import PREFIX
-from opsplice.targets import metal_executable
+from opsplice.targets import function_link, metal_executable
 
 TAKE_PHASE = "executable-sources"
 BIND_PHASE = "hal"
@@ -83,6 +84,24 @@ def bind(module: ir.Module, provided: Provided) -> None:
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
         _Binder(module, provided).bind(lookups)
+
+
+def bind_functions(module: ir.Module, provided: Provided) -> None:
+    """Take executables that import functions out of the program, as they are. The module must be at `BIND_PHASE`.
+
+    The provider that has them has to link them. They are added to `provided`.
+    """
+    found: Provided = {}
+    for executable in hal.executables(module):
+        for binary in hal.binaries(executable):
+            form, code = ir.StringAttr(binary.attributes["format"]).value, hal.code_of(binary)
+            if function_link.imports(code, form, symbol_of(executable)):
+                found[symbol_of(executable), form] = code
+    if not found:
+        return
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        provided.update(_Binder(module, found).take_out())
 
 
 # ---- taking --------------------------------------------------------------------------------------------------------
@@ -136,9 +155,7 @@ class _Binder:
         self.formats = dict(_formats(module))
 
     def bind(self, lookups: Sequence[ir.Operation]) -> None:
-        buffer = "!util.buffer"
-        _declare(self.module, LOAD, [buffer, buffer], buffer)
-        _declare(self.module, _CREATE, ["!hal.device", "i64", buffer, buffer, buffer], "!hal.executable")
+        self._declare()
         apart = {_executable(lookup) for lookup in lookups if _executable(lookup).startswith(PREFIX)}
         for name in apart:
             self._ask_for(name)
@@ -147,6 +164,25 @@ class _Binder:
                 self._turn(lookup)
         for old in dict.fromkeys(old for old, _ in self.made):
             self._drop_unused(old)
+
+    def take_out(self) -> Provided:
+        """Ask a provider for executables that are there, by names that depend on what they hold."""
+        self._declare()
+        taken: Provided = {}
+        for create in ops_in(self.module.operation, _CREATE):
+            executable, form = _target(create)[0], self.formats[_target(create)]
+            code = self.provided.get((executable, form))
+            if code is not None:
+                name = f"{executable}-{hashlib.sha256(code).hexdigest()[:12]}"
+                taken[name, form] = code
+                self._ask(create, name, form)
+        self._drop_binaries({executable for executable, _ in self.provided})
+        return taken
+
+    def _declare(self) -> None:
+        buffer = "!util.buffer"
+        _declare(self.module, LOAD, [buffer, buffer], buffer)
+        _declare(self.module, _CREATE, ["!hal.device", "i64", buffer, buffer, buffer], "!hal.executable")
 
     def _ask_for(self, executable: str) -> None:
         """Ask for the code of an executable that IREE has linked with no other, wherever it is made."""

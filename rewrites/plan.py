@@ -230,9 +230,12 @@ class _Planner:
             call = dataclasses.replace(call, symbol=request.name)
         kept = self._without(choices)
         if kernel.is_scalar:
-            scalar_function.check_artifacts(call, [c.code for c in choices])
-            files = {object_key(c.target, self.targets): c.code.path for c in choices}
-            call = dataclasses.replace(call, objects=files)
+            linked = [(c.target, c.artifact) for c in choices if c.artifact is not None]
+            scalar_function.check_artifacts(call, [artifact for _, artifact in linked])
+            files = {object_key(target, self.targets): artifact.path for target, artifact in linked}
+            importing = tuple(sorted(object_key(c.target, self.targets) for c in choices if c.artifact is None))
+            way: Approach = "dynamic function" if importing else "static function"
+            call = dataclasses.replace(call, objects=files, importing=importing, approach=way)
         else:
             call = self._with_code(call, choices, kept)
         self.choices[call] = choices
@@ -443,7 +446,7 @@ def _or_compile_for(kernel: tree.Kernel) -> str:
 
 def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> None:
     """Raise OpspliceError if a kernel is linked for some CPUs and imported for others: one call cannot be both."""
-    imported = [clause for clause in clauses if clause.is_plugin]
+    imported = [clause for clause in clauses if clause.backend == "cpu" and clause.is_plugin]
     linked = [clause for clause in clauses if clause.backend == "cpu" and not clause.is_plugin]
     if imported and linked:
         raise OpspliceError(

@@ -41,6 +41,7 @@ class Function:
 
     inputs, output: its types, as MLIR writes them.
     objects: for each executable target of the program, as MLIR writes it, the file with the function's code.
+    imported: such targets for which the function comes when the program is loaded.
     """
 
     kernel: str
@@ -48,11 +49,13 @@ class Function:
     inputs: tuple[str, ...]
     output: str
     objects: tuple[tuple[str, Path], ...]
+    imported: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """A name that no other function has, made of letters and digits."""
-        parts = (self.symbol, *self.inputs, self.output, *(f"{target}{path}" for target, path in self.objects))
+        code = (*(f"{target}{path}" for target, path in self.objects), *self.imported)
+        parts = (self.symbol, *self.inputs, self.output, *code)
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
         return f"{self.stem}_{digest}"
 
@@ -64,11 +67,20 @@ class Function:
     def file(self, target: str) -> Path | None:
         """The file for a target given as MLIR writes it, None where there is none."""
         found = dict(self.objects)
-        parsed = parse_target(target)
-        return found.get(target) or found.get(f'#hal.executable.target<"{parsed.backend}", "{parsed.format}">')
+        return next((found[key] for key in _keys(target) if key in found), None)
+
+    def is_imported(self, target: str) -> bool:
+        """Whether the function comes later for a target given as MLIR writes it."""
+        return any(key in self.imported for key in _keys(target))
 
 
 Functions = Mapping[str, Function]
+
+
+def _keys(target: str) -> tuple[str, str]:
+    """What a target may be known as: in full, or by its backend and format alone."""
+    parsed = parse_target(target)
+    return target, f'#hal.executable.target<"{parsed.backend}", "{parsed.format}">'
 
 
 class Writer:
@@ -111,6 +123,7 @@ class Writer:
             inputs=tuple(a.element for a in call.arguments),
             output=call.outputs[0].element,
             objects=tuple(sorted(call.objects.items())),
+            imported=call.importing,
         )
         if function.name not in self.functions:
             for path in sorted({path for _, path in function.objects if path.suffix == spirv_function.SUFFIX}):

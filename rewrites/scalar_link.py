@@ -58,6 +58,8 @@ def link(module: ir.Module, functions: Functions) -> None:
         for variant in _variants(module):
             if variant.backend in spirv_function.BACKENDS:
                 spirv_function.link(variant.op, {f.name: (f.symbol, len(f.inputs)) for f in functions.values()})
+                imported = {f.symbol for f in functions.values() if f.is_imported(variant.target)}
+                spirv_function.open_holes(variant.op, imported)
             else:
                 for mark, function in _marks(variant.op, name_in, functions):
                     _call(mark, function, variant)
@@ -69,6 +71,7 @@ def check_linked(module: ir.Module, functions: Functions) -> None:
         if "cuda" not in str(binary.attributes["format"]):
             continue
         names = {name.decode() for name in _EXTERN.findall(hal.code_of(binary))} - _OF_THE_DRIVER
+        names -= {function.symbol for function in functions.values() if function.imported}
         if names:
             raise OpspliceError(
                 f"the code for CUDA calls {', '.join(sorted(names))}, which nothing has linked",
@@ -151,20 +154,25 @@ def _check_types(mark: ir.Operation, function: Function) -> None:
 
 
 def _prepare(variant: _Variant, marks: list[tuple[ir.Operation, Function]]) -> None:
-    paths: dict[Path, None] = {}
+    texts: dict[str, None] = {}
     for mark, function in marks:
         path = function.file(variant.target)
         kind = mark.results[0].type
         with ir.InsertionPoint(mark), mark.location:
-            if path is None:
+            text = None
+            if path is not None:
+                text = spirv_function.read(path)
+            elif function.is_imported(variant.target):
+                text = spirv_function.hole(function.symbol, function.inputs, function.output)
+            if text is None:
                 made = emit.value("spirv.Undef", [], kind)
             else:
                 made = spirv_function.leave_mark(function.name, list(mark.operands), kind)
-                paths[path] = None
+                texts[text] = None
         mark.results[0].replace_all_uses_with(made)
         mark.erase()
-    for path in paths:
-        spirv_function.insert(path, variant.inner)
+    for text in texts:
+        spirv_function.insert(text, variant.inner)
 
 
 # ---- LLVM ------------------------------------------------------------------------------------------------------------
@@ -175,7 +183,7 @@ def _call(mark: ir.Operation, function: Function, variant: _Variant) -> None:
     path = function.file(variant.target)
     in_c = variant.backend == "llvm-cpu"
     with ir.InsertionPoint(mark), mark.location:
-        if path is None:
+        if path is None and not function.is_imported(variant.target):
             emit.op("llvm.intr.trap")
             made = emit.value("llvm.mlir.poison", [], mark.results[0].type)
         else:
@@ -189,7 +197,8 @@ def _call(mark: ir.Operation, function: Function, variant: _Variant) -> None:
             returned = emit.op("llvm.call", operands, [kind], attributes).results[0]
             made = _returned(returned, mark.results[0].type, function.output)
             _declare(function, [str(value.type) for value in operands], str(kind), variant)
-            _add_object(variant.op, path)
+            if path is not None:
+                _add_object(variant.op, path)
     mark.results[0].replace_all_uses_with(made)
     mark.erase()
 

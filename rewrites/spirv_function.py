@@ -24,13 +24,13 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir_names import symbol_of
+from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.views import defining_op
 from opsplice.rewrites import emit
 from opsplice.spec_lang import tree
@@ -56,7 +56,7 @@ def check(path: Path, symbol: str, inputs: Sequence[str], output: str, needed_by
                 details=details,
             )
     functions = {
-        symbol_of(op): str(ir.TypeAttr(op.attributes["function_type"]).value) for op in _functions(path, details)
+        symbol_of(op): str(ir.TypeAttr(op.attributes["function_type"]).value) for op in _functions(read(path), details)
     }
     if symbol not in functions:
         found = ", ".join(f"@{name}" for name in functions) or "none"
@@ -66,11 +66,37 @@ def check(path: Path, symbol: str, inputs: Sequence[str], output: str, needed_by
         raise OpspliceError(f"spirv.func @{symbol} is {functions[symbol]}, and the kernel is {wanted}", details=details)
 
 
-def insert(path: Path, module: ir.Operation) -> None:
-    """Put the functions of a file into the module inside an executable, from where IREE takes them into its own."""
+def read(path: Path) -> str:
+    """The text of a file, which `check` has judged."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def hole(symbol: str, inputs: Sequence[str], output: str) -> str:
+    """A function that is there to be called, until `open_holes` makes an import of it."""
+    parameters = ", ".join(f"%{number}: {element}" for number, element in enumerate(inputs))
+    body = f"%result = spirv.Undef : {output} spirv.ReturnValue %result : {output}"
+    return f'spirv.func @{symbol}({parameters}) -> {output} "None" {{ {body} }}'
+
+
+def open_holes(variant: ir.Operation, symbols: Collection[str]) -> None:
+    """Make imports of functions below an op, once the code is made: IREE allows none before."""
+    for function in ops_in(variant, "spirv.func"):
+        symbol = symbol_of(function)
+        if symbol not in symbols:
+            continue
+        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        head = f"spirv.func @{symbol}({', '.join(f'%{n}: {each}' for n, each in enumerate(kind.inputs))})"
+        linkage = f'#spirv.linkage_attributes<linkage_name = "{symbol}", linkage_type = <Import>>'
+        text = f'{head} -> {kind.results[0]} "None" attributes {{linkage_attributes = {linkage}}}'
+        ir.Module.parse(text).body.operations[0].operation.clone(ir.InsertionPoint(function))
+        function.erase()
+
+
+def insert(text: str, module: ir.Operation) -> None:
+    """Put functions into the module inside an executable, from where IREE takes them into its own."""
     block = module.regions[0].blocks[0]
     known = {symbol_of(op.operation): str(op) for op in block.operations}
-    for function in _functions(path, ""):
+    for function in _functions(text, ""):
         name = symbol_of(function)
         if known.get(name) == str(function):
             continue  # another spec's kernel has it, too
@@ -220,12 +246,11 @@ def _indices(position: int) -> ir.Attribute:
     return ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IntegerType.get_signless(32), position)])
 
 
-def _functions(path: Path, details: str) -> Iterator[ir.Operation]:
-    """The functions of a file, which are gone when the last one was taken.
+def _functions(text: str, details: str) -> Iterator[ir.Operation]:
+    """The functions of a file's text, which are gone when the last one was taken.
 
     Raises OpspliceError for a file that is no MLIR, and for one that holds other ops.
     """
-    text = path.read_text(encoding="utf-8", errors="replace")
     try:
         module = ir.Module.parse(text)
     except ir.MLIRError as failure:

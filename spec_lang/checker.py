@@ -332,8 +332,7 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             advice = did_you_mean(clause.form, FORMS) or f"there are {' '.join(FORMS)}"
             report(error(clause.span, f"a kernel's code cannot be taken as {clause.form}", advice))
         elif kernel.is_scalar and clause.form not in (None, "object", "bitcode"):
-            message = f"a function that is called for each element cannot be taken as {clause.form}"
-            report(error(clause.span, message, "it goes into the compiler's own loops: `as bitcode` or `as object`"))
+            scalar_kernels.check_form(clause, report)
         elif clause.is_generated:
             _check_generated(clause, report)
         elif clause.form is not None and clause.backend not in _BACKENDS_OF.get(clause.form, ("cpu",)):

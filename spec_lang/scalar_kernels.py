@@ -18,6 +18,13 @@ from opsplice.spec_lang.tree import ScalarType, Span, TensorType, Type
 # The backends that code for such functions can be named for.
 BACKENDS = ("cpu", "cuda", "rocm", "vulkan", "metal", "wgsl")
 _WITHOUT = ("spirv",)
+# Those whose code can be linked with such functions when it is loaded, and why others' cannot.
+_IMPORTING = ("vulkan", "wgsl", "cuda")
+_LINKED_WHEN_COMPILED = {
+    "cpu": "on a CPU the compiler links its loops, and imports only kernels with loops of their own",
+    "rocm": "for ROCm the compiler links its code into an object that nothing can be added to",
+    "metal": "for Metal nothing here can link",
+}
 # From here on the program's ops are in dispatches already.
 _TOO_LATE = ("dispatch-creation", "flow")
 
@@ -31,6 +38,19 @@ def check(kernel: tree.Kernel, report: Report) -> None:
         report(error(kernel.grid[0].span, "a function on elements has no grid", "IREE makes the loop around it"))
     for clause in kernel.artifacts:
         _check_clause(clause, report)
+
+
+def check_form(clause: tree.ArtifactClause, report: Report) -> None:
+    """Judge a clause whose form is not one of those that are linked."""
+    if clause.backend in _WITHOUT or (clause.form == "plugin" and clause.backend in _IMPORTING):
+        return
+    message = f"a function that is called for each element cannot be taken as {clause.form}"
+    advice = "it goes into the compiler's own loops: `as bitcode` or `as object`"
+    if clause.form == "plugin":
+        message += f" for {clause.backend}"
+        reason = _LINKED_WHEN_COMPILED.get(clause.backend)
+        advice = "; ".join(filter(None, [f"it can for {', '.join(_IMPORTING)}", reason]))
+    report(error(clause.span, message, advice))
 
 
 def check_rule(
@@ -92,5 +112,7 @@ def _check_clause(clause: tree.ArtifactClause, report: Report) -> None:
         word = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
         message = f"a function on elements has no code for {clause.backend}"
         report(error(word, message, f"there are {' '.join(BACKENDS)}"))
-    elif clause.backend != "cpu" and (clause.features or clause.limits or clause.form or clause.flags):
-        report(error(clause.span, "features, a form and flags are said of code for cpu alone"))
+    elif clause.backend != "cpu" and (
+        clause.features or clause.limits or clause.form not in (None, "plugin") or clause.flags
+    ):
+        report(error(clause.span, "features, flags and forms but `as plugin` are said of code for cpu alone"))

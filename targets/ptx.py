@@ -138,7 +138,7 @@ def reflect(text: str, name: str) -> PtxModule:
     name: how errors call the file. Raises OpspliceError when the text is not PTX, or cut off, or of a form that PTX
     does not have.
     """
-    text = _without_comments(text, name)
+    text = without_comments(text, name)
     version: tuple[int, int] | None = None
     target: tuple[int, str] | None = None
     entries: list[PtxEntry] = []
@@ -322,7 +322,7 @@ def _check_workgroup(entry: PtxEntry, name: str, workgroup: tuple[int, int, int]
         )
 
 
-def _without_comments(text: str, name: str) -> str:
+def without_comments(text: str, name: str) -> str:
     """The text without comments, pragmas (which end in a semicolon anywhere) and what is inside of strings."""
     if len(text) > _LONGEST_TEXT:
         raise OpspliceError(f"{name} is too long to be read ({len(text)} characters)", hint="give one kernel per file")

@@ -9,7 +9,8 @@ from pathlib import Path
 from opsplice.commands import kernel_provider
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.targets import fatelf, plugin_file
+from opsplice.targets import fatelf, function_link, plugin_file
+from opsplice.targets.store import Store
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,7 +28,8 @@ def _plugin(options: argparse.Namespace) -> int:
     write_file(output, built.data)
     functions = [str(function) for function in built.functions]
     if options.json:
-        archs = [str(part.library.arch) for part in plugin_file.read(output).parts]
+        of_cpu = output.suffix in (".so", ".sos")
+        archs = [str(part.library.arch) for part in plugin_file.read(output).parts] if of_cpu else []
         found = {"output": str(output), "archs": archs, "functions": functions, "toolchain": built.toolchain}
         print(json.dumps(found, indent=2))
         return 0
@@ -58,6 +60,8 @@ def _fat(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    if Path(options.file).suffix in function_link.SUFFIXES:
+        return _list_functions(options)
     plugin = plugin_file.read(Path(options.file))
     if options.json:
         parts = [
@@ -84,6 +88,17 @@ def _list(options: argparse.Namespace) -> int:
             print(f"  what programs can import of it is not said in the file; it exports{note}")
             for name in sorted(part.library.exports):
                 print(f"    {name}")
+    return 0
+
+
+def _list_functions(options: argparse.Namespace) -> int:
+    file = function_link.read(Path(options.file), Store())
+    if options.json:
+        print(json.dumps({"file": str(file.path), "format": file.form, "functions": file.functions()}, indent=2))
+        return 0
+    print(f"functions on elements for {file.form}, {len(file.code)} bytes")
+    for name, kind in sorted(file.functions().items()):
+        print(f"  {name}{kind}")
     return 0
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.providers import Key, read_folder, registry_source
+from opsplice.providers import Key, linked, read_folder, registry_source
+from opsplice.targets import function_link
+from opsplice.targets.store import Store
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,7 +25,8 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError(
             f"there are no kernels in {', '.join(options.folders)}", hint="they are files ending in .bin"
         )
-    code = {key: path.read_bytes() for key, path in sorted(kernels.items())}
+    functions = [function_link.read(Path(path), Store()) for path in options.plugin]
+    code = {key: linked(key, path.read_bytes(), functions) for key, path in sorted(kernels.items())}
     path = write_file(output, isolated.call(_compile, code, options.flags))
     if options.json:
         found = [{"name": name, "format": form, "file": str(kernels[name, form])} for name, form in code]

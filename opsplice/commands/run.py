@@ -10,6 +10,7 @@ from pathlib import Path
 from opsplice.api import check_matched
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
+from opsplice.providers import Provider, split_plugins
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
     from opsplice import values
 
     inputs = [value for text in options.input for value in values.parse_input(text)]
-    plugins = options.plugin
+    plugins, functions = split_plugins(options.plugin)
     if plugins:
         from opsplice.devices import read_plugins
 
@@ -41,10 +42,9 @@ def run(options: argparse.Namespace) -> int:
             sources = [outcome.provided]
 
     from opsplice.host_commands import Commands
-    from opsplice.providers import Provider
     from opsplice.runtime import load_program
 
-    provider = Provider(sources) if sources else None
+    provider = Provider(sources, functions) if sources else None
     program = load_program(vmfb, options.device, plugins, provider, Commands(commands) if commands else None)
     results = program.call(options.function, *inputs)
     saved = _save(options.output, results)

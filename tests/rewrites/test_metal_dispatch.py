@@ -9,7 +9,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets.metal_executable import _Buffer
+from opsplice.targets.flatbuffer import Buffer
 
 from .conftest import write_spec
 
@@ -66,7 +66,7 @@ def kernels(vmfb: bytes) -> list[tuple[str, tuple[int, int, int], str]]:
     while start >= 0:
         (size,) = struct.unpack_from("<Q", vmfb, start + 8)
         if vmfb[start + 4 : start + 8] == bytes(4) and size:
-            buffer = _Buffer(bytearray(vmfb[start + 64 : start + 64 + size]))
+            buffer = Buffer(vmfb[start + 64 : start + 64 + size])
             root = buffer.table(buffer.target(0))
             (pipeline,), (library,) = (
                 [buffer.table(buffer.target(at)) for at in buffer.vector(root[f])] for f in (0, 1)
