@@ -301,7 +301,7 @@ def _add_kernel(commands: argparse._SubParsersAction) -> None:
 
     about = "build a plugin of the kernels of a spec that are `as plugin`"
     plugin = _command(actions, "plugin", about, flags=False)
-    plugin.add_argument("spec", help="a .splice file")
+    plugin.add_argument("spec", nargs="?", help="a .splice file; without one the plugin has no functions")
     plugin.add_argument(
         "-o",
         "--output",

@@ -44,7 +44,10 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
     steps = _Steps(job, preview=False)
     flags = (*job.flags, *flags_for(job.archs))
-    noting = [Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports)] if job.specs else []
+    noting = []
+    if job.specs:
+        noting.append(Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
+        noting.append(Step(dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
     if job.specs and not links_executables(flags):
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     edits = [*steps.all(), *noting, *steps.late()]

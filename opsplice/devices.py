@@ -145,9 +145,11 @@ def _load(plugin: PluginFile) -> str:
 
 def _check_shadowed(plugins: Sequence[PluginFile], imports: Collection[str] | None) -> None:
     """Raise OpspliceError if earlier plugins of the process could be taken for these."""
-    known = provided(plugins)
-    if imports is not None and known is not None and known.issuperset(imports):
-        return
+    known, before = provided(plugins), provided(_flagged)
+    if imports is not None and known is not None:
+        lacking = set(imports) - known
+        if not lacking or (before is not None and before.isdisjoint(lacking)):
+            return
     earlier = ", ".join(dict.fromkeys(str(plugin.path) for plugin in _flagged))
     raise OpspliceError(
         f"this process has loaded other plugins before: {earlier}",

@@ -22,6 +22,9 @@ from opsplice.errors import OpspliceError
 from opsplice.host_commands import Commands
 from opsplice.providers import Provider
 from opsplice.targets import arch as archs
+from opsplice.targets import plugin_build, plugin_file
+from opsplice.targets.plugin_file import PluginFile
+from opsplice.targets.store import Store
 from opsplice.values import ELEMENT_TYPES, Value, element_name, type_name
 
 DEFAULT_DEVICE = "local-task"
@@ -33,7 +36,7 @@ _NEXT_VALUE = re.compile(r", (?=%)")
 _TENSOR = re.compile(r"tensor<(?P<dims>(?:(?:\d+|\?)x)*)(?P<element>[^,]+?)(?:,.*)?>")
 
 # See rewrites/dynamic_function.py, which cannot be imported without the compiler.
-_IMPORTS_NOTE = "opsplice.imports."
+_IMPORTS_NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports."
 _ASYNC = "$async"
 
 # In the VM there are no 16-bit floats: such a scalar travels as its bits.
@@ -161,9 +164,13 @@ def load_program(
     instance = iree.runtime.VmInstance()
     name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
     module = _vm_module(vmfb, name, instance)
-    imports = _imports(module) if devices.takes_plugins(device) else frozenset[str]()
+    local = devices.takes_plugins(device)
+    imports, optional = _imports(module) if local else (frozenset[str](), frozenset[str]())
     devices.check_imports(name, imports or (), found)
-    config = iree.runtime.Config(device=devices.open_device(device, found, imports))
+    if optional and not found:
+        found = _some_plugin(name)
+    wanted = None if imports is None else imports | optional
+    config = iree.runtime.Config(device=devices.open_device(device, found, wanted))
     helpers = [] if provider is None else provider.modules(partial(_vm_module, instance=instance))
     commands = commands or Commands({})
     helpers += commands.modules(module, config.device)
@@ -217,17 +224,35 @@ def _check_readable(path: Path) -> None:
         raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _imports(vm_module: Any) -> frozenset[str] | None:
-    """What a program imports on this machine, as opsplice notes it when compiling; None where nothing is noted."""
+def _some_plugin(name: str) -> tuple[PluginFile, ...]:
+    """A plugin with nothing in it: IREE loads no program that could import functions without any plugin."""
+    try:
+        return (plugin_file.read(plugin_build.nothing(Store())),)
+    except OpspliceError as error:
+        raise OpspliceError(
+            f"{name} runs without the functions that it imports, but IREE loads it only with some plugin",
+            hint="give any one with --plugin; one with nothing in it could not be built",
+            details="\n".join(filter(None, [error.message, error.hint, error.details])),
+        ) from None
+
+
+def _imports(vm_module: Any) -> tuple[frozenset[str] | None, frozenset[str]]:
+    """What a program imports on this machine, as opsplice notes it when compiling; None where nothing is noted.
+
+    And what it imports and can do without.
+    """
     notes: dict[str, str] = {}
     for name in vm_module.function_names:
         reflection = vm_module.lookup_function(name).reflection
-        notes |= {key: text for key, text in reflection.items() if key.startswith(_IMPORTS_NOTE)}
+        notes |= {key: text for key, text in reflection.items() if key.startswith((_IMPORTS_NOTE, _OPTIONAL_NOTE))}
     host = archs.host_arch()
     if not notes or host is None:
-        return None
-    text = notes.get(f"{_IMPORTS_NOTE}{archs.iree_key(host)}", "")
-    return frozenset(filter(None, text.split(",")))
+        return None, frozenset()
+
+    def noted(note: str) -> frozenset[str]:
+        return frozenset(filter(None, notes.get(f"{note}{archs.iree_key(host)}", "").split(",")))
+
+    return noted(_IMPORTS_NOTE), noted(_OPTIONAL_NOTE)
 
 
 def _exported(vm_module: Any) -> dict[str, Function]:

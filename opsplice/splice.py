@@ -69,8 +69,8 @@ class Splicer:
             chosen = self._plan(module, spec, found, self.resolve)
             reports.append(_report(spec, found, chosen, number))
             actions = chosen.actions
-            if any(chosen.kept):
-                split, actions = True, fallback.split(module, actions, chosen.kept)
+            if any(map(fallback.is_split, actions, chosen.kept)):
+                split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
             functions |= apply(module, actions, chosen.annotations if number == 0 else (), spec.codes, self._beside)
             on_metal = on_metal or _is_on_metal(actions)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
@@ -116,7 +116,7 @@ class Splicer:
         return outcomes
 
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver) -> Plan:
-        targets = targets_of(module) if self.targets is None else self.targets
+        targets = self._targets_of(module)
         obstacle = fallback.obstacle(module, targets)
         write = functools.partial(_written_out, spec)
         if resolve != self.resolve:
@@ -126,6 +126,9 @@ class Splicer:
         return plan(
             *(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, external, function, generate)
         )
+
+    def _targets_of(self, module: ir.Module) -> Sequence[ProgramTarget]:
+        return targets_of(module) if self.targets is None else self.targets
 
     def resolve(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
@@ -364,7 +367,8 @@ def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Re
     """number: how often rules have written what this round found."""
     replacements = []
     for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
-        artifacts = (*map(_artifact_use, choices), *map(_compiler_use, others))
+        optional = isinstance(action, KernelCall) and action.optional
+        artifacts = (*(_artifact_use(choice, optional=optional) for choice in choices), *map(_compiler_use, others))
         made = _replacement(action.match, action.rule, _action_name(action), artifacts=artifacts)
         replacements.append(dataclasses.replace(made, round=number))
     if number == 0:
@@ -425,10 +429,12 @@ def _unruled(match: Match, reason: str) -> Replacement:
     )
 
 
-def _artifact_use(choice: Choice) -> ArtifactUse:
+def _artifact_use(choice: Choice, *, optional: bool) -> ArtifactUse:
+    """optional: whether the compiler's own code runs where no plugin has the function."""
     artifact = choice.artifact
     if artifact is None:
-        return ArtifactUse(target=str(choice.target), source="a plugin", path="", form="plugin", digest="")
+        source = "a plugin, if one has it" if optional else "a plugin"
+        return ArtifactUse(target=str(choice.target), source=source, path="", form="plugin", digest="")
     return ArtifactUse(
         target=str(choice.target),
         source=str(path_of(choice.clause)),

@@ -75,6 +75,7 @@ class KernelCall:
     empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
     imported: the formats of the targets whose code imports the function by its name, from a plugin at run time; then
              nothing is linked. importing: these targets, as MLIR writes them, where other targets have dispatches.
+    optional: whether the compiler's own code runs where no plugin has the function.
     approach: how the kernel's code gets into the program, or does not.
     """
 
@@ -90,6 +91,7 @@ class KernelCall:
     empty: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     importing: tuple[str, ...] = ()
+    optional: bool = False
     approach: Approach = "static function"
 
 

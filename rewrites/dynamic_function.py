@@ -23,6 +23,8 @@ from opsplice.rewrites.executables import executables, module_of, variants
 
 # On a function's declaration: the formats of the targets that import it. Others keep the compiler's code.
 IMPORTED = "opsplice.imported"
+# Beside it: the program can do without the function (`optional_import.py`).
+OPTIONAL = "opsplice.optional"
 
 # Where `note_imports` works: executables are variants for each target, and what lacks for a target was taken out.
 NOTE_PHASE = "executable-configurations"
@@ -30,7 +32,7 @@ NOTE_PHASE = "executable-configurations"
 # Where `number_imports` works: code is in LLVM's dialect, and executables are not yet linked to each other.
 NUMBER_PHASE = "executable-targets"
 
-_NOTE = "opsplice.imports."
+_NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports."
 _REFLECTION = "iree.reflection"
 _KEY, _WEAK = "hal.executable.import.key", "hal.executable.import.weak"
 
@@ -43,22 +45,60 @@ def imported_by(function: ir.Operation, form: str) -> bool:
 
 
 def note_imports(module: ir.Module) -> None:
-    """Note what the module's executables import on its public functions. The module must be at `NOTE_PHASE`."""
-    found: dict[str, set[str]] = {}
-    for form, name in _imports(module):
-        found.setdefault(form, set()).add(name)
+    """Note what the module's executables import on its public functions. The module must be at `NOTE_PHASE`.
+
+    What the declarations say is read for the last time: IREE links executables only where these are the same.
+    """
+    needed: dict[str, set[str]] = {}
+    optional: dict[str, set[str]] = {}
+    for form, name, is_optional in _imports(module):
+        (optional if is_optional else needed).setdefault(form, set()).add(name)
+    for variant in _variants(module):
+        for op in _declarations(variant):
+            for known in (IMPORTED, OPTIONAL):
+                if known in op.attributes:
+                    del op.attributes[known]
+    found = {f"{_NOTE}{form}": names for form, names in needed.items()}
+    found |= {f"{_OPTIONAL_NOTE}{form}": names - needed.get(form, set()) for form, names in optional.items()}
     if not found:
         return
     with module.context:
-        notes = {f"{_NOTE}{form}": ir.StringAttr.get(",".join(sorted(names))) for form, names in found.items()}
-        for top in module.body.operations:
-            op = top.operation
-            if op.name != "util.func" or (
-                "sym_visibility" in op.attributes and _text(op, "sym_visibility") != "public"
-            ):
-                continue
-            known = ir.DictAttr(op.attributes[_REFLECTION]) if _REFLECTION in op.attributes else ()
-            op.attributes[_REFLECTION] = ir.DictAttr.get({**{entry.name: entry.attr for entry in known}, **notes})
+        notes = {key: ir.StringAttr.get(",".join(sorted(names))) for key, names in found.items()}
+        for op in _public_functions(module):
+            op.attributes[_REFLECTION] = ir.DictAttr.get({**_reflection(op), **notes})
+
+
+def weaken_imports(module: ir.Module) -> None:
+    """Let executables load without the functions that were noted as optional. The module must be at `NUMBER_PHASE`."""
+    optional = {
+        (key.removeprefix(_OPTIONAL_NOTE), name)
+        for op in _public_functions(module)
+        for key, names in _reflection(op).items()
+        if key.startswith(_OPTIONAL_NOTE)
+        for name in ir.StringAttr(names).value.split(",")
+    }
+    if not optional:
+        return
+    with module.context:
+        for variant in _variants(module):
+            form = parse_target(str(variant.attributes["target"])).format
+            for op in _at_top(variant):
+                if _KEY in op.attributes and (form, _text(op, _KEY)) in optional:
+                    op.attributes[_WEAK] = ir.UnitAttr.get()
+
+
+def _public_functions(module: ir.Module) -> Iterator[ir.Operation]:
+    for top in module.body.operations:
+        op = top.operation
+        if op.name == "util.func" and (
+            "sym_visibility" not in op.attributes or _text(op, "sym_visibility") == "public"
+        ):
+            yield op
+
+
+def _reflection(op: ir.Operation) -> dict[str, ir.Attribute]:
+    known = ir.DictAttr(op.attributes[_REFLECTION]) if _REFLECTION in op.attributes else ()
+    return {entry.name: entry.attr for entry in known}
 
 
 def number_imports(module: ir.Module) -> None:
@@ -92,14 +132,14 @@ def _number(variant: ir.Operation, places: dict[str, list[ir.Operation]]) -> Non
     variant.attributes["hal.executable.imports"] = ir.ArrayAttr.get(pairs)
 
 
-def _imports(module: ir.Module) -> Iterator[tuple[str, str]]:
-    """The format of each variant of the executables, with each name that it has to be given at run time."""
+def _imports(module: ir.Module) -> Iterator[tuple[str, str, bool]]:
+    """The format of each variant of the executables, each name that it is given at run time, and if it may lack."""
     for variant in _variants(module):
         target = parse_target(str(variant.attributes["target"]))
         for op in _declarations(variant) if target.backend == "llvm-cpu" else ():
             if "hal.import.static" not in op.attributes and "hal.import.bitcode" not in op.attributes:
                 name = "hal.import.name" if "hal.import.name" in op.attributes else "sym_name"
-                yield target.format, _text(op, name)
+                yield target.format, _text(op, name), OPTIONAL in op.attributes
 
 
 def _declarations(variant: ir.Operation) -> Iterator[ir.Operation]:

@@ -5,7 +5,8 @@
                                                     else         { a copy of the match, which the kernel replaces }
 
 The program asks the device that it runs on, once per load (IREE keeps the answer): is it one of the targets without an
-artifact? The kernel's branch is the match again, so that any approach can take it from there, and the other branch is
+artifact? For a function that a plugin may have it asks in the same way whether one has it (`optional_import.py`). The
+kernel's branch is the match again, so that any approach can take it from there, and the other branch is
 compiled like the rest of the program. Executables hold code for every target, though, and there is nothing to link for
 those without an artifact: `drop_missing` takes the call out of them, at a later phase.
 
@@ -23,7 +24,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
-from opsplice.rewrites import dynamic_function, emit
+from opsplice.rewrites import dynamic_function, emit, optional_import
 from opsplice.rewrites import executables as hal
 from opsplice.rewrites.calls import Action, Buffer, Insertion, KernelCall, Output, Scalar
 from opsplice.rewrites.devices import ProgramTarget, device_globals, parse_target
@@ -48,15 +49,26 @@ def obstacle(module: ir.Module, targets: Sequence[ProgramTarget]) -> str:
     return ""
 
 
-def split(module: ir.Module, calls: Sequence[Action], kept: Sequence[tuple[ProgramTarget, ...]]) -> tuple[Action, ...]:
-    """Move each match into a branch that targets without an artifact do not take.
+def is_split(call: Action, kept: Sequence[ProgramTarget]) -> bool:
+    """Whether it is known only at run time if a call is made: by the target, or by what plugins have."""
+    return bool(kept) or (isinstance(call, KernelCall) and call.optional)
 
-    kept: for each call, the targets that keep the compiler's own code. The module's targets must have no `obstacle`.
+
+def split(
+    module: ir.Module,
+    calls: Sequence[Action],
+    kept: Sequence[tuple[ProgramTarget, ...]],
+    targets: Sequence[ProgramTarget],
+) -> tuple[Action, ...]:
+    """Move each match into a branch that is not taken on targets without an artifact, nor without an optional plugin.
+
+    kept: for each call, the targets that keep the compiler's own code; where there are some, the module's targets must
+    have no `obstacle`. targets: all of the program's.
     Returns the calls in the same order, for the matches as they are now; those given are no longer valid.
     """
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        splitter = _Splitter(module)
+        splitter = _Splitter(module, targets)
         return tuple(splitter.call(call, targets) for call, targets in zip(calls, kept, strict=True))
 
 
@@ -84,21 +96,23 @@ def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
 class _Splitter:
     """`replaced` holds what took the place of the roots of earlier matches."""
 
-    def __init__(self, module: ir.Module) -> None:
-        self.device = device_globals(module)[0]
+    def __init__(self, module: ir.Module, targets: Sequence[ProgramTarget]) -> None:
+        self.module = module
+        self.targets = targets
         self.replaced: dict[Any, ir.Value] = {}
 
     def call(self, call: Action, kept: Sequence[ProgramTarget]) -> Action:
         if isinstance(call, Insertion):
             return dataclasses.replace(call, match=_moved(call.match, self.replaced))
-        return self._branch(_mapped(call, self.replaced), kept) if kept else _mapped(call, self.replaced)
+        mapped = _mapped(call, self.replaced)
+        return self._branch(mapped, kept) if is_split(call, kept) else mapped
 
     def _branch(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
         match = call.match
         anchor = last(match.roots)
         with ir.InsertionPoint(anchor), anchor.location:
             kinds = [root.type for root in match.roots]
-            branch = emit.op("scf.if", [self._condition(kept)], kinds, regions=2)
+            branch = emit.op("scf.if", [self._condition(call, kept)], kinds, regions=2)
             _copy_into(branch.regions[0].blocks.append(), match)
             copies = _copy_into(branch.regions[1].blocks.append(), match)
             # The size of the branch's result is stated, because it is not to be seen from outside.
@@ -111,20 +125,23 @@ class _Splitter:
         inside = dataclasses.replace(match, roots=tuple(copies[r] for r in match.roots), ops=tuple(dict.fromkeys(ops)))
         return dataclasses.replace(_mapped(call, copies), match=inside)
 
-    def _condition(self, kept: Sequence[ProgramTarget]) -> ir.Value:
-        """Whether the device runs code for one of these targets."""
-        device = emit.value(
-            "util.global.load", [], ir.Type.parse("!hal.device"), **{"global": ir.FlatSymbolRefAttr.get(self.device)}
-        )
+    def _condition(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> ir.Value:
+        """Whether the device runs code for one of these targets, or no plugin has what the call wants."""
         flag = ir.IntegerType.get_signless(1)
         found: ir.Value | None = None
+        if call.optional:
+            function = optional_import.lacks(self.module, call.symbol, self.targets, call.imported)
+            found = emit.op("util.call", [], [flag], {"callee": ir.FlatSymbolRefAttr.get(function)}).results[0]
+        if kept:
+            device = ir.FlatSymbolRefAttr.get(device_globals(self.module)[0])
+            held = emit.value("util.global.load", [], ir.Type.parse("!hal.device"), **{"global": device})
         for target in kept:
             attributes = {
                 "category": emit.text(_QUERY),
                 "key": emit.text(target.format),
                 "default_value": ir.IntegerAttr.get(flag, 0),
             }
-            runs = emit.op("hal.device.query", [device], [flag, flag], attributes).results[1]
+            runs = emit.op("hal.device.query", [held], [flag, flag], attributes).results[1]
             found = runs if found is None else emit.value("arith.ori", [found, runs], flag)
         assert found is not None
         # In a branch where the answer was known, IREE would drop the code for all other targets, and then an executable

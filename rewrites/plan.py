@@ -249,7 +249,8 @@ class _Planner:
         objects = {object_key(target, self.targets): path for target, path in linked}
         imported = tuple(sorted({c.target.format for c in choices if c.artifact is None}))
         approach = _approach(call.kernel, [c.clause for c in choices])
-        call = dataclasses.replace(call, objects=objects, imported=imported, approach=approach)
+        optional = call.rule.keep and bool(imported)
+        call = dataclasses.replace(call, objects=objects, imported=imported, optional=optional, approach=approach)
         if approach == "command" or (len(cpus) == len(choices) and all(target.is_cpu for target in kept)):
             return call
         if approach == "dynamic dispatch" and cpus:

@@ -192,7 +192,16 @@ def signature(call: KernelCall) -> Any:
     )
     dims = tuple(_static(size) for size in call.dims.values())
     outputs = tuple((o.element, o.alias) for o in call.outputs)
-    return call.kernel.name, call.symbol, arguments, dims, outputs, tuple(sorted(call.objects.items())), call.imported
+    return (
+        call.kernel.name,
+        call.symbol,
+        arguments,
+        dims,
+        outputs,
+        tuple(sorted(call.objects.items())),
+        call.imported,
+        call.optional,
+    )
 
 
 def _scalar_kind(scalar: Scalar) -> tuple[Any, ...]:
@@ -338,6 +347,8 @@ class Shim:
             external: dict[str, ir.Attribute] = {"llvm.bareptr": ir.BoolAttr.get(True)}
             if self.call.imported:
                 external[dynamic_function.IMPORTED] = ir.ArrayAttr.get([emit.text(f) for f in self.call.imported])
+                if self.call.optional:
+                    external[dynamic_function.OPTIONAL] = ir.UnitAttr.get()
             else:
                 external["hal.import.static"] = ir.UnitAttr.get()
             self.function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)

@@ -21,7 +21,7 @@ from opsplice.targets import arch as archs
 from opsplice.targets import cpu, fatelf, objects, plugin_source, toolchains
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
 from opsplice.targets.plugin_source import Function
-from opsplice.targets.store import Store
+from opsplice.targets.store import Store, key_of
 
 # For the names that a file defines, the functions of it that the plugin is to have; raises OpspliceError if any lack.
 Chooser = Callable[[frozenset[str]], Sequence[Function]]
@@ -103,6 +103,23 @@ def build_embedded(
         return first
     data = fatelf.write([built.data for built in made.values()], [target.arch for target in made])
     return replace(first, data=data)
+
+
+def nothing(store: Store, environ: Mapping[str, str] = os.environ) -> Path:
+    """The file of an embedded plugin for this machine that has no functions, built once.
+
+    Raises OpspliceError when there is no compiler, or no linker of IREE's.
+    """
+    arch = archs.host_arch()
+    if arch is None:
+        raise OpspliceError("this machine's architecture is not known")
+
+    def build(output: Path) -> dict[str, str]:
+        built = _embedded("nothing", [], CpuTarget(arch), store, environ)
+        output.write_bytes(built.data)
+        return {"toolchain": built.toolchain}
+
+    return store.get_or_build(key_of("empty plugin 1", arch), ".sos", build).path
 
 
 def _embedded(

@@ -34,7 +34,7 @@ class Part:
         """The functions that programs can import of it; None where the file does not say, as one that is not ours."""
         names = self.library.exports or frozenset()
         found = frozenset(n.removeprefix(IMPORT_PREFIX) for n in names if n.startswith(IMPORT_PREFIX))
-        return found or None
+        return found - {""} if found else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 # What IREE looks for in a plugin.
 QUERY = "iree_hal_executable_plugin_query"
-# Before the name of each function that a plugin of ours has, among its exports: so that others can list them.
+# Before the name of each function that a plugin of ours has, among its exports: so that others can list them. Alone in
+# a plugin without functions.
 IMPORT_PREFIX = "opsplice_import_"
 
 _C_TYPES = {
@@ -85,6 +86,9 @@ def write(name: str, functions: Sequence[Function], *, standalone: bool) -> str:
     entries = "".join(f"    {{{_quoted(f.symbol)}, import_{number}}},\n" for number, f in enumerate(functions))
     parts.append(f"static const struct entry entries[] = {{\n{entries}}};\n")
     features = _FEATURE_STANDALONE if standalone else 0
+    if not functions:  # so that it is known to have none
+        declared = f"EXPORTED int nothing(void) __asm__({_quoted(IMPORT_PREFIX)});"
+        parts.append(f"{declared}\nint nothing(void) {{ return 0; }}\n")
     parts.append(_TAIL.format(name=_quoted(name), features=features, count=len(functions)))
     return "\n".join(parts)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from opsplice.commands import kernel_provider
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.targets import fatelf, function_link, plugin_file
+from opsplice.targets import fatelf, function_link, plugin_build, plugin_file
 from opsplice.targets.store import Store
 
 
@@ -24,6 +24,8 @@ def _plugin(options: argparse.Namespace) -> int:
 
     output = Path(options.output)
     check_folder(output)
+    if options.spec is None:
+        return _nothing(output)
     built = plugin_kernels.build(Path(options.spec), output.suffix, options.kernel, options.arch, options.features)
     write_file(output, built.data)
     functions = [str(function) for function in built.functions]
@@ -36,6 +38,15 @@ def _plugin(options: argparse.Namespace) -> int:
     for function in functions:
         print(function)
     print(f"wrote {output}: {_count(len(functions), 'function')}, built by {built.toolchain}")
+    return 0
+
+
+def _nothing(output: Path) -> int:
+    """A plugin with no functions: IREE loads programs that can do without theirs only with some plugin."""
+    if output.suffix != ".sos":
+        raise OpspliceError("without a spec there is nothing to build", hint="but an empty plugin, -o none.sos")
+    write_file(output, plugin_build.nothing(Store()).read_bytes())
+    print(f"wrote {output}: 0 functions")
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -363,22 +365,91 @@ replace negated with f(a)
 @pytest.mark.parametrize("imported_on", ["x86_64", "aarch64"])
 @pytest.mark.skipif(archs.host_arch() != "x86_64", reason="it runs what is for this architecture")
 def test_targets_without_a_clause_keep_the_compilers_code(tmp_path, imported_on):
-    """They do not import the function either, so that the program runs there without a plugin."""
+    """They do not import the function either, and those that do run without a plugin, too."""
     spec = f"""
-kernel f(a: f32[m]) -> f32[m] {{ cpu {imported_on} "k.c" as plugin }}
+kernel f(a: f32[m]) -> f32[m] {{ symbol "kept" cpu {imported_on} "k.c" as plugin }}
 pattern negated(a: tensor<m x f32>) {{ negf(a) }}
 replace negated with f(a) otherwise keep
 """
-    path = write_spec(tmp_path, spec, {"k.c": CODE})
+    path = write_spec(tmp_path, spec, {"k.c": CODE.replace("void f(", "void kept(")})
     program = opsplice.compile(NEGATE, [path], archs=["x86_64", "aarch64"])
     x = np.ones(3, np.float32)
+    assert program.run("main", x)[0].tolist() == [-1, -1, -1]
     if imported_on == "aarch64":
-        assert program.run("main", x)[0].tolist() == [-1, -1, -1]
         return
-    with pytest.raises(OpspliceError, match="imports 'f' from a plugin, and none is given"):
-        program.run("main", x)
     plugin = tmp_path / "kept.sos"
     plugin.write_bytes(plugin_kernels.build(path, ".sos").data)
+    assert program.run("main", x, plugins=[plugin])[0].tolist() == [7, 7, 7]
+
+
+OPTIONAL = """
+kernel f(a: f32[m]) -> f32[m] { symbol "SYMBOL" cpu "k.c" as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+replace negated with f(a) otherwise keep
+"""
+
+
+def optional(folder: Path, symbol: str, spec: str = OPTIONAL, code: str = CODE) -> tuple[Path, Path]:
+    """A spec whose kernel may come from a plugin, and the plugin. A process keeps plugins, so each test has its own."""
+    folder.mkdir(exist_ok=True)
+    path = write_spec(folder, spec.replace("SYMBOL", symbol), {"k.c": code.replace("void f(", f"void {symbol}(")})
+    return path, files.write_file(folder / f"{symbol}.so", plugin_kernels.build(path, ".so").data)
+
+
+@pytest.mark.parametrize("flags", [(), ("--iree-hal-link-executables=false",)])
+def test_the_compilers_code_runs_where_no_plugin_has_the_function(tmp_path, flags):
+    """With no plugin and with one that lacks the function, but not with one that has it."""
+    path, plugin = optional(tmp_path, "maybe")
+    _, other = optional(tmp_path / "other", "another")
+    # In a process of its own: the flag is the process's, and plugins are kept for as long as it lives.
+    script = f"""
+import numpy as np, opsplice
+program = opsplice.compile({NEGATE!r}, [{str(path)!r}], {flags!r})
+(used,) = {{a.source for r in program.report.replacements for a in r.artifacts}}
+assert used == "a plugin, if one has it", used
+x = np.arange(1, 6, dtype=np.float32)
+for plugins, want in (([], -x), ([{str(other)!r}], -x), ([{str(plugin)!r}], x * 0 + 7)):
+    for device in ("local-sync", "local-task") * 2:
+        for _ in range(3):
+            np.testing.assert_array_equal(program.run("main", x, device=device, plugins=plugins)[0], want)
+print("all ran")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "all ran\n", done.stderr
+
+
+def test_a_function_that_one_rule_needs_and_another_does_not(tmp_path):
+    spec = f"""{OPTIONAL}
+kernel g(a: f32[m]) -> f32[m] {{ symbol "SYMBOL" cpu "k.c" as plugin }}
+pattern absolute(a: tensor<m x f32>) {{ absf(a) }}
+replace absolute with g(a)
+"""
+    path, plugin = optional(tmp_path, "needed", spec)
+    program = opsplice.compile(NEGATE, [path])
+    x = np.ones(3, np.float32)
+    with pytest.raises(OpspliceError, match="imports 'needed' from a plugin, and none is given"):
+        program.run("main", x)
+    assert [r.tolist() for r in program.run("main", x, plugins=[plugin])] == [[7, 7, 7], [7, 7, 7]]
+
+
+SHADER = """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer A { float a[]; };
+layout(binding = 1) buffer O { float o[]; };
+layout(push_constant) uniform Words { uint m; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < m) o[i] = 9; }
+"""
+
+
+def test_an_optional_function_of_a_cpu_beside_a_shader_of_vulkan(tmp_path, vulkan):
+    (tmp_path / "k.comp").write_text(SHADER)
+    clauses = 'vulkan "k.comp"  grid (ceildiv(m, 64))  workgroup (64)  cpu "k.c" as plugin'
+    code = CODE.replace("size_t m)", "size_t m, size_t workgroup)")
+    path, plugin = optional(tmp_path, "mixed", OPTIONAL.replace('cpu "k.c" as plugin', clauses), code)
+    program = opsplice.compile(NEGATE, [path], archs=["cpu", "vulkan:llvmpipe"])
+    x = np.ones(3, np.float32)
+    assert program.run("main", x)[0].tolist() == [-1, -1, -1]
+    assert program.run("main", x, device="vulkan")[0].tolist() == [9, 9, 9]
     assert program.run("main", x, plugins=[plugin])[0].tolist() == [7, 7, 7]
 
 
