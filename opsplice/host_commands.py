@@ -1,8 +1,9 @@
-"""Functions of Python that a program calls while it runs: what a kernel `as command` is on the host.
+"""Functions that a program calls while it runs: what a kernel `as command` is on the host.
 
-A function gets a numpy array for each buffer, in the kernel's own shape (a pack is one dim), a number for each scalar,
-and then an array for each result, to be filled. What it overwrites is its own copy. The program notes what it calls, so
-that a compiled program and the files are all that is needed.
+A function of Python gets a numpy array for each buffer, in the kernel's own shape (a pack is one dim), a number for
+each scalar, and then an array for each result, to be filled. What it overwrites is its own copy. The program notes
+what it calls, so that a compiled program and the files are all that is needed. Functions of a module that IREE has
+compiled it calls itself.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from opsplice.values import ELEMENT_TYPES
 
 # The function in whose reflection a program notes what it calls (`rewrites/command.py` writes it).
 _NOTES = "__opsplice_commands"
+_COMPILED = ".vmfb"
 
 
 class Commands:
@@ -33,12 +35,15 @@ class Commands:
     """
 
     def __init__(self, files: Mapping[str, Path]) -> None:
-        self._modules = {name: _loaded(name, path) for name, path in files.items()}
+        self._modules = {name: _loaded(name, path) for name, path in files.items() if path.suffix != _COMPILED}
         self._files = dict(files)
         self.failure: OpspliceError | None = None  # of the last call
 
-    def modules(self, program: Any, device: Any) -> list[Any]:
-        """The modules to load before a program. Raises OpspliceError for a function that no file has."""
+    def modules(self, program: Any, device: Any, load: Callable[[Path, str], Any]) -> list[Any]:
+        """The modules to load before a program. Raises OpspliceError for a function that no file has.
+
+        load: makes a module of a file that IREE has compiled, for messages of a name.
+        """
         import iree.runtime
 
         by_module: dict[str, dict[str, Any]] = {}
@@ -47,6 +52,9 @@ class Commands:
             by_module.setdefault(module, {})[function] = signature
         made = []
         for module, functions in by_module.items():
+            if any(signature.get("compiled") for signature in functions.values()):
+                made.append(self._compiled(module, functions, load))
+                continue
             interface = iree.runtime.PyModuleInterface(module, lambda _interface: self)
             for name, signature in functions.items():
                 call = partial(
@@ -56,17 +64,38 @@ class Commands:
             made.append(interface.create())
         return made
 
+    def _compiled(self, module: str, functions: Mapping[str, Any], load: Callable[[Path, str], Any]) -> Any:
+        """A module that IREE has compiled, which has the functions that are called."""
+        path = self._files.get(module)
+        if path is None:
+            raise _no_file(next(iter(functions)), module, _COMPILED)
+        loaded = load(path, str(path))
+        if loaded.name != module:
+            raise OpspliceError(
+                f"{path} is module @{loaded.name}, and the program calls {module}",
+                hint=f"compile it as module @{module} {{ ... }}",
+            )
+        for name in functions:
+            if name not in loaded.function_names:
+                there = ", ".join(n for n in loaded.function_names if not n.startswith("__")) or "none"
+                raise OpspliceError(f"{path} has no function '{name}'", hint=f"it has {there}")
+        return loaded
+
     def _function(self, module: str, signature: Mapping[str, Any]) -> Callable[..., None]:
         name = signature["function"]
         if module not in self._modules:
-            raise OpspliceError(
-                f"the program calls '{name}' of {module}, and there is no file for it",
-                hint=f"name it: --command {module}={module}.py",
-            )
+            raise _no_file(name, module, ".py")
         function = getattr(self._modules[module], name, None)
         if not callable(function):
             raise OpspliceError(f"{self._files[module]} has no function '{name}'", hint="the program calls it")
         return function
+
+
+def _no_file(name: str, module: str, suffix: str) -> OpspliceError:
+    return OpspliceError(
+        f"the program calls '{name}' of {module}, and there is no file for it",
+        hint=f"name it: --command {module}={module}{suffix}",
+    )
 
 
 class _Command:
@@ -209,7 +238,7 @@ def _loaded(name: str, path: Path) -> Any:
         raise OpspliceError(f"there is no file {path}", hint=f"the program calls functions of {name} in it")
     spec = importlib.util.spec_from_file_location(f"opsplice_command_{name}", path)
     if spec is None or spec.loader is None:
-        raise OpspliceError(f"{path} is no Python file", hint="a command's file ends in .py")
+        raise OpspliceError(f"{path} is no Python file", hint=f"a command's file ends in .py, or in {_COMPILED}")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -173,7 +173,7 @@ def load_program(
     config = iree.runtime.Config(device=devices.open_device(device, found, wanted))
     helpers = [] if provider is None else provider.modules(partial(_vm_module, instance=instance))
     commands = commands or Commands({})
-    helpers += commands.modules(module, config.device)
+    helpers += commands.modules(module, config.device, partial(_vm_module, instance=instance))
     try:
         *_, bound = iree.runtime.load_vm_modules(*helpers, module, config=config)
     except devices.FAILURES as error:
@@ -187,6 +187,10 @@ def load_program(
         hint = "if it imports functions from plugins, one of them may be missing: --plugin=FILE" if refused else None
         if f"'{providers.MODULE}'" in reason:
             hint = "the program has kernels that a provider is to give it: name their folder with --provider"
+        if "signature mismatch" in reason:
+            hint = (
+                "compile the module of a command with --iree-execution-model=async-external, and compare its parameters"
+            )
         raise OpspliceError(f"{name} does not load on device '{device}'", details=reason, hint=hint) from None
     return LoadedProgram(bound, config.device, commands)
 

@@ -25,7 +25,7 @@ from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, Unm
 from opsplice.rewrites import externals, fallback, insertion, metal_link, scalar_link, transform_spec
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
-from opsplice.rewrites.command import module_of
+from opsplice.rewrites.command import COMPILED, module_of
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.generation import Generators, Request, told
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
@@ -275,11 +275,12 @@ def path_of(clause: tree.ArtifactClause) -> Path:
 
 
 def _command(clause: tree.ArtifactClause) -> Artifact:
-    """A file of Python, which stays where it is."""
+    """A file of Python, or a module that IREE has compiled, which stays where it is."""
     path = path_of(clause)
-    if path.suffix != ".py":
+    if path.suffix not in (".py", COMPILED):
         raise OpspliceError(
-            f"{path} is no Python file, and a command is one", details=f"needed by the kernel at {clause.span}"
+            f"{path} is no command: that is a Python file, or a module that IREE has compiled ({COMPILED})",
+            details=f"needed by the kernel at {clause.span}",
         )
     _named_only(clause, "", None)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

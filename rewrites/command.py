@@ -10,6 +10,9 @@ gets a view of each buffer in the kernel's own shape, the fence to wait for, the
 and the dims, as i64 and f64. It returns a view of each result. IREE's virtual machine does the call while it records
 work, so this is no command inside of a command buffer: it splits one in two, and costs a submission more.
 
+A module that IREE has compiled (`blas.vmfb`) is called as IREE calls functions whose execution model is async-external:
+with views and scalars in the order of the parameters, and then the fences.
+
 What the functions of a program take is noted, as JSON, in the reflection of a function that nobody calls.
 """
 
@@ -34,13 +37,23 @@ from opsplice.spec_lang import tree
 # The function whose reflection has an entry for each import.
 NOTES = "__opsplice_commands"
 
+# What a file ends in whose module IREE has compiled.
+COMPILED = ".vmfb"
+
 _REFLECTION = "iree.reflection"
 _VIEW, _FENCE = "!hal.buffer_view", "!hal.fence"
+# Types that IREE's virtual machine does not have.
+_NO_SCALARS = ("f16", "bf16")
 
 
 def module_of(path: str) -> str:
     """The module that a kernel's file becomes."""
     return PurePath(path).stem
+
+
+def is_compiled(kernel: tree.Kernel) -> bool:
+    """Whether a kernel that is a command is a function of a module that IREE has compiled."""
+    return any(clause.is_command and clause.path.endswith(COMPILED) for clause in kernel.artifacts)
 
 
 class CommandWriter(Writer):
@@ -54,9 +67,14 @@ class CommandWriter(Writer):
         ready, done = self._fence(), self._fence()
         joined = emit.op("hal.tensor.barrier", [*tensors, ready], [t.type for t in tensors]).results
         views = [_exported(tensor, dynamic_dims(tensor)) for tensor in joined]
-        scalars = [self._scalar(a, sizes) for a in call.arguments if isinstance(a, Scalar) and not is_binding(a)]
-        counts = [_wide(_value(size)) for size in sizes.values()]
-        operands = [*views, ready, done, *scalars, *counts]
+        if is_compiled(call.kernel):
+            rest = iter(views)
+            given = [next(rest) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
+            operands = [*given, ready, done]
+        else:
+            scalars = [self._scalar(a, sizes) for a in call.arguments if not is_binding(a)]
+            counts = [_wide(_value(size)) for size in sizes.values()]
+            operands = [*views, ready, done, *scalars, *counts]
         name = self._import(call, [v.type for v in operands])
         returned = emit.op(
             "util.call",
@@ -79,7 +97,23 @@ class CommandWriter(Writer):
         wanted = _shape(argument.shape, sizes)
         return _reshaped(value, dynamic_dims(value), wanted, ir.RankedTensorType(value.type).element_type)
 
-    def _scalar(self, argument: Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+    def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+        """A scalar of its own type."""
+        assert isinstance(argument, Scalar), "buffers are views"
+        if argument.element in _NO_SCALARS:
+            raise OpspliceError(
+                f"a module that IREE has compiled takes no scalar of {argument.element}: {argument.name}",
+                hint="pass it as f32, or in a tensor",
+            )
+        kind = ir.Type.parse(argument.element)
+        if argument.dim is not None:
+            return cast_dim(_value(sizes[argument.dim]), kind)
+        if argument.number is not None:
+            return emit.constant(argument.number, kind)
+        return self.placer.current(argument.value)
+
+    def _scalar(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+        assert isinstance(argument, Scalar), "buffers are views"
         kind = ir.Type.parse(argument.element)
         if argument.dim is not None:
             return _wide(cast_dim(_value(sizes[argument.dim]), kind))
@@ -145,7 +179,8 @@ def _signature(call: KernelCall) -> dict[str, Any]:
         for a in call.arguments
     ]
     outputs = [{"element": o.element, "shape": shape(o.shape), "alias": o.alias} for o in call.outputs]
-    return {"function": call.symbol, "arguments": arguments, "outputs": outputs, "dims": list(call.dims)}
+    signature = {"function": call.symbol, "arguments": arguments, "outputs": outputs, "dims": list(call.dims)}
+    return signature | ({"compiled": True} if is_compiled(call.kernel) else {})
 
 
 def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:

@@ -223,8 +223,8 @@ def test_a_program_without_its_files(made, tmp_path):
         Commands({"host": tmp_path / "broken.py"})
 
 
-def test_a_file_that_is_no_python(spliced):
-    with pytest.raises(OpspliceError, match="is no Python file"):
+def test_a_file_that_is_no_command(spliced):
+    with pytest.raises(OpspliceError, match=r"host\.c is no command: that is a Python file"):
         spliced(MODEL, SPEC.replace("host.py", "host.c"), {"host.c": ""})
 
 
