@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, shaders, sources, spirv_link
+from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, shaders, sources, spirv_link, spirv_val
 from opsplice.targets.artifacts import CudaTarget, SpirvTarget
 from opsplice.targets.store import Store, key_of
 
@@ -61,7 +61,17 @@ def read(path: Path, store: Store) -> FunctionFile:
     form = _SUFFIXES[path.suffix]
     file = _compiled(path, data, store) if path.suffix == ".wgsl" else FunctionFile(path, form, data)
     file.functions()
+    if path.suffix == ".spv":
+        _validate(file)
     return file
+
+
+def _validate(file: FunctionFile) -> None:
+    """Raise OpspliceError for a module that the validator refuses, where there is one: drivers may crash on others."""
+    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+        path = Path(folder) / "functions.spv"
+        path.write_bytes(spirv_link.as_library(file.code, file.path.name))
+        spirv_val.validate(spirv_val.find(), path, file.path.name, None)
 
 
 def _compiled(path: Path, data: bytes, store: Store) -> FunctionFile:

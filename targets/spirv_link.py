@@ -123,6 +123,15 @@ class Library:
         return {symbol: module.type_text(module.functions[at].kind) for symbol, at in module.exports.items()}
 
 
+def as_library(data: bytes, name: str) -> bytes:
+    """A module that says that it is one of functions, and so needs no entry point."""
+    module = _read(data, name)
+    capabilities = module.parts[_PART_OF[Op.CAPABILITY]]
+    if (Op.CAPABILITY, (_LINKAGE,)) not in capabilities:
+        capabilities.append((Op.CAPABILITY, (_LINKAGE,)))
+    return _Linker(module).written()
+
+
 def imports(data: bytes, name: str) -> dict[str, str]:
     """The types of the functions that a module imports, by name. Raises OpspliceError for what is no SPIR-V."""
     module = _read(data, name)
@@ -217,7 +226,9 @@ class _Linker:
         if opcode not in _DECLARED:
             raise _unfit(library, opcode)
         ids[at] = -1
-        others = tuple(word for word, number in zip(_mapped(_DECLARED, instruction, ids), operands, strict=True))
+        others = tuple(_mapped(_DECLARED, instruction, ids))
+        if opcode == Op.TYPE_INT:
+            others = (*others[:2], 0)  # MLIR's integers have no sign, and instructions do not look for one
         key = opcode, others[1:]
         if opcode in _ONCE and key in self.types:
             ids[at] = self.types[key]

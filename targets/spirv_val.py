@@ -34,8 +34,8 @@ def version(program: str) -> str:
     return f"spirv-val {found.group() if found else '(unknown version)'}"
 
 
-def validate(program: str | None, path: Path, name: str, target: SpirvTarget) -> tuple[str, ...]:
-    """Has the module at `path` validated for `target`; returns notes on what could not be.
+def validate(program: str | None, path: Path, name: str, target: SpirvTarget | None) -> tuple[str, ...]:
+    """Has the module at `path` validated for `target`, None for any at all; returns notes on what could not be.
 
     program: from `find`. name: how errors and notes call the file. A copy is written beside `path` and removed.
     Raises OpspliceError, with the validator's own lines, when the module is not valid.
@@ -44,7 +44,7 @@ def validate(program: str | None, path: Path, name: str, target: SpirvTarget) ->
         return (f"{name} was not validated: spirv-val is not here ({HOW_TO_GET})",)
     copy = path.with_name(f"{path.name}.val")
     copy.write_bytes(spirv_reader.without_sources(path.read_bytes(), name))
-    command = [program, "--target-env", _environment(target.version)]
+    command = [program, "--target-env", _environment(target)]
     done = run_program([*command, str(copy)])
     notes: tuple[str, ...] = ()
     said = (done.stdout + done.stderr).strip()
@@ -53,7 +53,7 @@ def validate(program: str | None, path: Path, name: str, target: SpirvTarget) ->
     elif done.returncode != 0:
         if run_program([*command, "--scalar-block-layout", str(copy)]).returncode != 0:
             raise OpspliceError(
-                f"{name} is not valid SPIR-V for {_environment(target.version)}",
+                f"{name} is not valid SPIR-V for {_environment(target)}",
                 hint="drivers may hang or crash on it: correct the shader, or what made the module",
                 details=said[:_LONGEST_DETAILS],
             )
@@ -62,7 +62,10 @@ def validate(program: str | None, path: Path, name: str, target: SpirvTarget) ->
     return notes
 
 
-def _environment(target: tuple[int, int]) -> str:
+def _environment(asked: SpirvTarget | None) -> str:
+    if asked is None:
+        return "spv1.6"
+    target = asked.version
     if target < (1, 1):
         return "vulkan1.0"
     if target < (1, 4):

@@ -149,6 +149,48 @@ def test_a_function_in_the_loop_of_a_matmul_beside_another(tmp_path, vulkan, wgs
     np.testing.assert_allclose(got, want, rtol=1e-4)
 
 
+BINARY = """
+func.func @main(%x: tensor<37xTYPE>, %y: tensor<37xTYPE>) -> tensor<37xTYPE> {
+  %a = OP %x, %y : tensor<37xTYPE>
+  %b = OP %a, %a : tensor<37xTYPE>
+  return %b : tensor<37xTYPE>
+}"""
+
+
+QUOTIENT = "fn f(x: i32, y: i32) -> i32 { return x / (y * y + 1) - x % (y * y + 1); }"
+LARGEST = "fn f(x: i32, y: i32) -> i32 { return max(x, -y) + i32(f32(x) * 0.5); }"
+SWITCH = "fn f(x: f32, k: i32) -> f32 { switch (k) { case 37: { return x; } default: { return 0; } } }"
+HALF = "enable f16; fn f(x: f16, y: f16) -> f16 { return x - y * 0.5h; }"
+
+
+@pytest.mark.parametrize(
+    ("element", "op", "arguments", "wgsl", "expected"),
+    [
+        ("i32", "muli", "x, y", QUOTIENT, lambda x, y: np.trunc(x / (y * y + 1)) - np.fmod(x, y * y + 1)),
+        ("i32", "addi", "x, y", LARGEST, lambda x, y: np.maximum(x, -y) + np.trunc(x * 0.5)),
+        ("f32", "addf", "x, 37", SWITCH, lambda x, y: x),
+        ("f16", "mulf", "y, x", HALF, lambda x, y: y - x * np.float16(0.5)),
+    ],
+)
+def test_element_types(tmp_path, vulkan, element, op, arguments, wgsl, expected):
+    """A kernel of two parameters in the place of one op, twice; integers of WGSL have a sign, and MLIR's have none."""
+    second = "i32" if "37" in arguments else element
+    spec = f"""
+    kernel f(x: {element}, y: {second}) -> {element} {{ vulkan as plugin }}
+    pattern p(x: tensor<n x {element}>, y: tensor<n x {element}>) {{ {op}(x, y) }}
+    replace p with f({arguments})
+    """
+    plugin = tmp_path / "f.wgsl"
+    plugin.write_text(wgsl)
+    model = BINARY.replace("TYPE", element).replace("OP", f"arith.{op}")
+    program = opsplice.compile(model, [write_spec(tmp_path, spec, {})], archs=["vulkan:llvmpipe"])
+    dtype = {"i32": np.int32, "f32": np.float32, "f16": np.float16}[element]
+    x, y = (np.random.default_rng(s).integers(1, 9, 37).astype(dtype) * sign for s, sign in ((1, -1), (2, 1)))
+    once = expected(x, y).astype(dtype)
+    want = expected(once, once).astype(dtype)
+    np.testing.assert_array_equal(program.run("main", x, y, device="vulkan", plugins=plugin), want)
+
+
 def test_one_program_for_a_cpu_and_vulkan(tmp_path, vulkan, wgsl):
     program = compiled(tmp_path, "vulkan as plugin", "cpu,vulkan:llvmpipe", " otherwise keep")
     x, y = inputs()
@@ -256,6 +298,6 @@ def test_a_plugin_of_a_spec_with_kernels_of_other_kinds(tmp_path, wgsl):
     with pytest.raises(OpspliceError) as error:
         plugin_kernels.build(path, ".so")
     assert "softsign is a function on elements" in error.value.message
-    path.write_text(path.read_text().replace("-> f32 {", "-> f64 {").replace("x f32>", "x f64>"))
-    with pytest.raises(OpspliceError, match=r"is \(f32\) -> f32, and the kernel is \(f32\) -> f64"):
+    path.write_text(path.read_text().replace("f32", "f64"))
+    with pytest.raises(OpspliceError, match=r"is \(f32\) -> f32, and the kernel is \(f64\) -> f64"):
         plugin_kernels.build(path, ".spv")

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import spirv_val
+from opsplice.targets import function_link, spirv_val
 from opsplice.targets.artifacts import SpirvTarget
 from opsplice.targets.spirv_link import Library, imports, link
 from opsplice.targets.spirv_reader import read_instructions
+from opsplice.targets.store import Store
 
 from . import spirv_assembly as spv
 
@@ -165,3 +166,13 @@ def test_no_library_does_harm(data):
     end = data.draw(st.integers(5, len(words)))
     with contextlib.suppress(OpspliceError):
         link(program(), "p.spv", [Library("k.spv", struct.pack(f"<{end}I", *words[:end]))])
+
+
+@pytest.mark.skipif(spirv_val.find() is None, reason=f"spirv-val is not installed ({spirv_val.HOW_TO_GET})")
+def test_files_are_validated(tmp_path):
+    path = tmp_path / "k.spv"
+    path.write_bytes(library().data)
+    assert function_link.read(path, Store()).functions() == {"f": "(f32) -> f32", "g": "(f32) -> f32"}
+    path.write_bytes(replaced(12, spv.op(NEGATE, 7, 3, 7)).data)  # of a type
+    with pytest.raises(OpspliceError, match=r"k\.spv is not valid SPIR-V"):
+        function_link.read(path, Store())
