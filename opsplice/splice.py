@@ -22,7 +22,7 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import externals, fallback, insertion, metal_link, scalar_link, transform_spec
+from opsplice.rewrites import elf_link, externals, fallback, insertion, metal_link, scalar_link, transform_spec
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
 from opsplice.rewrites.command import COMPILED, module_of
@@ -33,7 +33,7 @@ from opsplice.rewrites.scalar_function import Function
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
-from opsplice.targets import cpu, device_functions
+from opsplice.targets import cpu, device_functions, elf_dispatch
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, RocmTarget, SpirvTarget
 from opsplice.targets.store import Store
 
@@ -63,6 +63,7 @@ class Splicer:
         reports = []
         functions: dict[str, Function] = {}
         on_metal = False
+        libraries: dict[tuple[str, str], Path] = {}
         patterns = engine.Patterns(graphs_of(spec))
         for number in itertools.count():
             found = engine.find(module, patterns, near_misses=_NEAREST)
@@ -73,6 +74,7 @@ class Splicer:
                 split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
             functions |= apply(module, actions, chosen.annotations if number == 0 else (), spec.codes, self._beside)
             on_metal = on_metal or _is_on_metal(actions)
+            libraries |= _libraries(actions)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break
@@ -82,7 +84,10 @@ class Splicer:
         later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
         edits = scalar_link.EDITS if functions else ()
         calls = tuple(Step(phase, what, functools.partial(edit, functions=functions)) for phase, what, edit in edits)
-        linked = (Step(metal_link.PHASE, "shaders for Metal", metal_link.link),) if on_metal else ()
+        linked = [Step(metal_link.PHASE, "shaders for Metal", metal_link.link)] if on_metal else []
+        if libraries:
+            put_in = functools.partial(elf_link.link, files=libraries)
+            linked.append(Step(elf_link.PHASE, "executables for CPUs", put_in))
         return _joined(reports), (*later, *calls, *linked)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
@@ -162,7 +167,7 @@ class Splicer:
         request = ArtifactRequest(
             path=path_of(clause),
             symbols=(symbol,),
-            form=_FORMS[clause.form],
+            form="library" if _is_library(clause) else _FORMS[clause.form],
             flags=tuple(shlex.split(clause.flags or "")),
         )
         try:
@@ -242,7 +247,21 @@ def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> 
         from opsplice.targets import metal
 
         return metal.resolve(request, store)
+    if request.form == "library":
+        return elf_dispatch.resolve(request, CpuTarget.of(target.arch, target.features), store)
     return cpu.resolve(request, CpuTarget.of(target.arch, target.features), store)
+
+
+def _is_library(clause: tree.ArtifactClause) -> bool:
+    """Whether a clause names an executable of IREE's for a CPU."""
+    return clause.form == "dispatch" and clause.path.endswith(elf_dispatch.SUFFIX)
+
+
+def _libraries(actions: Sequence[Action]) -> elf_link.Files:
+    """The executables of IREE's for CPUs that calls are of."""
+    calls = [action for action in actions if isinstance(action, KernelCall)]
+    found = [external for call in calls for external in call.externals if external.is_library]
+    return {(each.entry, parse_target(each.target).format): each.path for each in found}
 
 
 def _function_artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:

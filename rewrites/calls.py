@@ -62,6 +62,7 @@ class External:
     workgroup: tuple[int, int, int]
     on_cpu: bool = False
     on_metal: bool = False
+    is_library: bool = False
 
 
 @dataclass(frozen=True, eq=False)

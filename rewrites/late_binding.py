@@ -83,7 +83,7 @@ def bind(module: ir.Module, provided: Provided) -> None:
         return
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        _Binder(module, provided).bind(lookups)
+        Binder(module, provided).bind(lookups)
 
 
 def bind_functions(module: ir.Module, provided: Provided) -> None:
@@ -101,7 +101,7 @@ def bind_functions(module: ir.Module, provided: Provided) -> None:
         return
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        provided.update(_Binder(module, found).take_out())
+        provided.update(Binder(module, found).take_out())
 
 
 # ---- taking --------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _empty(variant: ir.Operation) -> None:
 # ---- binding -------------------------------------------------------------------------------------------------------
 
 
-class _Binder:
+class Binder:
     """`made`: the globals of the executables that a provider has, by the one that IREE made and the provided name."""
 
     def __init__(self, module: ir.Module, provided: Provided) -> None:
@@ -159,9 +159,12 @@ class _Binder:
         apart = {_executable(lookup) for lookup in lookups if _executable(lookup).startswith(PREFIX)}
         for name in apart:
             self._ask_for(name)
-        for lookup in lookups:
-            if _executable(lookup) not in apart:
-                self._turn(lookup)
+        self.turn_all([(lookup, _provided_name(lookup)) for lookup in lookups if _executable(lookup) not in apart])
+
+    def turn_all(self, lookups: Sequence[tuple[ir.Operation, str]]) -> None:
+        """Make dispatches go to other executables, of these names, and drop what nothing is dispatched to any more."""
+        for lookup, name in lookups:
+            self._turn(lookup, name)
         for old in dict.fromkeys(old for old, _ in self.made):
             self._drop_unused(old)
 
@@ -175,8 +178,8 @@ class _Binder:
             if code is not None:
                 name = f"{executable}-{hashlib.sha256(code).hexdigest()[:12]}"
                 taken[name, form] = code
-                self._ask(create, name, form)
-        self._drop_binaries({executable for executable, _ in self.provided})
+                self.put(create, name, form)
+        self.drop_binaries({executable for executable, _ in self.provided})
         return taken
 
     def _declare(self) -> None:
@@ -190,16 +193,15 @@ class _Binder:
         for create in own:
             form = self.formats[_target(create)]
             if (_name(executable), form) in self.provided:
-                self._ask(create, _name(executable), form)
-        self._drop_binaries({executable})
+                self.put(create, _name(executable), form)
+        self.drop_binaries({executable})
 
-    def _turn(self, lookup: ir.Operation) -> None:
-        """Make a dispatch go to the provided executable."""
+    def _turn(self, lookup: ir.Operation, name: str) -> None:
+        """Make a dispatch go to another executable."""
         load = defining_op(lookup.operands[0])
         if load is None or load.name != "util.global.load":
             raise _unforeseen("an executable is not loaded from a global")
         old = ir.FlatSymbolRefAttr(load.attributes["global"]).value
-        name = _provided_name(lookup)
         if (old, name) not in self.made:
             self.made[old, name] = self._make(old, name)
         with ir.InsertionPoint(lookup):
@@ -228,10 +230,10 @@ class _Binder:
         for create in ops_in(made, _CREATE):
             form = self.formats[_target(create)]
             if (name, form) in self.provided:
-                self._ask(create, name, form)
+                self.put(create, name, form)
         return new
 
-    def _ask(self, create: ir.Operation, name: str, form: str) -> None:
+    def put(self, create: ir.Operation, name: str, form: str) -> None:
         """Put an executable from a provider in the place of one that the program holds."""
         with ir.InsertionPoint(create), create.location:
             made = _call(self._maker(name, form), list(create.operands), create.results[0].type)
@@ -273,9 +275,9 @@ class _Binder:
         held = {_target(op)[0] for op in ops_in(initializer, _CREATE)}
         initializer.erase()
         self._global(old).erase()
-        self._drop_binaries(held)
+        self.drop_binaries(held)
 
-    def _drop_binaries(self, executables: set[str]) -> None:
+    def drop_binaries(self, executables: set[str]) -> None:
         """Drop what no device gets any more of executables, and those of which nothing is left."""
         used = {_target(op) for op in ops_in(self.module.operation, _CREATE)}
         for executable in hal.executables(self.module):
@@ -324,12 +326,12 @@ def _provided_name(lookup: ir.Operation) -> str:
 
     What is nothing but a file has function names of its own, and the others may be linked into any executable.
     """
-    names = _executable(lookup), _symbols(lookup.attributes["entry_point"])[-1]
+    names = _executable(lookup), symbols_in(lookup.attributes["entry_point"])[-1]
     return _name(next((name for name in names if name.startswith(PREFIX)), ""))
 
 
 def _executable(lookup: ir.Operation) -> str:
-    return _symbols(lookup.attributes["entry_point"])[0]
+    return symbols_in(lookup.attributes["entry_point"])[0]
 
 
 def _name(symbol: str) -> str:
@@ -338,10 +340,10 @@ def _name(symbol: str) -> str:
 
 def _target(create: ir.Operation) -> tuple[str, ...]:
     """The executable that is made, and the binary of it."""
-    return _symbols(create.attributes["executable_target"])
+    return symbols_in(create.attributes["executable_target"])
 
 
-def _symbols(attribute: ir.Attribute) -> tuple[str, ...]:
+def symbols_in(attribute: ir.Attribute) -> tuple[str, ...]:
     return tuple(ir.SymbolRefAttr(attribute).value)
 
 

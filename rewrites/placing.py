@@ -92,10 +92,10 @@ class Placer:
         fitted = self.fitted(value, builtin_type(root), sizes)
         return fitted if is_builtin(root) else emit.value("torch_c.from_builtin_tensor", [fitted], root.type)
 
-    def unused_symbol(self, wanted: str) -> str:
-        """A symbol that the module does not have yet; numbered from where the last one of that name stopped."""
+    def unused_symbol(self, wanted: str, other: str = "") -> str:
+        """A symbol that the module does not have yet, and not `other`; numbered from where the last one stopped."""
         name = wanted
-        while name in self._symbols:
+        while name in self._symbols or name == other:
             self._symbols[wanted] = self._symbols.get(wanted, 0) + 1
             name = f"{wanted}_{self._symbols[wanted]}"
         self._symbols[name] = 0

@@ -267,7 +267,9 @@ class _Planner:
 
     def _external(self, call: KernelCall, choice: Choice) -> External:
         if choice.target.is_cpu:
-            return External(choice.target.text, choice.code.path, call.symbol, (1, 1, 1), on_cpu=True)
+            library = choice.code.form == "library"
+            path, symbol = choice.code.path, call.symbol
+            return External(choice.target.text, path, symbol, (1, 1, 1), on_cpu=True, is_library=library)
         return self.external(call, choice)
 
     # ---- overlaps -------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ is written in place is its parameter's). Constants, words of 32 bits: the scalar
 the dims in the order in which the signature names them first; a pack is one. `words.py` says how a scalar is packed.
 On a CPU the file may also hold the dispatch in IREE's own ABI for executables (`as dispatch`).
 
-For Metal the function is empty, until `metal_link.py` puts the shader in its place.
+For Metal the function is empty, until `metal_link.py` puts the shader in its place; so it is for an executable of
+IREE's for a CPU that a file holds (`elf_link.py`).
 
 IREE 3.13 crashes on linking executables of which only some variants have a body, so a program for CPUs and others
 besides is compiled with `--iree-hal-link-executables=false`.
@@ -31,6 +32,9 @@ from opsplice.rewrites import static_function as plain
 from opsplice.rewrites.calls import Buffer, External, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import ops
+
+# What the names of empty functions begin with that stand for dispatches of executables in files; no kernel's has a `$`.
+STAND_IN = "elf$"
 
 
 def constants(call: KernelCall) -> int:
@@ -110,7 +114,7 @@ class Writer:
         """The entry points of the executable for a call, one for each variant."""
         key = (plain.signature(call), call.externals, call.importing, call.empty)
         if key not in self.executables:
-            name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}")
+            name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}", call.symbol)
             self.executables[key] = build(self.placer.module, name, call)
         return self.executables[key]
 
@@ -178,14 +182,15 @@ def build(
     layout = _layout(call)
     with ir.InsertionPoint(executable.regions[0].blocks.append()):
         for number, external in enumerate(call.externals):
-            objects = None if external.on_metal else ir.ArrayAttr.get([_object(str(external.path))])
+            is_stood_for = external.on_metal or external.is_library
+            objects = None if is_stood_for else ir.ArrayAttr.get([_object(str(external.path))])
             variant = _variant(f"v{number}", external.target, objects)
             with ir.InsertionPoint(variant):
                 _export(_export_name(name, external), layout, call, external)
-                if external.on_cpu:
+                if is_stood_for:
+                    _build_nothing(_export_name(name, external))
+                elif external.on_cpu:
                     _hand_on(name, external.entry)
-                elif external.on_metal:
-                    _build_nothing(external.entry)
                 emit.op("hal.executable.variant_end")
         for number, (target, path) in enumerate(_functions(call), len(call.externals)):
             variant = _variant(f"v{number}", target, path and ir.ArrayAttr.get([_object(str(path))]))
@@ -218,6 +223,8 @@ def _functions(call: KernelCall) -> list[tuple[str, Path | None]]:
 
 
 def _export_name(name: str, external: External) -> str:
+    if external.is_library:
+        return f"{STAND_IN}{external.entry}${name}"
     return name if external.on_cpu else external.entry
 
 

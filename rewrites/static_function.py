@@ -120,7 +120,7 @@ class Writer:
     def _executable(self, call: KernelCall) -> str:
         key = signature(call)
         if key not in self.executables:
-            name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}")
+            name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}", call.symbol)
             _build_executable(self.placer.module, name, call)
             self.executables[key] = name
         return self.executables[key]

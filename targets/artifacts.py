@@ -14,7 +14,7 @@ from typing import Literal
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 
-Form = Literal["object", "bitcode", "spirv", "ptx", "hsaco", "metal", "mlir"]
+Form = Literal["object", "bitcode", "library", "spirv", "ptx", "hsaco", "metal", "mlir"]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,20 @@ def vector(*shape: int) -> np.ndarray:
     return np.arange(1, 1 + int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
+def test_a_function_that_is_called_as_what_calls_it_would_be(pairs):
+    spec = """
+kernel k(a: f32[n]) -> f32[n] { symbol "opsplice_k" cpu "k.c" }
+pattern p(a: tensor<n x f32>) { negf(a) }
+replace p with k(a)
+"""
+    code = "void opsplice_k(const float *a, float *out, unsigned long n) { while (n--) out[n] = -a[n]; }"
+    model = """func.func @main(%a: tensor<5xf32>) -> tensor<5xf32> {
+      %0 = arith.negf %a : tensor<5xf32>
+      return %0 : tensor<5xf32>
+    }"""
+    pairs(model, spec, {"k.c": code}).run("main", np.arange(5, dtype=np.float32))
+
+
 @pytest.mark.cell("static function", "CPU", "runs")
 def test_control_flow_and_functions(pairs):
     made = pairs(

@@ -404,10 +404,13 @@ def test_errors_in_numbers_of_devices(clause, expected):
         ('f(x: f32) -> f32 where n > 4 { cpu "f.c" }', "unknown dim n"),
         ('f(x: f32) -> f32 { spirv "f.spv" }', "a function on elements has no code for spirv"),
         ('f(x: f32) -> f32 { vulcan "f.mlir" }', "unknown backend vulcan; did you mean vulkan?"),
-        ('f(x: f32) -> f32 { cuda "f.ll" flags "-O3" }', "features, a form and flags are said of code for cpu alone"),
+        (
+            'f(x: f32) -> f32 { cuda "f.ll" flags "-O3" }',
+            "features, flags and forms but `as plugin` are said of code for cpu alone",
+        ),
         (
             'f(x: f32) -> f32 { cuda when subgroup > 8 "f.ll" }',
-            "features, a form and flags are said of code for cpu alone",
+            "features, flags and forms but `as plugin` are said of code for cpu alone",
         ),
         ('f(x: f32, i: index) -> f32 { cpu "f.c" }', "no element is an index; write i64"),
         ('f(x: f32) -> index { cpu "f.c" }', "no element is an index; write i64"),
