@@ -19,7 +19,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import plugin_file
+from opsplice.targets import function_link, plugin_file
 from opsplice.targets.plugin_file import PluginFile
 
 # What IREE's binding raises for a status that is not OK (runtime/bindings/python/status_utils.cc).
@@ -51,7 +51,10 @@ def read_plugins(paths: Any, uri: str) -> tuple[PluginFile, ...]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     if paths and not takes_plugins(uri):
-        raise OpspliceError(f"device '{uri}' has no plugins", hint=f"plugins are for the devices {', '.join(_LOCAL)}")
+        hint = f"libraries are for the devices {', '.join(_LOCAL)}; functions on elements for others end in "
+        raise OpspliceError(
+            f"device '{uri}' loads no library as a plugin", hint=hint + " ".join(function_link.SUFFIXES)
+        )
     plugins = tuple(plugin_file.read(Path(path)) for path in paths)
     for plugin in plugins:
         plugin_file.check_loadable(plugin)

@@ -104,6 +104,13 @@ def link(executable: bytes, form: str, name: str, files: Sequence[FunctionFile],
     name: how errors call it. Raises OpspliceError for a function that no file has, or has with other types.
     """
     fitting = [file for file in files if file.form == form]
+    if files and not fitting and imports(executable, form, name):
+        found = ", ".join(f"{file.path.name} is for {file.form}" for file in files)
+        raise OpspliceError(
+            f"{name} imports functions for {form}, and no plugin is for that",
+            hint=f"it is one that ends in {' or '.join(s for s, f in _SUFFIXES.items() if f == form)}",
+            details=found,
+        )
     buffer: flatbuffer.Buffer | None = None
     for code in _modules(executable, form, name):
         buffer = code.buffer

@@ -166,7 +166,7 @@ def test_plugins_are_checked_before_anything_is_compiled(failed) -> None:
 def test_devices_without_plugins(done, failed) -> None:
     done("kernel", "plugin", "spec.splice", "-o", "k.so")
     error = failed("run", "absent.mlir", "--plugin=k.so", "--device=vulkan", INPUT)
-    assert "device 'vulkan' has no plugins" in error
+    assert "device 'vulkan' loads no library as a plugin" in error
 
 
 def test_kernels_that_are_not_there(failed) -> None:

@@ -268,6 +268,16 @@ def test_where_nothing_can_be_linked_later(tmp_path, backend, reason):
     assert reason in error.value.details
 
 
+def test_a_plugin_for_another_device(tmp_path, vulkan):
+    program = compiled(tmp_path, "vulkan as plugin", "vulkan:llvmpipe")
+    (tmp_path / "softsign.ll").write_text(LL)
+    with pytest.raises(
+        OpspliceError, match="imports functions for vulkan-spirv-fb, and no plugin is for that"
+    ) as error:
+        program.run("main", *inputs(), device="vulkan", plugins=[tmp_path / "softsign.ll"])
+    assert error.value.details == "softsign.ll is for cuda-nvptx-fb"
+
+
 def test_without_a_plugin(tmp_path, vulkan):
     program = compiled(tmp_path, "vulkan as plugin", "vulkan:llvmpipe")
     with pytest.raises(OpspliceError, match=r"imports the function 'softsign' : \(f32\) -> f32, which no plugin has"):
