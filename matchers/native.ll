@@ -246,11 +246,17 @@ entry:
   %inside = getelementptr %recall, ptr %recall, i32 0, i32 10
   store i64 0, ptr %inside
   %region = call ptr @mlirOperationGetFirstRegion(ptr %op)
+  %no.region = icmp eq ptr %region, null
+  br i1 %no.region, label %untold, label %region.there
+region.there:
   %block = call ptr @mlirRegionGetFirstBlock(ptr %region)
+  %no.block = icmp eq ptr %block, null
+  br i1 %no.block, label %untold, label %block.there
+block.there:
   %first = call ptr @mlirBlockGetFirstOperation(ptr %block)
   br label %ops
 ops:
-  %inner = phi ptr [ %first, %entry ], [ %following, %results ]
+  %inner = phi ptr [ %first, %block.there ], [ %following, %results ]
   %done = icmp eq ptr %inner, null
   br i1 %done, label %told, label %one
 one:

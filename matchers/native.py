@@ -75,7 +75,14 @@ class States:
     """
 
     def __init__(self, traits: Callable[[str], int]) -> None:
+        known = 0
+
         def ask(name: int) -> int:
+            nonlocal known
+            known += 1
+            if known > _NAMES // 2:  # names are asked for again rather than that their table gets full
+                ctypes.memset(names, 0, ctypes.sizeof(names))
+                known = 1
             return traits(_name(name))
 
         self._code = _code()

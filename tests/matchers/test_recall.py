@@ -241,6 +241,14 @@ def test_an_op_with_more_operands_than_there_is_room_for_looks_new(session):
         assert (known is None) == name.startswith("tensor")  # what opaque ops use is not read
 
 
+def test_more_names_of_ops_than_there_is_room_for(session):
+    lines = "\n".join(f'%{i} = "some.op{i}"(%x) : (f32) -> f32' for i in range(20_000))
+    text = f"func.func @f(%x: f32) -> f32 {{ {lines} %last = math.exp %x : f32 return %last : f32 }}"
+    module = module_of(session, text)
+    assert len(list(Recall(NOTHING, None).places(module))) == 20_001
+    assert [number for number, *_ in Recall(NOTHING, frozenset({"math.exp"})).places(module)] == [0]
+
+
 def test_when_memory_is_full_it_is_given_back_and_all_matches_are_found(session, monkeypatch):
     from tests.matchers.test_match_engine import FAMILY, NORMALISED, graphs_of, load_text
 
