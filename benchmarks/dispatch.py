@@ -50,7 +50,7 @@ void main() {
 SPEC = """\
 kernel scale_shift(a: f32[n], b: f32[n]) -> f32[n] {{ {grid}{clause} }}
 pattern multiply_add(a: tensor<n x f32>, b: tensor<n x f32>) {{ addf(mulf(a, b), b) }}
-replace multiply_add with scale_shift(a, b)
+replace multiply_add with scale_shift(a, b){otherwise}
 """
 NATIVE = 'flags "-march=native"'
 # By title: the grid, where a kernel must have one, and the clause.
@@ -59,6 +59,7 @@ APPROACHES = {
     "static function, bitcode": ("", f'cpu "kernel.c" as bitcode {NATIVE}'),
     "static dispatch": ("grid (1) ", f'cpu "dispatch.c" as dispatch {NATIVE}'),
     "dynamic function, plugin": ("", f'cpu "kernel.c" as plugin {NATIVE}'),
+    "dynamic function, optional plugin": ("", f'cpu "kernel.c" as plugin {NATIVE}'),
     "dynamic dispatch, provided": ("", f'cpu "kernel.c" as provided {NATIVE}'),
 }
 SHADER_APPROACH = ("grid (ceildiv(n, 64)) ", 'vulkan "kernel.comp"')
@@ -85,10 +86,10 @@ def small(folder: Path, dispatches: int, size: int, rounds: int) -> Iterator[str
     inputs = (np.linspace(-1, 1, size, dtype=np.float32), np.linspace(0, 0.5, size, dtype=np.float32))
     plain = opsplice.compile(model, flags=[CPU])
     for number, (title, approach) in enumerate(APPROACHES.items()):
-        spec = _spec(folder, f"approach{number}", approach)
+        spec = _spec(folder, f"approach{number}", approach, " otherwise keep" if "optional" in title else "")
         program = opsplice.compile(model, [spec], [CPU])
         assert len(program.report.replacements) == dispatches
-        plugins = [_plugin(folder, spec)] if "plugin" in title else []
+        plugins = [_plugin(spec)] if "plugin" in title else []
         for device in DEVICES:
             yield _row(f"{title}, {device}", program, plain, inputs, device, rounds, (dispatches, "ns"), plugins)
     if _has_vulkan():
@@ -126,15 +127,15 @@ def large(folder: Path, matrix: int, rows: int, rounds: int) -> Iterator[str]:
                 yield _row(f"{name} {shape}, {title}, {device}", program, plain, inputs, device, rounds, (1, "ms"))
 
 
-def _spec(folder: Path, name: str, approach: tuple[str, str]) -> Path:
+def _spec(folder: Path, name: str, approach: tuple[str, str], otherwise: str = "") -> Path:
     grid, clause = approach
     path = folder / f"{name}.splice"
-    path.write_text(SPEC.format(grid=grid, clause=clause))
+    path.write_text(SPEC.format(grid=grid, clause=clause, otherwise=otherwise))
     return path
 
 
-def _plugin(folder: Path, spec: Path) -> Path:
-    path = folder / "kernels.so"
+def _plugin(spec: Path) -> Path:
+    path = spec.with_suffix(".so")
     path.write_bytes(plugin_kernels.build(spec, path.suffix).data)
     return path
 
