@@ -9,8 +9,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Makes SPIR-V of WGSL, in Node.js.
 NAGA := naga-wasm@30.1.0
-# How many processes run the tests; each may come to take 4 GB.
-WORKERS ?= 2
 SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks scripts
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
@@ -36,7 +34,7 @@ demo: setup
 	@$(BIN)/python samples/transformer/demo.py
 
 test: setup check
-	@$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile
+	@$(BIN)/pytest
 
 table: setup
 	@OPSPLICE_TABLE=write $(BIN)/pytest -m cell

@@ -77,28 +77,22 @@ def code_object(tmp_path) -> bytes:
 
 # ---- the table of approaches -----------------------------------------------------------------------------------------
 
-_CELLS = Cells()
+_cells = pytest.StashKey[Cells]()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Reports travel from the processes that run tests to the one that writes."""
-    report = yield
-    report.user_properties += [("cell", mark.args) for mark in item.iter_markers("cell")]
-    return report
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_cells] = Cells()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.when == "call" and not report.skipped:
-        for name, cell in report.user_properties:
-            if name == "cell":
-                _CELLS.add(*cell, passed=report.passed)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> None:
+    if call.when == "call":
+        for mark in item.iter_markers("cell"):
+            item.config.stash[_cells].add(*mark.args, passed=call.excinfo is None)
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """With OPSPLICE_TABLE=write the table in the README is made anew; else what differs from it is said."""
-    cells, readme = _CELLS, ROOT / "README.md"
+    cells, readme = config.stash[_cells], ROOT / "README.md"
     if os.environ.get("OPSPLICE_TABLE") == "write":
         readme.write_text(cells.written_into(readme.read_text()))
     for line in cells.contradictions(readme.read_text()):
