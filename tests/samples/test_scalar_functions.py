@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import opsplice
+from opsplice import plugin_kernels
+from opsplice.targets import shaders
 
 VULKAN = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe"]
 OTHERS = {
@@ -42,14 +45,14 @@ def compiled(sample: Path, flags: list[str]) -> opsplice.Program:
     return program
 
 
-def check(program: opsplice.Program, device: str) -> None:
+def check(program: opsplice.Program, device: str, plugins: Sequence[Path] = ()) -> None:
     """The function's numbers differ from those of gelu by up to 0.02."""
     random = np.random.default_rng(0)
     for rows in (1, 7, 32):
         x, w = random.standard_normal((rows, 64), np.float32), random.standard_normal((64, 64), np.float32)
         y = x.astype(np.float64) @ w
         wanted = y / (1 + np.exp(-1.702 * y)) + x
-        np.testing.assert_allclose(program.run("main", x, w, device=device), wanted, atol=1e-4)
+        np.testing.assert_allclose(program.run("main", x, w, device=device, plugins=plugins), wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize("device", ["local-sync", "local-task"])
@@ -59,6 +62,17 @@ def test_on_the_cpu(sample: Path, device: str) -> None:
 
 def test_with_vulkan(sample: Path, vulkan: str) -> None:
     check(compiled(sample, VULKAN), vulkan)
+
+
+def test_from_a_plugin(sample: Path, vulkan: str, tmp_path: Path) -> None:
+    if shaders.find("naga") is None:
+        pytest.skip(f"naga is not installed ({shaders.HOW_TO_GET['naga']})")
+    program = opsplice.compile(sample / "model.mlir", [sample / "late.splice"], VULKAN)
+    assert [r.action for r in program.report.replacements] == ["dynamic function"]
+    check(program, vulkan, [sample / "quick_gelu.wgsl"])
+    plugin = tmp_path / "quick_gelu.spv"
+    plugin.write_bytes(plugin_kernels.build(sample / "late.splice", ".spv").data)
+    check(program, vulkan, [plugin])
 
 
 @pytest.mark.parametrize("backend", OTHERS)
