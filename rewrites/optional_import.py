@@ -3,7 +3,7 @@
     util.func private @opsplice_lacks_k() -> i1        1 if no plugin has k; dispatches the probe once, and remembers
 
     hal.executable @opsplice_lacks_k_probe             in IREE's ABI for executables on CPUs
-      func @probe(environment, dispatch, workgroup)    writes 1 where the import is null, 2 where it is not
+      func @opsplice_lacks_k_probe(three pointers)     writes 1 where the import is null, 2 where it is not
 
 The import is weak, as all imports of such a function are made by `dynamic_function.weaken_imports`: then IREE's runtime
 takes the program without it, if it is given some plugin.
@@ -47,9 +47,9 @@ def _text(module: ir.Module, name: str, symbol: str, targets: Sequence[ProgramTa
         known = device_globals(module)[0]
         device = f"util.global private @{known} : !hal.device"
         queries = _queries(known, list(dict.fromkeys(formats)))
-    entries = ", ".join(f"@{name}_probe::@v{number}::@probe" for number in range(len(targets)))
+    entries = ", ".join(f"@{name}_probe::@v{number}::@{name}_probe" for number in range(len(targets)))
     variants = "\n".join(
-        _variant(n, t, symbol if i else None) for n, (t, i) in enumerate(zip(targets, importing, strict=True))
+        _variant(n, t, name, symbol if i else None) for n, (t, i) in enumerate(zip(targets, importing, strict=True))
     )
     return f"""
       util.global private mutable @{name}_known = 0 : i32
@@ -95,11 +95,12 @@ def _queries(device: str, formats: Sequence[str]) -> str:
     return "\n".join([*lines, f"%runs = util.optimization_barrier %runs_{len(formats)} : i1"])
 
 
-def _variant(number: int, target: ProgramTarget, symbol: str | None) -> str:
-    body = "func.func @probe() { return }" if symbol is None else _probe(symbol)
+def _variant(number: int, target: ProgramTarget, name: str, symbol: str | None) -> str:
+    entry = f"{name}_probe"
+    body = f"func.func @{entry}() {{ return }}" if symbol is None else _probe(entry, symbol)
     return f"""
       hal.executable.variant public @v{number} target({target.text}) {{
-        hal.executable.export public @probe ordinal(0) layout({_LAYOUT})
+        hal.executable.export public @{entry} ordinal(0) layout({_LAYOUT})
             count(%device: !hal.device) -> (index, index, index) {{
           %one = arith.constant 1 : index
           hal.return %one, %one, %one : index, index, index
@@ -110,11 +111,11 @@ def _variant(number: int, target: ProgramTarget, symbol: str | None) -> str:
       }}"""
 
 
-def _probe(symbol: str) -> str:
+def _probe(entry: str, symbol: str) -> str:
     place = f"__import_ordinal_{symbol}"
     return f"""
       llvm.mlir.global internal @{place}() {{hal.executable.import.key = "{symbol}", hal.executable.import.weak}} : i32
-      llvm.func @probe(%environment: !llvm.ptr, %dispatch: !llvm.ptr, %workgroup: !llvm.ptr) -> i32 {{
+      llvm.func @{entry}(%environment: !llvm.ptr, %dispatch: !llvm.ptr, %workgroup: !llvm.ptr) -> i32 {{
         %ordinal.at = llvm.mlir.addressof @{place} : !llvm.ptr
         %ordinal = llvm.load %ordinal.at : !llvm.ptr -> i32
         %functions.at = llvm.getelementptr %environment[{_IMPORT_FUNCS}] : (!llvm.ptr) -> !llvm.ptr, i8

@@ -418,6 +418,68 @@ print("all ran")
     assert done.stdout == "all ran\n", done.stderr
 
 
+SEVERAL = """
+kernel add(a: f32[...m], b: f32[...m], c: f32) -> b {
+  grid (ceildiv(m, 4))
+  symbol "SYMBOL_add"
+  cpu "k.c" as plugin
+}
+pattern added(a: tensor<...m x f32>, b: tensor<...m x f32>, c: f32) { addf(addf(a, b), c) }
+replace added with add(a, b, c) otherwise keep
+kernel halves(a: f32[n]) -> (low: f32[n], high: f32[n]) { symbol "SYMBOL_halves" cpu "halves.c" as plugin }
+pattern split(a: tensor<n x f32>) { minimumf(a, 0.0), maximumf(a, 0.0) }
+replace split with halves(a) otherwise keep
+"""
+SEVERAL_MODEL = """
+func.func @add(%a: tensor<?x5xf32>, %b: tensor<?x5xf32>, %c: f32) -> (tensor<?x5xf32>, tensor<?x5xf32>) {
+  %zero = arith.constant 0 : index
+  %n = tensor.dim %a, %zero : tensor<?x5xf32>
+  %e = tensor.empty(%n) : tensor<?x5xf32>
+  %s = linalg.fill ins(%c : f32) outs(%e : tensor<?x5xf32>) -> tensor<?x5xf32>
+  %0 = arith.addf %a, %b : tensor<?x5xf32>
+  %1 = arith.addf %0, %s : tensor<?x5xf32>
+  return %1, %b : tensor<?x5xf32>, tensor<?x5xf32>
+}
+func.func @loop(%a: tensor<6xf32>, %times: i64) -> tensor<6xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %n = arith.index_cast %times : i64 to index
+  %z = arith.constant dense<0.0> : tensor<6xf32>
+  %r = scf.for %i = %zero to %n step %one iter_args(%x = %a) -> tensor<6xf32> {
+    %0 = arith.minimumf %x, %z : tensor<6xf32>
+    %1 = arith.maximumf %x, %z : tensor<6xf32>
+    %2 = arith.subf %1, %0 : tensor<6xf32>
+    scf.yield %2 : tensor<6xf32>
+  }
+  return %r : tensor<6xf32>
+}
+"""
+
+
+def test_several_optional_functions_of_which_plugins_have_some(tmp_path):
+    add = """#include <stddef.h>
+void several_add(const float *a, float *b, float c, size_t m, size_t workgroup) {
+  for (size_t i = workgroup * 4; i < m && i < workgroup * 4 + 4; ++i) b[i] += a[i] + c + 100;
+}"""
+    halves = """#include <stddef.h>
+void several_halves(const float *a, float *low, float *high, size_t n) {
+  for (size_t i = 0; i < n; ++i) { low[i] = a[i] < 0 ? a[i] : 0; high[i] = a[i] > 0 ? a[i] + 100 : 100; }
+}"""
+    path = write_spec(tmp_path, SEVERAL.replace("SYMBOL", "several"), {"k.c": add, "halves.c": halves})
+    plugins = []
+    for name in ("add", "halves"):
+        plugins.append(tmp_path / f"{name}.so")
+        plugins[-1].write_bytes(plugin_kernels.build(path, ".so", [name]).data)
+    program = opsplice.compile(SEVERAL_MODEL, [path])
+    a, b = np.ones((3, 5), np.float32), np.full((3, 5), 2, np.float32)
+    x = np.arange(-2, 4, dtype=np.float32)
+    for given, added, made in (([], 6, abs(x)), (plugins[:1], 106, abs(x)), (plugins, 106, abs(x) + 200)):
+        total, before = program.run("add", a, b, 3.0, plugins=given)
+        assert (total == added).all()
+        assert (before == 2).all()
+        np.testing.assert_array_equal(program.run("loop", x, 2, plugins=given), made)
+
+
 def test_a_function_that_one_rule_needs_and_another_does_not(tmp_path):
     spec = f"""{OPTIONAL}
 kernel g(a: f32[m]) -> f32[m] {{ symbol "SYMBOL" cpu "k.c" as plugin }}
