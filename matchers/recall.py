@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from iree.compiler import ir
@@ -152,13 +153,11 @@ class Recall:
     """
 
     def __init__(self, traits: Traits, wanted: frozenset[str] | None) -> None:
-        self._traits = traits
-        self._wanted = wanted
-        self._bare = _BARE - traits.marked - traits.wholes
+        self._name_traits = partial(_name_traits, traits, wanted)
         self._forget()
 
     def _forget(self) -> None:
-        self._states = native.States(self._traits_of)
+        self._states = native.States(self._name_traits)
         self._found: list[Any] = []
         self._state_of: dict[Any, tuple[int, int]] = {}
 
@@ -210,18 +209,19 @@ class Recall:
             state, number = self._state_of[found]
             self._states.keep(state, -number)
 
-    def _traits_of(self, name: str) -> int:
-        """The traits of an op's name for how it looks, and for whether a place may be there."""
-        traits = native.WANTED if self._wanted is None or name in self._wanted else 0
-        traits |= native.CLOSED if name.startswith(OPAQUE_REGIONS) else 0
-        traits |= native.ENDING if name.startswith("linalg.") else 0
-        whole = name in self._traits.wholes
-        if name in self._bare or (name == "linalg.fill" and not whole):
-            return traits | native.BARE
-        if name in _OPEN_BODIES:
-            return traits | native.BODY | (0 if whole or name != "linalg.generic" else native.MAPS)
-        if whole:
-            return traits if name.startswith("linalg.") else traits | native.FLAT
-        if name not in _SIZED and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
-            return traits | native.OPAQUE  # views do not look into it
-        return traits
+
+def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> int:
+    """The traits of an op's name for how it looks, and for whether a place may be there."""
+    found = native.WANTED if wanted is None or name in wanted else 0
+    found |= native.CLOSED if name.startswith(OPAQUE_REGIONS) else 0
+    found |= native.ENDING if name.startswith("linalg.") else 0
+    whole = name in traits.wholes
+    if (name in _BARE and name not in traits.marked and not whole) or (name == "linalg.fill" and not whole):
+        return found | native.BARE
+    if name in _OPEN_BODIES:
+        return found | native.BODY | (0 if whole or name != "linalg.generic" else native.MAPS)
+    if whole:
+        return found if name.startswith("linalg.") else found | native.FLAT
+    if name not in _SIZED and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
+        return found | native.OPAQUE  # views do not look into it
+    return found
