@@ -9,6 +9,7 @@ define is an error. It must not know what the functions are for.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -142,8 +143,10 @@ def _width(kind: str) -> str:
 
 def _missing(symbol: str, name: str, libraries: Sequence[Library]) -> OpspliceError:
     has = [f"{library.name} has {', '.join(sorted(library.functions())) or 'none'}" for library in libraries]
+    near = difflib.get_close_matches(symbol, [found for library in libraries for found in library.functions()], n=1)
+    hint = f"did you mean '{near[0]}'?" if near else None
     return OpspliceError(
         f"{name} imports the function '{symbol}', which no plugin has",
-        hint=None if libraries else "--plugin=FILE, in Python plugins=[...]: a .ptx with functions, or a .ll",
+        hint=hint if libraries else "--plugin=FILE, in Python plugins=[...]: a .ptx with functions, or a .ll",
         details="\n".join(has),
     )

@@ -13,6 +13,7 @@ functions are for.
 
 from __future__ import annotations
 
+import difflib
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,9 +165,11 @@ def link(data: bytes, name: str, libraries: Sequence[Library]) -> bytes:
 def _missing(symbol: str, module: _Module, libraries: Sequence[_Module]) -> OpspliceError:
     has = [f"{library.name} has {', '.join(sorted(library.exports)) or 'none'}" for library in libraries]
     kind = module.type_text(module.functions[module.imports[symbol]].kind)
+    near = difflib.get_close_matches(symbol, [name for library in libraries for name in library.exports], n=1)
+    hint = f"did you mean '{near[0]}'?" if near else None
     return OpspliceError(
         f"{module.name} imports the function '{symbol}' : {kind}, which no plugin has",
-        hint=None if libraries else "--plugin=FILE, in Python plugins=[...]: a .spv with functions, or a .wgsl",
+        hint=hint if libraries else "--plugin=FILE, in Python plugins=[...]: a .spv with functions, or a .wgsl",
         details="\n".join(has),
     )
 

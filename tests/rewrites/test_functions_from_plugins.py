@@ -284,6 +284,15 @@ def test_without_a_plugin(tmp_path, vulkan):
         program.run("main", *inputs(), device="vulkan")
 
 
+def test_a_name_that_is_nearly_right(tmp_path, vulkan):
+    program = compiled(tmp_path, "vulkan as plugin", "vulkan:llvmpipe")
+    (tmp_path / "k.wgsl").write_text("fn soft_sign(x: f32) -> f32 { return x; }")
+    with pytest.raises(OpspliceError, match=r"'softsign' .* which no plugin has") as error:
+        program.run("main", *inputs(), device="vulkan", plugins=[tmp_path / "k.wgsl"])
+    assert error.value.hint == "did you mean 'soft_sign'?"
+    assert error.value.details == "k.wgsl has soft_sign"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
