@@ -19,7 +19,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import function_link, plugin_file
+from opsplice.targets import plugin_file
 from opsplice.targets.plugin_file import PluginFile
 
 # What IREE's binding raises for a status that is not OK (runtime/bindings/python/status_utils.cc).
@@ -51,6 +51,8 @@ def read_plugins(paths: Any, uri: str) -> tuple[PluginFile, ...]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     if paths and not takes_plugins(uri):
+        from opsplice.targets import function_link  # what only few programs need takes long to load
+
         hint = f"libraries are for the devices {', '.join(_LOCAL)}; functions on elements for others end in "
         raise OpspliceError(
             f"device '{uri}' loads no library as a plugin", hint=hint + " ".join(function_link.SUFFIXES)

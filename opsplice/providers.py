@@ -12,13 +12,13 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import write_file
-from opsplice.targets import function_link
-from opsplice.targets.function_link import FunctionFile
-from opsplice.targets.store import Store
+
+if TYPE_CHECKING:
+    from opsplice.targets.function_link import FunctionFile
 
 # What a program calls, and with what: two buffers in, one out.
 MODULE, FUNCTION, _CONVENTION = "registry", "load", "0rr_r"
@@ -112,6 +112,9 @@ def _load_buffer(provider: Provider, name: Any, form: Any) -> Any:
 
 def linked(key: Key, code: bytes, functions: Sequence[FunctionFile]) -> bytes:
     """An executable with the functions that it imports. Raises OpspliceError when no file has one of them."""
+    from opsplice.targets import function_link  # what only few programs need takes long to load
+    from opsplice.targets.store import Store
+
     name, form = key
     if not function_link.imports(code, form, name):
         return code
@@ -125,6 +128,11 @@ def split_plugins(paths: Any) -> tuple[list[Any], tuple[FunctionFile, ...]]:
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
+    if not paths:
+        return [], ()
+    from opsplice.targets import function_link
+    from opsplice.targets.store import Store
+
     apart = [path for path in paths if Path(path).suffix in function_link.SUFFIXES]
     return [path for path in paths if path not in apart], tuple(function_link.read(Path(p), Store()) for p in apart)
 

@@ -22,9 +22,8 @@ from opsplice.errors import OpspliceError
 from opsplice.host_commands import Commands
 from opsplice.providers import Provider
 from opsplice.targets import arch as archs
-from opsplice.targets import plugin_build, plugin_file
+from opsplice.targets import plugin_file
 from opsplice.targets.plugin_file import PluginFile
-from opsplice.targets.store import Store
 from opsplice.values import ELEMENT_TYPES, Value, element_name, type_name
 
 DEFAULT_DEVICE = "local-task"
@@ -230,6 +229,9 @@ def _check_readable(path: Path) -> None:
 
 def _some_plugin(name: str) -> tuple[PluginFile, ...]:
     """A plugin with nothing in it: IREE loads no program that could import functions without any plugin."""
+    from opsplice.targets import plugin_build  # what only few programs need takes long to load
+    from opsplice.targets.store import Store
+
     try:
         return (plugin_file.read(plugin_build.nothing(Store())),)
     except OpspliceError as error:
