@@ -16,7 +16,8 @@ from iree.compiler import ir
 
 from opsplice.matchers.family import LEAST_MEMBERS, family_key, possible
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import SPLIT, Index, ends_of, function_around
+from opsplice.matchers.index import SPLIT, Index, ends_of
+from opsplice.matchers.ir_names import function_around
 from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.native import value_at
 from opsplice.matchers.recall import Recall, Traits
@@ -95,7 +96,7 @@ class _Place:
 
     @cached_property
     def function(self) -> str:
-        return function_around(self.value.owner.parent)
+        return function_around(self.value.owner.operation)
 
     @property
     def is_split(self) -> bool:

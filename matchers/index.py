@@ -12,13 +12,11 @@ from iree.compiler import ir
 
 from opsplice.matchers.canonical import BECOMES, READ_AS, names_of
 from opsplice.matchers.graph import Graph, Whole, heads
-from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import defining_op, is_structured, shape_of
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
-_FUNCTIONS = (".func", ".initializer")
 # The scalar op that a tensor op without a body of its own ends with.
 _ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf"}
 # The op that makes several dims of one.
@@ -115,12 +113,3 @@ def ends_of(value: ir.Value) -> Ends:
     op = value.owner.operation
     name = op.name
     return name, _body_op(op, value.result_number) if name.startswith("linalg.") else None
-
-
-def function_around(op: ir.Operation | None) -> str:
-    """The name of the function that an op stands in, "" for none."""
-    while op is not None:
-        if op.name.endswith(_FUNCTIONS):
-            return symbol_of(op)
-        op = op.parent
-    return ""

@@ -6,6 +6,7 @@ import re
 
 from iree.compiler import ir
 
+_FUNCTIONS = (".func", ".initializer")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 
@@ -17,6 +18,16 @@ def short(name: str) -> str:
 def symbol_of(op: ir.Operation) -> str:
     """The symbol that an op declares, "" if it declares none."""
     return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+
+
+def function_around(op: ir.Operation) -> str:
+    """The name of the function that an op stands in, "" for none."""
+    holder = op
+    while holder.parent is not None:
+        holder = holder.parent.operation
+        if holder.name.endswith(_FUNCTIONS):
+            return symbol_of(holder)
+    return ""
 
 
 def ops_in(root: ir.Operation, *names: str) -> list[ir.Operation]:

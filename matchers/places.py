@@ -13,7 +13,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.attempt import Place
-from opsplice.matchers.ir_names import location_of, places_of, symbol_of
+from opsplice.matchers.ir_names import function_around, location_of, places_of, symbol_of
 from opsplice.matchers.views import defining_op
 from opsplice.spec_lang.diagnostics import nearest
 
@@ -69,12 +69,7 @@ def ops_at(module: ir.Module, at: At) -> list[ir.Operation]:
 
 def function_of(op: ir.Operation) -> str:
     """The name of the function that an op stands in, as the user knows it, or ""."""
-    holder: ir.Operation | None = op
-    while holder is not None and holder.parent is not None:
-        holder = holder.parent.operation
-        if holder.name.endswith((".func", ".initializer")):
-            return _function_name(holder)
-    return ""
+    return _as_known(function_around(op))
 
 
 def place_of(thing: ir.Operation | ir.Value, *, text: bool = True) -> Place:
@@ -100,9 +95,9 @@ def _input_name(op: ir.Operation) -> str:
     return f"input{ir.BlockArgument(source).arg_number}" if defining_op(source) is None else "input"
 
 
-def _function_name(op: ir.Operation) -> str:
+def _as_known(function: str) -> str:
     # Frontends put the work into a twin `main$async` of `main`.
-    return symbol_of(op).removesuffix("$async")
+    return function.removesuffix("$async")
 
 
 def outermost(op: ir.Operation) -> ir.Operation:
@@ -117,7 +112,7 @@ def outermost(op: ir.Operation) -> ir.Operation:
 
 def _argument(value: ir.BlockArgument, text: bool) -> Place:
     holder = value.owner.owner.operation
-    name = f"@{_function_name(holder)}" if holder.name.endswith(".func") else holder.name
+    name = f"@{_as_known(symbol_of(holder))}" if holder.name.endswith(".func") else holder.name
     return Place(f"argument {value.arg_number} of {name}", "", f"{value.get_name()} : {value.type}" if text else "")
 
 

@@ -109,9 +109,7 @@ def _sources(kernels: Iterable[tree.Kernel], target: CpuTarget) -> Iterator[Sour
     files: dict[tuple[Path, tuple[str, ...]], list[tree.Kernel]] = {}
     for kernel in kernels:
         clause = _clause_for(kernel, target)
-        folder = clause.span.source.path
-        path = Path(clause.path) if folder is None else folder.parent / clause.path
-        files.setdefault((path, tuple(shlex.split(clause.flags or ""))), []).append(kernel)
+        files.setdefault((clause.file, tuple(shlex.split(clause.flags or ""))), []).append(kernel)
     for (path, flags), of_file in files.items():
         yield Source(path, flags, partial(_functions_in, path.name, of_file))
 
@@ -153,8 +151,7 @@ def _build_functions(kernels: Sequence[tree.Kernel], store: Store) -> BuiltFunct
                 f"kernel {kernel.name} names no file for Vulkan to build",
                 hint=f'vulkan "{kernel.name}.wgsl" as plugin, in the kernel at {kernel.span}',
             )
-        folder = clause.span.source.path
-        paths.setdefault(Path(clause.path) if folder is None else folder.parent / clause.path, []).append(kernel)
+        paths.setdefault(clause.file, []).append(kernel)
     if len(paths) > 1:
         raise OpspliceError(
             f"the functions are in several files: {', '.join(path.name for path in paths)}",

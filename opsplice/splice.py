@@ -150,14 +150,14 @@ class Splicer:
     ) -> Artifact:
         """The artifact of a clause that is generated, made by the user's file and then built as any file is."""
         try:
-            made = generators.make(path_of(clause), request)
+            made = generators.make(clause.file, request)
         except OpspliceError as error:
             raise _needed_by(clause, error) from None
         flags = (*made.flags, *shlex.split(clause.flags or ""))
         try:
             return _artifact(ArtifactRequest(made.path, (request.name,), flags=flags), target, self.store)
         except OpspliceError as error:
-            what = f"{made.path.name} is what {path_of(clause)} made for {told(request)}"
+            what = f"{made.path.name} is what {clause.file} made for {told(request)}"
             error.details = "\n".join(filter(None, [error.details, what]))
             raise _needed_by(clause, error) from None
 
@@ -165,7 +165,7 @@ class Splicer:
         self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, find: Callable[..., Artifact]
     ) -> Artifact:
         request = ArtifactRequest(
-            path=path_of(clause),
+            path=clause.file,
             symbols=(symbol,),
             form="library" if _is_library(clause) else _FORMS[clause.form],
             flags=tuple(shlex.split(clause.flags or "")),
@@ -287,15 +287,9 @@ _FORMS: dict[str | None, cpu.Form | None] = {
 }
 
 
-def path_of(clause: tree.ArtifactClause) -> Path:
-    """The file of a clause: relative paths start at the spec's folder."""
-    source = clause.span.source.path
-    return Path(clause.path) if source is None else source.parent / clause.path
-
-
 def _command(clause: tree.ArtifactClause) -> Artifact:
     """A file of Python, or a module that IREE has compiled, which stays where it is."""
-    path = path_of(clause)
+    path = clause.file
     if path.suffix not in (".py", COMPILED):
         raise OpspliceError(
             f"{path} is no command: that is a Python file, or a module that IREE has compiled ({COMPILED})",
@@ -313,14 +307,14 @@ def commands_of(spec: LoadedSpec) -> dict[str, Path]:
         for clause in kernel.artifacts:
             if not clause.is_command:
                 continue
-            path = path_of(clause)
+            path = clause.file
             if found.setdefault(module_of(clause.path), path) != path:
                 raise OpspliceError(f"two files of commands are called {path.name}", details=f"one is at {clause.span}")
     return found
 
 
 def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget | None) -> Artifact:
-    path = path_of(clause)
+    path = clause.file
     if not path.is_file():
         raise OpspliceError(f"no such file: {path}", details=f"needed by the kernel at {clause.span}")
     return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
@@ -328,7 +322,7 @@ def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget 
 
 def _unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
     """The file of a clause whether it is there or not: what would match does not depend on that."""
-    return Artifact(path=path_of(clause), form="object", digest="", arch=None, toolchain=None, built=False)
+    return Artifact(path=clause.file, form="object", digest="", arch=None, toolchain=None, built=False)
 
 
 def _unchecked(call: KernelCall, choice: Choice) -> External:
@@ -457,7 +451,7 @@ def _artifact_use(choice: Choice, *, optional: bool) -> ArtifactUse:
         return ArtifactUse(target=str(choice.target), source=source, path="", form="plugin", digest="")
     return ArtifactUse(
         target=str(choice.target),
-        source=str(path_of(choice.clause)),
+        source=str(choice.clause.file),
         path=str(artifact.path),
         form="command" if choice.clause.is_command else artifact.form,
         digest=artifact.digest,

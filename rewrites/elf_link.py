@@ -10,14 +10,14 @@ an executable with the file's bytes, as `late_binding.py` turns others to what a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 from iree.compiler import ir
 
 from opsplice.matchers.ir_names import ops_in
 from opsplice.rewrites import emit
+from opsplice.rewrites import executables as hal
 from opsplice.rewrites.late_binding import Binder, Provided, symbols_in
 from opsplice.rewrites.static_dispatch import STAND_IN
 
@@ -67,16 +67,6 @@ class _Embedder(Binder):
         super().__init__(module, provided)
         self.embedded: set[str] = set()
 
-    def put_in(self, executables: Collection[tuple[str, str]]) -> None:
-        """Put files in the place of executables that are nothing else, each given with its dispatch."""
-        for create in ops_in(self.module.operation, "hal.executable.create"):
-            target = symbols_in(create.attributes["executable_target"])
-            form = self.formats[target]
-            for executable, entry in executables:
-                if target[0] == executable and (entry, form) in self.provided:
-                    self.put(create, entry, form)
-        self.drop_binaries({executable for executable, _ in executables})
-
     def put(self, create: ir.Operation, name: str, form: str) -> None:
         code = self.provided[name, form]
         symbol = f"{STAND_IN}{form}${hashlib.sha256(code).hexdigest()[:12]}"
@@ -87,8 +77,6 @@ class _Embedder(Binder):
 
     def _embed(self, symbol: str, code: bytes, form: str) -> None:
         """An executable of one binary, which holds a file."""
-        data = np.frombuffer(code, dtype=np.int8)
-        kind = ir.VectorType.get([len(data)], ir.IntegerType.get_signless(8))
         executable = emit.op(
             "hal.executable",
             attributes={"sym_name": emit.text(symbol), "sym_visibility": emit.text("private")},
@@ -100,7 +88,7 @@ class _Embedder(Binder):
                 "sym_name": emit.text("elf"),
                 "sym_visibility": emit.text("public"),
                 "format": emit.text(form),
-                "data": ir.DenseIntElementsAttr.get(data, type=kind),
+                "data": hal.data_of(code),
                 "mime_type": emit.text("application/x-elf"),
             }
             emit.op("hal.executable.binary", attributes=attributes)

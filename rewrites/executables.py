@@ -6,6 +6,7 @@ hal.executable @k { hal.executable.binary @v <format = ..., data = ...> }       
 
 from __future__ import annotations
 
+import numpy as np
 from iree.compiler import ir
 
 
@@ -32,6 +33,13 @@ def module_of(variant: ir.Operation) -> ir.Operation | None:
 def code_of(binary: ir.Operation) -> bytes:
     """The bytes of a binary."""
     return bytes(memoryview(ir.DenseElementsAttr(binary.attributes["data"])))
+
+
+def data_of(code: bytes) -> ir.Attribute:
+    """The attribute that holds the bytes of a binary. Needs a current context."""
+    numbers = np.frombuffer(code, dtype=np.int8)
+    kind = ir.VectorType.get([len(numbers)], ir.IntegerType.get_signless(8))
+    return ir.DenseIntElementsAttr.get(numbers, type=kind)
 
 
 def _inside(op: ir.Operation, name: str) -> list[ir.Operation]:

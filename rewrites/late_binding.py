@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from iree.compiler import ir
 
@@ -89,19 +89,27 @@ def bind(module: ir.Module, provided: Provided) -> None:
 def bind_functions(module: ir.Module, provided: Provided) -> None:
     """Take executables that import functions out of the program, as they are. The module must be at `BIND_PHASE`.
 
-    The provider that has them has to link them. They are added to `provided`.
+    The provider that has them has to link them. They are added to `provided`, by names that depend on what they hold.
     """
-    found: Provided = {}
+    taken: Provided = {}
+    executables: set[tuple[str, str]] = set()
     for executable in hal.executables(module):
         for binary in hal.binaries(executable):
-            form, code = ir.StringAttr(binary.attributes["format"]).value, hal.code_of(binary)
-            if function_link.imports(code, form, symbol_of(executable)):
-                found[symbol_of(executable), form] = code
-    if not found:
+            symbol, form, code = (
+                symbol_of(executable),
+                ir.StringAttr(binary.attributes["format"]).value,
+                hal.code_of(binary),
+            )
+            if function_link.imports(code, form, symbol):
+                name = f"{symbol}-{hashlib.sha256(code).hexdigest()[:12]}"
+                taken[name, form] = code
+                executables.add((symbol, name))
+    if not taken:
         return
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        provided.update(Binder(module, found).take_out())
+        Binder(module, taken).put_in(executables)
+    provided.update(taken)
 
 
 # ---- taking --------------------------------------------------------------------------------------------------------
@@ -155,10 +163,8 @@ class Binder:
         self.formats = dict(_formats(module))
 
     def bind(self, lookups: Sequence[ir.Operation]) -> None:
-        self._declare()
         apart = {_executable(lookup) for lookup in lookups if _executable(lookup).startswith(PREFIX)}
-        for name in apart:
-            self._ask_for(name)
+        self.put_in({(executable, _name(executable)) for executable in apart})
         self.turn_all([(lookup, _provided_name(lookup)) for lookup in lookups if _executable(lookup) not in apart])
 
     def turn_all(self, lookups: Sequence[tuple[ir.Operation, str]]) -> None:
@@ -168,33 +174,15 @@ class Binder:
         for old in dict.fromkeys(old for old, _ in self.made):
             self._drop_unused(old)
 
-    def take_out(self) -> Provided:
-        """Ask a provider for executables that are there, by names that depend on what they hold."""
-        self._declare()
-        taken: Provided = {}
+    def put_in(self, executables: Collection[tuple[str, str]]) -> None:
+        """Put others in the place of executables that IREE has not linked, each given with the name of the other."""
         for create in ops_in(self.module.operation, _CREATE):
-            executable, form = _target(create)[0], self.formats[_target(create)]
-            code = self.provided.get((executable, form))
-            if code is not None:
-                name = f"{executable}-{hashlib.sha256(code).hexdigest()[:12]}"
-                taken[name, form] = code
-                self.put(create, name, form)
-        self.drop_binaries({executable for executable, _ in self.provided})
-        return taken
-
-    def _declare(self) -> None:
-        buffer = "!util.buffer"
-        _declare(self.module, LOAD, [buffer, buffer], buffer)
-        _declare(self.module, _CREATE, ["!hal.device", "i64", buffer, buffer, buffer], "!hal.executable")
-
-    def _ask_for(self, executable: str) -> None:
-        """Ask for the code of an executable that IREE has linked with no other, wherever it is made."""
-        own = [op for op in ops_in(self.module.operation, _CREATE) if _target(op)[0] == executable]
-        for create in own:
             form = self.formats[_target(create)]
-            if (_name(executable), form) in self.provided:
-                self.put(create, _name(executable), form)
-        self.drop_binaries({executable})
+            for executable, name in executables:
+                if _target(create)[0] == executable and (name, form) in self.provided:
+                    self.put(create, name, form)
+                    break
+        self.drop_binaries({executable for executable, _ in executables})
 
     def _turn(self, lookup: ir.Operation, name: str) -> None:
         """Make a dispatch go to another executable."""
@@ -249,7 +237,10 @@ class Binder:
         if symbol in self.makers:
             return symbol
         self.makers.add(symbol)
-        buffer = ir.Type.parse("!util.buffer")
+        kind = "!util.buffer"
+        _declare(self.module, LOAD, [kind, kind], kind)
+        _declare(self.module, _CREATE, ["!hal.device", "i64", kind, kind, kind], "!hal.executable")
+        buffer = ir.Type.parse(kind)
         function = _function(self.module, symbol, ["!hal.device", "i64"], "!hal.executable")
         function.attributes["inlining_policy"] = ir.Attribute.parse("#util.inline.never")
         block = function.regions[0].blocks.append(

@@ -14,13 +14,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.rewrites.calls import External
-from opsplice.rewrites.executables import binaries, code_of, executables
+from opsplice.rewrites.executables import binaries, code_of, data_of, executables
 from opsplice.targets import metal_executable
 
 PHASE = "hal"
@@ -84,6 +83,4 @@ def _put_in(binary: ir.Operation, kernel: metal_executable.Kernel | None) -> Non
                 hint="this is a bug in opsplice: please report it",
             )
         return
-    new = np.frombuffer(metal_executable.replace(code, kernel), dtype=np.int8)
-    kind = ir.VectorType.get([len(new)], ir.IntegerType.get_signless(8))
-    binary.attributes["data"] = ir.DenseIntElementsAttr.get(new, type=kind)
+    binary.attributes["data"] = data_of(metal_executable.replace(code, kernel))

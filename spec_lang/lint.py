@@ -312,12 +312,9 @@ def _missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Dia
     for name in dict.fromkeys(rule.kernel for file in files for rule in file.rules):
         kernel = spec.kernels.get(name)
         for clause in kernel.artifacts if kernel is not None else ():
-            source = clause.span.source.path
-            path = (source.parent if source is not None else Path()) / clause.path
-            if clause.is_plugin:  # the code need not be here, where the program is compiled
-                continue
-            if not _is_file(path):
-                yield warning(clause.path_span, f"there is no file {path}", code="missing-file")
+            # A plugin's code need not be here, where the program is compiled.
+            if not clause.is_plugin and not _is_file(clause.file):
+                yield warning(clause.path_span, f"there is no file {clause.file}", code="missing-file")
 
 
 def _is_file(path: Path) -> bool:

@@ -455,6 +455,12 @@ class ArtifactClause:
     flags: str | None = None
 
     @property
+    def file(self) -> Path:
+        """The file that is named: relative paths start at the spec's folder."""
+        source = self.span.source.path
+        return Path(self.path) if source is None else source.parent / self.path
+
+    @property
     def is_plugin(self) -> bool:
         """Whether the program only imports the function, by its name, and a plugin has it at run time."""
         return self.form == "plugin"

@@ -8,7 +8,8 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import OPAQUE_REGIONS, SPLIT, Index, ends_of, function_around
+from opsplice.matchers.index import OPAQUE_REGIONS, SPLIT, Index, ends_of
+from opsplice.matchers.ir_names import function_around
 from opsplice.matchers.match import Match, NearMiss
 from opsplice.matchers.search import Search
 from opsplice.matchers.views import Views

@@ -6,7 +6,7 @@ import pytest
 from iree.compiler import ir
 
 from opsplice.matchers import engine, native
-from opsplice.matchers.index import function_around
+from opsplice.matchers.ir_names import function_around
 from opsplice.matchers.recall import Recall, Traits
 
 NOTHING = Traits(frozenset(), frozenset(), frozenset())
@@ -170,7 +170,7 @@ def test_places_come_in_program_order_from_every_function_and_none_from_bodies(s
     def places(*names):
         found = Recall(NOTHING, frozenset(names) if names else None).places(module)
         ops = [native.value_at(address).owner for _, address, _ in found]
-        return [(op.name, function_around(op.parent)) for op in ops]
+        return [(op.name, function_around(op)) for op in ops]
 
     exp = "math.exp"
     assert places(exp) == [(exp, "a"), (exp, "a"), ("linalg.map", "a"), (exp, "b")]
