@@ -11,7 +11,6 @@ take them as they are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +23,9 @@ from opsplice.rewrites import emit, spirv_function
 from opsplice.rewrites import executables as hal
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.scalar_function import Function, Functions, name_in, stem_of
+from opsplice.targets import function_link
 
 _WIDENED = {"i1": "llvm.zext", "i8": "llvm.sext", "i16": "llvm.sext"}
-# What PTX declares and the driver has.
-_OF_THE_DRIVER = frozenset({"vprintf", "malloc", "free", "__assertfail"})
-_EXTERN = re.compile(rb"\.extern\s+\.func\s+(?:\([^)]*\)\s*)?([\w$.]+)")
 
 
 def prepare(module: ir.Module, functions: Functions) -> None:
@@ -68,9 +65,10 @@ def link(module: ir.Module, functions: Functions) -> None:
 def check_linked(module: ir.Module, functions: Functions) -> None:
     """Raise OpspliceError if code for CUDA calls what nothing has linked. At `hal`."""
     for binary in (binary for executable in hal.executables(module) for binary in hal.binaries(executable)):
-        if "cuda" not in str(binary.attributes["format"]):
+        form = ir.StringAttr(binary.attributes["format"]).value
+        if "cuda" not in form:
             continue
-        names = {name.decode() for name in _EXTERN.findall(hal.code_of(binary))} - _OF_THE_DRIVER
+        names = set(function_link.imports(hal.code_of(binary), form, symbol_of(binary)))
         names -= {function.symbol for function in functions.values() if function.imported}
         if names:
             raise OpspliceError(

@@ -265,23 +265,26 @@ class _Linker:
                     self.module.parts[_PART_OF[opcode]].append((opcode, (ids[operands[0]], *operands[1:])))
 
 
-def _mapped(kinds: Mapping[int, tuple[str, str]], instruction: Instruction, ids: Mapping[int, int]) -> Iterator[int]:
-    """The operands of an instruction, with other ids."""
+def _with_kinds(kinds: Mapping[int, tuple[str, str]], instruction: Instruction) -> Iterator[tuple[str, int]]:
+    """The operands of an instruction, each with what it is; none of one that is not known."""
     opcode, operands = instruction
+    if opcode not in kinds:
+        return
     first, rest = kinds[opcode]
     for place, word in enumerate(operands):
-        kind = first[place] if place < len(first) else (rest or "l")[(place - len(first)) % max(len(rest), 1)]
+        beyond = place - len(first)
+        yield first[place] if beyond < 0 else (rest or "l")[beyond % max(len(rest), 1)], word
+
+
+def _mapped(kinds: Mapping[int, tuple[str, str]], instruction: Instruction, ids: Mapping[int, int]) -> Iterator[int]:
+    """The operands of an instruction, with other ids."""
+    for kind, word in _with_kinds(kinds, instruction):
         yield word if kind == "l" else ids[word]
 
 
-def _ids_in(instruction: Instruction) -> Iterator[int]:
-    """The ids that an instruction of a body, or a declaration, names."""
-    opcode, operands = instruction
-    first, rest = _BODY.get(opcode) or _DECLARED.get(opcode) or ("", "")
-    for place, word in enumerate(operands):
-        kind = first[place] if place < len(first) else (rest or "l")[(place - len(first)) % max(len(rest), 1)]
-        if kind != "l":
-            yield word
+def _ids_in(kinds: Mapping[int, tuple[str, str]], instruction: Instruction) -> Iterator[int]:
+    """The ids that an instruction names."""
+    return (word for kind, word in _with_kinds(kinds, instruction) if kind != "l")
 
 
 def _with_called(library: _Module, wanted: Sequence[int]) -> list[_Function]:
@@ -305,13 +308,13 @@ def _with_called(library: _Module, wanted: Sequence[int]) -> list[_Function]:
 def _needed(library: _Module, functions: Sequence[_Function]) -> set[int]:
     """The ids of what functions use that is declared outside of them, and what that uses in turn."""
     declared = dict(library.declared())
-    pending = [at for function in functions for each in function.instructions for at in _ids_in(each)]
+    pending = [at for function in functions for each in function.instructions for at in _ids_in(_BODY, each)]
     needed: set[int] = set()
     while pending:
         at = pending.pop()
         if at in declared and at not in needed:
             needed.add(at)
-            pending += _ids_in(declared[at])
+            pending += _ids_in(_DECLARED, declared[at])
     return needed
 
 

@@ -19,6 +19,7 @@ from opsplice.targets import function_link, ptxas, shaders
 from opsplice.targets.store import Store
 
 from .conftest import write_spec
+from .test_scalar_kernels import SOFTSIGN_LL
 
 SPEC = """
 kernel softsign(x: f32) -> f32 { %s }
@@ -47,16 +48,6 @@ func.func @main(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32> {
 WGSL = """
 fn helper(x: f32) -> f32 { var s = 0.0; for (var i = 0; i < 4; i++) { s += x; } return s / 4.0; }
 fn softsign(x: f32) -> f32 { if (x > 2.0) { return 7.0; } return helper(x) / (1.0 + abs(x)) + %s; }
-"""
-LL = """
-define float @softsign(float %x) {
-  %a = call float @llvm.fabs.f32(float %x)
-  %b = fadd float %a, 1.0
-  %c = fdiv float %x, %b
-  %r = fadd float %c, 10.0
-  ret float %r
-}
-declare float @llvm.fabs.f32(float)
 """
 
 
@@ -239,7 +230,7 @@ def test_cuda(tmp_path):
     assert function_link.imports(code, form, name) == {"softsign": "(b32) -> b32"}
     assert b".entry" not in program.vmfb
     plugin = tmp_path / "softsign.ll"
-    plugin.write_text(LL)
+    plugin.write_text(SOFTSIGN_LL["softsign.ll"])
     linked = function_link.link(code, form, name, [function_link.read(plugin, Store())], Store())
     assert function_link.imports(linked, form, name) == {}
     text = linked[linked.rindex(b".version") :].partition(b"\0")[0].decode()
@@ -270,7 +261,7 @@ def test_where_nothing_can_be_linked_later(tmp_path, backend, reason):
 
 def test_a_plugin_for_another_device(tmp_path, vulkan):
     program = compiled(tmp_path, "vulkan as plugin", "vulkan:llvmpipe")
-    (tmp_path / "softsign.ll").write_text(LL)
+    (tmp_path / "softsign.ll").write_text(SOFTSIGN_LL["softsign.ll"])
     with pytest.raises(
         OpspliceError, match="imports functions for vulkan-spirv-fb, and no plugin is for that"
     ) as error:
