@@ -18,7 +18,8 @@
   %list,  ;  8  the words of a step from one state to the next
   %list,  ;  9  the values that an op uses
   %list,  ; 10  the ops in its body
-  %list   ; 11  the values around a place, by number
+  %list,  ; 11  the values around a place, by number
+  i64     ; 12  what was found at the place that `skip` was at last, 0 if it looks new
 }
 %name = type { ptr, i64 }
 %pair = type { ptr, ptr }
@@ -582,7 +583,7 @@ none:
 }
 
 ; What was found at a place that looks as this one does; 0 if it looks new. The values around it are in their list.
-define i64 @walk(ptr %recall, ptr %value) {
+define private i64 @walk(ptr %recall, ptr %value) {
 entry:
   call void @start(ptr %recall, ptr %value)
   %values = getelementptr %recall, ptr %recall, i32 0, i32 11
@@ -617,6 +618,7 @@ none:
 ; From one of some places on, the first at which something has to be done; how many there are if there is none.
 define i64 @skip(ptr %recall, ptr %places, i64 %from, i64 %count) {
 entry:
+  %found.at = getelementptr %recall, ptr %recall, i32 0, i32 12
   br label %loop
 loop:
   %i = phi i64 [ %from, %entry ], [ %next, %quiet ]
@@ -626,6 +628,7 @@ one:
   %place.at = getelementptr ptr, ptr %places, i64 %i
   %place = load ptr, ptr %place.at
   %found = call i64 @walk(ptr %recall, ptr %place)
+  store i64 %found, ptr %found.at
   %nothing = icmp slt i64 %found, 0
   br i1 %nothing, label %quiet, label %end
 quiet:

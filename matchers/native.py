@@ -59,6 +59,7 @@ class _Recall(ctypes.Structure):
         ("uses", _List),
         ("inside", _List),
         ("values", _List),
+        ("found_last", ctypes.c_int64),
     ]
 
 
@@ -130,12 +131,13 @@ class States:
         """The first place from `start` on that something has to be done at; the number of places if there is none."""
         return int(self._code.skip(self._at, ctypes.addressof(places), start, len(places)))
 
-    def walk(self, place: int) -> int:
-        """What `keep` was told of places that look as this one does, 0 if it looks new."""
-        return int(self._code.walk(self._at, place))
+    @property
+    def found(self) -> int:
+        """What `keep` was told of places that look as the one that `skip` came to, 0 if it looks new."""
+        return int(self._recall.found_last)
 
     def values(self) -> list[int]:
-        """The addresses of the values around the place that was last walked to or learned, by number."""
+        """The addresses of the values around the place that `skip` came to, or that was learned since, by number."""
         return self._values[: self._recall.values.count]
 
     def start(self, place: int) -> None:
@@ -217,7 +219,6 @@ class _Code:
         number = ctypes.c_int64
         self.pick = function("pick", None, _POINTER, _POINTER, _POINTER)
         self.skip = function("skip", number, _POINTER, _POINTER, number, number)
-        self.walk = function("walk", number, _POINTER, _POINTER)
         self.start = function("start", None, _POINTER, _POINTER)
         self.learn = function("learn", number, _POINTER, number, _POINTER)
 

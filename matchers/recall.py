@@ -172,7 +172,7 @@ class Recall:
         while (at := self._states.skip(places, at + 1)) < len(places):
             if self._states.is_nearly_full:
                 self._forget()
-            number = self._states.walk(places[at])
+            number = self._states.found
             yield at, places[at], self._found[number - 1] if number else None
 
     def values(self) -> list[int]:

@@ -35,9 +35,9 @@ def look_alike(session, *texts, traits=NOTHING, reads=1):
         values.extend(used for used in value.owner.operands if used not in values)
     found = object()
     assert recall.learn(first, values[:reads], lambda numbers: found) is found
-    states = recall._states
-    assert states.walk(native.address_of(first)) == 1
-    return all(states.walk(native.address_of(other)) == 1 for other in others)
+    at = {address: known for _, address, known in recall.places(module)}
+    assert at[native.address_of(first)] is found
+    return all(at[native.address_of(other)] is found for other in others)
 
 
 SCALED = """(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {{
