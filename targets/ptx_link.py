@@ -9,7 +9,6 @@ define is an error. It must not know what the functions are for.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from functools import cached_property
 from opsplice.errors import OpspliceError
 from opsplice.targets import ptx
 from opsplice.targets.artifacts import CudaTarget
+from opsplice.targets.function_choice import choose
 
 _DIRECTIVE = re.compile(r"^[ \t]*\.(?:version|target|address_size)\b[^\n]*\n?", re.MULTILINE)
 _VERSION = re.compile(r"^([ \t]*\.version\s+)\d+\.\d+", re.MULTILINE)
@@ -76,18 +76,10 @@ def link(text: str, name: str, libraries: Sequence[Library]) -> str:
     """
     whole = Library(name, text)
     wanted = imports(text, name)
-    used: dict[str, Library] = {}
-    for symbol, kind in wanted.items():
-        having = [library for library in libraries if symbol in library.functions()]
-        if not having:
-            raise _missing(symbol, name, libraries)
-        found = having[-1].functions()[symbol]
-        if found != kind:
-            raise OpspliceError(f"function {symbol} of {having[-1].name} is {found}, and {name} imports {kind}")
-        used[having[-1].name] = having[-1]
+    used = [library for library, _ in choose(wanted, name, libraries, "a .ptx with functions, or a .ll")]
     version = whole.module.version
     known = whole.defined()
-    for library in used.values():
+    for library in used:
         ptx.check_target(library.module, library.name, CudaTarget(whole.module.sm))
         missing = sorted(set(library.module.externs) - set(wanted))
         if missing:
@@ -101,7 +93,7 @@ def link(text: str, name: str, libraries: Sequence[Library]) -> str:
             )
         known |= library.defined()
         version = max(version, library.module.version)
-    return _joined(whole, list(used.values()), version, list(wanted))
+    return _joined(whole, used, version, list(wanted))
 
 
 def _joined(whole: Library, used: Sequence[Library], version: tuple[int, int], wanted: Sequence[str]) -> str:
@@ -139,14 +131,3 @@ def _kind(found: re.Match[str]) -> str:
 
 def _width(kind: str) -> str:
     return f"b{digits}" if (digits := kind.lstrip("bfsu")).isdigit() else kind
-
-
-def _missing(symbol: str, name: str, libraries: Sequence[Library]) -> OpspliceError:
-    has = [f"{library.name} has {', '.join(sorted(library.functions())) or 'none'}" for library in libraries]
-    near = difflib.get_close_matches(symbol, [found for library in libraries for found in library.functions()], n=1)
-    hint = f"did you mean '{near[0]}'?" if near else None
-    return OpspliceError(
-        f"{name} imports the function '{symbol}', which no plugin has",
-        hint=hint if libraries else "--plugin=FILE, in Python plugins=[...]: a .ptx with functions, or a .ll",
-        details="\n".join(has),
-    )

@@ -13,13 +13,14 @@ functions are for.
 
 from __future__ import annotations
 
-import difflib
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import spirv_reader
+from opsplice.targets.function_choice import choose
 from opsplice.targets.spirv_reader import Instruction, Op
 
 _LINKAGE_ATTRIBUTES, _EXPORT, _IMPORT = 41, 0, 1
@@ -96,6 +97,10 @@ class _Module:
         for opcode, operands in self.parts[_DECLARATIONS]:
             yield operands[0] if Op.TYPE_BOOL - 1 <= opcode < 40 else operands[1], (opcode, operands)
 
+    def imported(self) -> dict[str, str]:
+        """The types of the functions that it imports, by name."""
+        return {symbol: self.type_text(self.functions[at].kind) for symbol, at in self.imports.items()}
+
     def type_text(self, kind: int) -> str:
         """A type as MLIR writes it, as far as functions on elements have such."""
         found = dict(self.declared()).get(kind)
@@ -104,7 +109,7 @@ class _Module:
         opcode, operands = found
         if opcode == _TYPE_FUNCTION:
             return f"({', '.join(map(self.type_text, operands[2:]))}) -> {self.type_text(operands[1])}"
-        if opcode == Op.TYPE_FLOAT:
+        if opcode == Op.TYPE_FLOAT and len(operands) == 2:  # a third says that it is not IEEE's
             return _FORMATS.get(operands[1], f"f{operands[1]}")
         return {Op.TYPE_INT: f"i{operands[1] if len(operands) > 1 else 0}", Op.TYPE_BOOL: "i1", 19: "()"}.get(
             opcode, f"a type of opcode {opcode}"
@@ -120,8 +125,12 @@ class Library:
 
     def functions(self) -> dict[str, str]:
         """The types of its functions by name, as `(f32) -> f32`. Raises OpspliceError for what is no such module."""
-        module = _read(self.data, self.name)
+        module = self.module
         return {symbol: module.type_text(module.functions[at].kind) for symbol, at in module.exports.items()}
+
+    @cached_property
+    def module(self) -> _Module:
+        return _read(self.data, self.name)
 
 
 def as_library(data: bytes, name: str) -> bytes:
@@ -135,8 +144,7 @@ def as_library(data: bytes, name: str) -> bytes:
 
 def imports(data: bytes, name: str) -> dict[str, str]:
     """The types of the functions that a module imports, by name. Raises OpspliceError for what is no SPIR-V."""
-    module = _read(data, name)
-    return {symbol: module.type_text(module.functions[at].kind) for symbol, at in module.imports.items()}
+    return _read(data, name).imported()
 
 
 def link(data: bytes, name: str, libraries: Sequence[Library]) -> bytes:
@@ -146,32 +154,14 @@ def link(data: bytes, name: str, libraries: Sequence[Library]) -> bytes:
     what functions on elements cannot.
     """
     module = _read(data, name)
-    read = [_read(library.data, library.name) for library in libraries]
-    wanted: dict[int, dict[str, int]] = {}
-    for symbol in module.imports:
-        having = [number for number, library in enumerate(read) if symbol in library.exports]
-        if not having:
-            raise _missing(symbol, module, read)
-        wanted.setdefault(having[-1], {})[symbol] = read[having[-1]].exports[symbol]
+    chosen = choose(module.imported(), name, libraries, "a .spv with functions, or a .wgsl")
     linker = _Linker(module)
     try:
-        for number, functions in wanted.items():
-            linker.add(read[number], functions)
+        for library, symbols in chosen:
+            linker.add(library.module, symbols)
     except (IndexError, KeyError) as error:
         raise spirv_reader.damaged(name, f"a function refers to what is not there ({error})") from None
     return linker.written()
-
-
-def _missing(symbol: str, module: _Module, libraries: Sequence[_Module]) -> OpspliceError:
-    has = [f"{library.name} has {', '.join(sorted(library.exports)) or 'none'}" for library in libraries]
-    kind = module.type_text(module.functions[module.imports[symbol]].kind)
-    near = difflib.get_close_matches(symbol, [name for library in libraries for name in library.exports], n=1)
-    hint = f"did you mean '{near[0]}'?" if near else None
-    return OpspliceError(
-        f"{module.name} imports the function '{symbol}' : {kind}, which no plugin has",
-        hint=hint if libraries else "--plugin=FILE, in Python plugins=[...]: a .spv with functions, or a .wgsl",
-        details="\n".join(has),
-    )
 
 
 class _Linker:
@@ -181,8 +171,9 @@ class _Linker:
         self.types = {(opcode, operands[1:]): at for at, (opcode, operands) in module.declared() if opcode in _ONCE}
         self.sets = {operands[1:]: at for at, (opcode, operands) in module.declared() if opcode == Op.EXT_INST_IMPORT}
 
-    def add(self, library: _Module, wanted: Mapping[str, int]) -> None:
-        """Put functions of a library, by their ids there, in the place of the imports of their names."""
+    def add(self, library: _Module, symbols: Sequence[str]) -> None:
+        """Put functions of a library in the place of imports, which have their types."""
+        wanted = {symbol: library.exports[symbol] for symbol in symbols}
         functions = _with_called(library, list(wanted.values()))
         ids = {wanted[symbol]: self.module.imports[symbol] for symbol in wanted}
         ids |= {function.id: self._fresh() for function in functions if function.id not in ids}
@@ -190,14 +181,8 @@ class _Linker:
         for at, instruction in library.declared():
             if at in needed:
                 self._declare(at, instruction, ids, library)
-        for symbol, at in wanted.items():
-            hole = self.module.functions[self.module.imports[symbol]]
-            if ids[library.functions[at].kind] != hole.kind:
-                raise OpspliceError(
-                    f"function {symbol} of {library.name} is {library.type_text(library.functions[at].kind)}, and "
-                    f"{self.module.name} imports {self.module.type_text(hole.kind)}"
-                )
-            del self.module.functions[hole.id]
+        for symbol in wanted:
+            del self.module.functions[self.module.imports[symbol]]
         for function in functions:
             self.module.functions[ids[function.id]] = self._copied(function, ids, library)
         self._add_heads(library, ids)

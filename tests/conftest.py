@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,15 @@ def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     patch.setenv("OPSPLICE_CACHE", str(tmp_path_factory.mktemp("cache")))
     yield
     patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def _private_temporaries(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a crash leaves for a bug report stays among the files of the tests."""
+    folder = tmp_path_factory.getbasetemp() / "temporaries"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
 
 
 @pytest.fixture(scope="session")
