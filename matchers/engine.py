@@ -108,13 +108,12 @@ class _Place:
 class _Known:
     """What was found at places that look alike.
 
-    matches: for each graph that holds, by its position, what its matches are made of. missed: for each graph that was
-    tried and failed how far it got. near: graphs that the sieve stopped, though not at the first ops.
-    places: the first of these places.
+    matches: for each graph that holds, by its position, what its matches are made of. missed: the near misses at the
+    first place. near: graphs that the sieve stopped, though not at the first ops. places: the first of these places.
     """
 
     matches: tuple[tuple[int, Template], ...]
-    missed: tuple[tuple[Graph, float], ...]
+    missed: tuple[NearMiss, ...]
     near: tuple[Graph, ...]
     places: list[_Place]
 
@@ -124,7 +123,7 @@ class _Result:
     """What was found at one place, in the order of the graphs. certain: whether every search came to an end."""
 
     matches: list[tuple[int, Match]] = field(default_factory=list)
-    missed: list[tuple[Graph, float]] = field(default_factory=list)
+    missed: list[NearMiss] = field(default_factory=list)
     near: list[Graph] = field(default_factory=list)
     certain: bool = True
 
@@ -215,8 +214,8 @@ class _Finder:
             if match is not None:
                 result.matches.append((self.patterns.position[graph], match))
                 continue
-            if search.progress > 0:
-                result.missed.append((graph, search.progress))
+            if self.most_misses and search.progress > 0:
+                result.missed.append(search.near_miss(place.value))
             if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
                 result.certain = False
                 self.max_steps[graph] = max(self.max_steps[graph] // 2, _LEAST_STEPS)
@@ -240,21 +239,21 @@ class _Finder:
 
     # ---- near misses ----------------------------------------------------------------------------------------------
 
-    def _judged(self, place: _Place, graphs: Sequence[Graph]) -> list[tuple[Graph, float]]:
+    def _judged(self, place: _Place, graphs: Sequence[Graph]) -> list[NearMiss]:
         """How far graphs that the sieve stopped would have got."""
         if not self.most_misses:
             return []
-        reached = []
-        for graph in graphs:
-            search = self._search(graph, place)
-            search.run(place.value, at_view=place.is_split)
-            reached.append((graph, search.progress))
-        return reached
+        return [miss for graph in graphs if (miss := self._missed(place, graph)) is not None]
 
-    def _note(self, place: _Place, missed: Sequence[tuple[Graph, float]]) -> None:
-        if self.most_misses:
-            for graph, progress in missed:
-                self.nearest.add(self.patterns.position[graph], graph, progress, place)
+    def _missed(self, place: _Place, graph: Graph) -> NearMiss | None:
+        search = self._search(graph, place)
+        if search.run(place.value, at_view=place.is_split) is None and search.progress > 0:
+            return search.near_miss(place.value)
+        return None
+
+    def _note(self, place: _Place, missed: Sequence[NearMiss]) -> None:
+        for miss in missed:
+            self.nearest.add(self.patterns.position[miss.graph], place, miss)
 
     def _near_misses(self) -> list[NearMiss]:
         for known in self.known:
@@ -262,10 +261,11 @@ class _Finder:
             for place in known.places:
                 self._note(place, missed)
         found = []
-        for graph, place in self.nearest.in_order(self.patterns.graphs):
-            search = self._search(graph, place)
-            if search.run(place.value, at_view=place.is_split) is None and search.progress > 0:
-                found.append(search.near_miss(place.value))
+        for place, miss in self.nearest.in_order(self.patterns.graphs):
+            # What was seen at a place tells of those that look alike, but not where that is in each.
+            here = miss if miss.value == place.value else self._missed(place, miss.graph)
+            if here is not None:
+                found.append(here)
         return found
 
 
@@ -274,18 +274,19 @@ class _Nearest:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._of_pattern: dict[str, list[tuple[float, int, int, Graph, _Place]]] = {}
+        self._of_pattern: dict[str, list[tuple[tuple[float, int, int], _Place, NearMiss]]] = {}
 
-    def add(self, position: int, graph: Graph, progress: float, place: _Place) -> None:
-        if progress > 0:
-            nearest = self._of_pattern.setdefault(graph.pattern.name, [])
-            if len(nearest) == self._most and nearest[-1][:3] < (-progress, place.number, position):
-                return
-            nearest.append((-progress, place.number, position, graph, place))
-            nearest.sort(key=lambda entry: entry[:3])
-            del nearest[self._most :]
+    def add(self, position: int, place: _Place, miss: NearMiss) -> None:
+        """miss: what was found there, or where it looks the same. position: that of its graph."""
+        nearest = self._of_pattern.setdefault(miss.pattern, [])
+        order = (-miss.progress, place.number, position)
+        if len(nearest) == self._most and nearest[-1][0] < order:
+            return
+        nearest.append((order, place, miss))
+        nearest.sort(key=lambda entry: entry[0])
+        del nearest[self._most :]
 
-    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, _Place]]:
+    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[_Place, NearMiss]]:
         for name in dict.fromkeys(graph.pattern.name for graph in graphs):
-            for *_, graph, place in self._of_pattern.get(name, ()):
-                yield graph, place
+            for _, place, miss in self._of_pattern.get(name, ()):
+                yield place, miss
