@@ -24,12 +24,13 @@ from opsplice.pipeline.crash import compiler_crash
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
 from opsplice.pipeline.executable import compile_executable
-from opsplice.pipeline.flags import asks_to_print, links_executables
+from opsplice.pipeline.flags import asks_to_print, links_executables, with_slp
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.phases import phase_index
 from opsplice.report import Report
 from opsplice.rewrites import dynamic_function, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
+from opsplice.spec_lang import tree
 from opsplice.specs import TransformSpec, load_specs
 from opsplice.splice import Splicer, at_phase, commands_of, phases_of
 from opsplice.targets.store import Store
@@ -44,6 +45,8 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
     steps = _Steps(job, preview=False)
     flags = (*job.flags, *flags_for(job.archs))
+    if steps.inlines_functions():
+        flags = with_slp(flags)
     noting = []
     if job.specs:
         noting.append(Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
@@ -148,12 +151,11 @@ class _Steps:
 
     def late(self) -> list[Step]:
         """The edits that take out of the program what a provider is to have; none where no kernel asks for that."""
-        kernels = [k for spec in self.specs if not isinstance(spec, TransformSpec) for k in spec.kernels.values()]
         steps = []
-        if any(clause.is_plugin for kernel in kernels if kernel.is_scalar for clause in kernel.artifacts):
+        if any(clause.is_plugin for clause in self._clauses(scalar=True)):
             linked = functools.partial(late_binding.bind_functions, provided=self.provided)
             steps.append(Step(late_binding.BIND_PHASE, "leave the linking of functions to a provider", linked))
-        if not any(clause.is_provided for kernel in kernels for clause in kernel.artifacts):
+        if not any(clause.is_provided for clause in self._clauses()):
             return steps
         # Some flags are the process's: all compiles in it must have the same ones.
         compiling = functools.partial(compile_executable, phase=late_binding.TAKE_PHASE, flags=self.flags)
@@ -167,6 +169,16 @@ class _Steps:
             Step(late_binding.BIND_PHASE, "ask a provider for kernels", bind),
             *steps,
         ]
+
+    def inlines_functions(self) -> bool:
+        """Whether the code for CPUs that the compiler makes may call functions on elements."""
+        return any(clause.backend == "cpu" for clause in self._clauses(scalar=True))
+
+    def _clauses(self, *, scalar: bool = False) -> list[tree.ArtifactClause]:
+        """The artifacts of all kernels, or of functions on elements only."""
+        specs = [spec for spec in self.specs if not isinstance(spec, TransformSpec)]
+        kernels = [kernel for spec in specs for kernel in spec.kernels.values()]
+        return [clause for kernel in kernels if kernel.is_scalar or not scalar for clause in kernel.artifacts]
 
     def commands(self) -> dict[str, Path]:
         """The files of what the program calls on the host, by module."""

@@ -1,9 +1,10 @@
 """Calls in the place of the marks that `scalar_function.py` leaves, once IREE has made an executable for each target.
 
-At `executable-sources` the marks of SPIR-V variants become ops of that dialect, and the functions move in. At
-`executable-targets` the code is made, and every mark becomes a call: in LLVM's dialect of a function that the
-variant's objects define, in SPIR-V of the one that moved in. At `hal` the code for CUDA is looked at: what was not
-linked IREE would leave to the driver. A variant without the function's code never runs the mark (`fallback.py`).
+At `executable-sources` marks become ops that IREE makes vectors of, as far as there are such, and functions for SPIR-V
+move into their variants. At `executable-targets` the code is made, and every mark becomes a call, of a vector one for
+each lane: in LLVM's dialect of a function that the variant's objects define, in SPIR-V of the one that moved in. At
+`hal` the code for CUDA is looked at: what was not linked IREE would leave to the driver. A variant without the
+function's code never runs the mark (`fallback.py`).
 
 C's calling conventions want i1, i8 and i16 widened to 32 bits, and bf16 in the register of an f16. Functions for GPUs
 take them as they are.
@@ -11,7 +12,7 @@ take them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in, symbol_of
-from opsplice.rewrites import emit, spirv_function
+from opsplice.rewrites import emit, remainder_mark, spirv_function
 from opsplice.rewrites import executables as hal
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.scalar_function import Function, Functions, name_in, stem_of
 from opsplice.targets import function_link
 
+# The backend whose functions have C's calling conventions.
+_IN_C = "llvm-cpu"
 _WIDENED = {"i1": "llvm.zext", "i8": "llvm.sext", "i16": "llvm.sext"}
 
 
@@ -44,6 +47,8 @@ def prepare(module: ir.Module, functions: Functions) -> None:
                 _check_types(mark, function)
             if variant.backend in spirv_function.BACKENDS:
                 _prepare(variant, marks)
+            elif variant.backend == _IN_C:
+                _widen(marks)
         if len(_marks(module.operation, name_in, functions)) > inside:
             raise OpspliceError("a function on elements would be called outside of generated code")
 
@@ -57,9 +62,14 @@ def link(module: ir.Module, functions: Functions) -> None:
                 spirv_function.link(variant.op, {f.name: (f.symbol, len(f.inputs)) for f in functions.values()})
                 imported = {f.symbol for f in functions.values() if f.is_imported(variant.target)}
                 spirv_function.open_holes(variant.op, imported)
-            else:
-                for mark, function in _marks(variant.op, name_in, functions):
-                    _call(mark, function, variant)
+                continue
+            for mark, function in _marks(variant.op, name_in, functions):
+                with ir.InsertionPoint(mark), mark.location:
+                    made = _call(list(mark.operands), mark.results[0].type, function, variant)
+                mark.results[0].replace_all_uses_with(made)
+                mark.erase()
+            if variant.backend == _IN_C:
+                _link_wide(variant, functions)
 
 
 def check_linked(module: ir.Module, functions: Functions) -> None:
@@ -176,29 +186,55 @@ def _prepare(variant: _Variant, marks: list[tuple[ir.Operation, Function]]) -> N
 # ---- LLVM ------------------------------------------------------------------------------------------------------------
 
 
-def _call(mark: ir.Operation, function: Function, variant: _Variant) -> None:
-    """Put a call in the place of a mark; a trap where the variant has no code of the function."""
+def _widen(marks: list[tuple[ir.Operation, Function]]) -> None:
+    """Make marks that become vectors, where there are such."""
+    for mark, function in marks:
+        with ir.InsertionPoint(mark), mark.location:
+            made = remainder_mark.leave(function.name, list(mark.operands), mark.results[0].type)
+        if made is not None:
+            mark.results[0].replace_all_uses_with(made)
+            mark.erase()
+
+
+def _link_wide(variant: _Variant, functions: Functions) -> None:
+    """Put calls, one for each lane, in the place of marks that have become vectors."""
+    of_name = {function.name: function for function in functions.values()}
+
+    def call(name: str, operands: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+        function = of_name[name]
+        if not isinstance(kind, ir.VectorType):
+            return _call(operands, kind, function, variant)
+        made = emit.value("llvm.mlir.poison", [], kind)
+        for lane in range(kind.shape[0]):
+            number = ir.IntegerType.get_signless(64)
+            at = emit.value("llvm.mlir.constant", [], number, value=ir.IntegerAttr.get(number, lane))
+            values = [emit.value("llvm.extractelement", [each, at], kind.element_type) for each in operands]
+            called = _call(values, kind.element_type, function, variant)
+            made = emit.value("llvm.insertelement", [made, called, at], kind)
+        return made
+
+    remainder_mark.replace(variant.op, {name: len(f.inputs) for name, f in of_name.items()}, call)
+
+
+def _call(given: Sequence[ir.Value], result: ir.Type, function: Function, variant: _Variant) -> ir.Value:
+    """The result of a call at the current point; of a trap where the variant has no code of the function."""
     path = function.file(variant.target)
-    in_c = variant.backend == "llvm-cpu"
-    with ir.InsertionPoint(mark), mark.location:
-        if path is None and not function.is_imported(variant.target):
-            emit.op("llvm.intr.trap")
-            made = emit.value("llvm.mlir.poison", [], mark.results[0].type)
-        else:
-            operands = [_passed(v, e, in_c) for v, e in zip(mark.operands, function.inputs, strict=True)]
-            kind = _passed_type(function.output, in_c)
-            attributes = {
-                "callee": ir.FlatSymbolRefAttr.get(function.symbol),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-                "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-            }
-            returned = emit.op("llvm.call", operands, [kind], attributes).results[0]
-            made = _returned(returned, mark.results[0].type, function.output)
-            _declare(function, [str(value.type) for value in operands], str(kind), variant)
-            if path is not None:
-                _add_object(variant.op, path)
-    mark.results[0].replace_all_uses_with(made)
-    mark.erase()
+    in_c = variant.backend == _IN_C
+    if path is None and not function.is_imported(variant.target):
+        emit.op("llvm.intr.trap")
+        return emit.value("llvm.mlir.poison", [], result)
+    operands = [_passed(v, e, in_c) for v, e in zip(given, function.inputs, strict=True)]
+    kind = _passed_type(function.output, in_c)
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get(function.symbol),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    returned = emit.op("llvm.call", operands, [kind], attributes).results[0]
+    _declare(function, [str(value.type) for value in operands], str(kind), variant)
+    if path is not None:
+        _add_object(variant.op, path)
+    return _returned(returned, result, function.output)
 
 
 def _passed_type(element: str, in_c: bool) -> ir.Type:

@@ -5,13 +5,8 @@
 The file holds functions, by themselves or in a `spirv.module`. IREE works out which capabilities they need.
 
 While code is made, SPIR-V has no op that stands for a call and has no effects; `leave_mark` writes some that survive,
-and `link` puts calls in their place. Where all types are one, they are remainders by a number that says which function
-is meant. These become vectors with the code around them, which IREE wants where it fuses a matmul:
-
-    %0 = arith.remf %x, 3.1258e18                        =>       %r = spirv.FunctionCall @f(%x, %y), for each lane
-    %r = arith.remf %0, %y
-
-Elsewhere it is the name of a struct that says so:
+and `link` puts calls in their place. Where types are not all one (`remainder_mark.py`), the name of a struct says which
+function is meant:
 
     %0 = spirv.Undef : !spirv.struct<f_1f2e, (f32, f32, i32)>
     %1 = spirv.CompositeInsert %x, %0[1 : i32]
@@ -21,9 +16,7 @@ Elsewhere it is the name of a struct that says so:
 
 from __future__ import annotations
 
-import hashlib
 import re
-import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -32,16 +25,13 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.views import defining_op
-from opsplice.rewrites import emit
+from opsplice.rewrites import emit, remainder_mark
 from opsplice.spec_lang import tree
 
 SUFFIX = ".mlir"
 BACKENDS = ("vulkan-spirv", "metal-spirv")
 _ELEMENTS = ("f16", "f32", "f64", "i32", "i64")
 _ERROR = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
-# The bits of large numbers, to be followed by those that tell them apart.
-_EXPONENT = {"f32": 0x5E000000, "f64": 0x4BC0000000000000}
-_MADE_OF = ("spirv.FRem", "spirv.CompositeInsert")
 _STRUCT = re.compile(r"!spirv\.struct<(\w+), ")
 
 
@@ -109,14 +99,9 @@ def insert(text: str, module: ir.Operation) -> None:
 
 def leave_mark(name: str, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
     """Write a mark at the current point. name: says which function is meant, in letters and digits."""
-    base = next((i for i, value in enumerate(operands) if not _is_constant(value)), None)
-    if base is not None and str(result) in _EXPONENT and all(value.type == result for value in operands):
-        held = emit.value(
-            "arith.remf", [operands[base], emit.constant(_number(name, base, str(result)), result)], result
-        )
-        for operand in (*operands[:base], *operands[base + 1 :]):
-            held = emit.value("arith.remf", [held, operand], result)
-        return held
+    made = remainder_mark.leave(name, operands, result)
+    if made is not None:
+        return made
     kinds = ", ".join(str(value.type) for value in operands)
     holder = ir.Type.parse(f"!spirv.struct<{name}, ({result}, {kinds})>")
     held = emit.value("spirv.Undef", [], holder)
@@ -130,58 +115,18 @@ def link(variant: ir.Operation, functions: Mapping[str, tuple[str, int]]) -> Non
 
     functions: by the name that their marks have, the symbol and how many operands there are.
     """
-    numbers = {
-        (element, _number(name, base, element)): (name, base)
-        for name, (_, count) in functions.items()
-        for base in range(count)
-        for element in _EXPONENT
-    }
-    # What a call replaces may be an operand of the next one: so they are looked for again each time.
-    while (found := _next_mark(variant, functions, numbers)) is not None:
-        mark, operands, name = found
-        symbol, _ = functions[name]
-        with ir.InsertionPoint(mark), mark.location:
-            made = _call(symbol, operands, mark.results[0].type)
-        mark.results[0].replace_all_uses_with(made)
-        _erase_with_makers(mark)
 
+    def call(name: str, operands: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+        return _call(functions[name][0], operands, kind)
 
-_Found = tuple[ir.Operation, list[ir.Value], str]
-
-
-def _next_mark(
-    variant: ir.Operation,
-    functions: Mapping[str, tuple[str, int]],
-    numbers: Mapping[tuple[str, float], tuple[str, int]],
-) -> _Found | None:
-    """The first mark: the op that stands for the result, the operands, and the function's name."""
-    found: list[_Found] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "spirv.CompositeExtract":
-            named = _STRUCT.match(str(op.operands[0].type))
-            if named is not None and named[1] in functions:
-                found.append((op, _inserted(op), named[1]))
-        elif op.name == "spirv.FRem":
-            known = numbers.get(_divisor(op) or ("", 0.0))
-            if known is not None:
-                name, base = known
-                last, others = _followed(op, functions[name][1] - 1)
-                found.append((last, [*others[:base], op.operands[0], *others[base:]], name))
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    variant.walk(visit)
-    return found[0] if found else None
-
-
-def _followed(first: ir.Operation, count: int) -> tuple[ir.Operation, list[ir.Value]]:
-    """The end of a chain of so many further remainders, and what they divide by."""
-    at, divisors = first, []
-    for _ in range(count):
-        users = [use.owner.operation for use in at.results[0].uses]
-        at = next(op for op in users if op.name == "spirv.FRem" and op.operands[0] == at.results[0])
-        divisors.append(at.operands[1])
-    return at, divisors
+    remainder_mark.replace(variant, {name: count for name, (_, count) in functions.items()}, call)
+    for mark in ops_in(variant, "spirv.CompositeExtract"):
+        named = _STRUCT.match(str(mark.operands[0].type))
+        if named is not None and named[1] in functions:
+            with ir.InsertionPoint(mark), mark.location:
+                made = call(named[1], _inserted(mark), mark.results[0].type)
+            mark.results[0].replace_all_uses_with(made)
+            _erase_with_makers(mark)
 
 
 def _inserted(extract: ir.Operation) -> list[ir.Value]:
@@ -191,17 +136,6 @@ def _inserted(extract: ir.Operation) -> list[ir.Value]:
         operands.insert(0, held.operands[0])
         held = defining_op(held.operands[1])
     return operands
-
-
-def _divisor(op: ir.Operation) -> tuple[str, float] | None:
-    """The constant that a remainder is by, in each lane: its element type and itself."""
-    maker = defining_op(op.operands[1])
-    if maker is None or maker.name != "spirv.Constant":
-        return None
-    value = maker.attributes["value"]
-    if isinstance(value, ir.DenseFPElementsAttr) and value.is_splat:
-        value = value.get_splat_value()
-    return (str(value.type), value.value) if isinstance(value, ir.FloatAttr) else None
 
 
 def _call(symbol: str, operands: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
@@ -224,22 +158,13 @@ def _erase_with_makers(op: ir.Operation) -> None:
         at = pending.pop()
         if next(iter(at.results[0].uses), None) is not None:
             continue
-        makers = [maker for maker in map(defining_op, at.operands) if maker is not None and maker.name in _MADE_OF]
+        makers = [
+            maker
+            for maker in map(defining_op, at.operands)
+            if maker is not None and maker.name == "spirv.CompositeInsert"
+        ]
         at.erase()
         pending += dict.fromkeys(makers)
-
-
-def _is_constant(value: ir.Value) -> bool:
-    maker = defining_op(value)
-    return maker is not None and maker.name == "arith.constant"
-
-
-def _number(name: str, base: int, element: str) -> float:
-    """What stands for a function in its marks, and for which operand comes first. No program has it by chance."""
-    digest = hashlib.sha256(f"{name} {base}".encode()).digest()
-    if element == "f32":
-        return struct.unpack(">f", (_EXPONENT[element] | int.from_bytes(digest[:4]) >> 9).to_bytes(4))[0]
-    return struct.unpack(">d", (_EXPONENT[element] | int.from_bytes(digest[:8]) >> 12).to_bytes(8))[0]
 
 
 def _indices(position: int) -> ir.Attribute:

@@ -21,6 +21,7 @@ _LOCAL_BACKENDS = "--iree-hal-local-target-device-backends"
 # The older way to name targets: it implies the devices.
 _BACKENDS = "--iree-hal-target-backends"
 _LINKING = "--iree-hal-link-executables"
+_SLP = "--iree-llvmcpu-slp-vectorization"
 
 _PASSED_THROUGH = ("--iree-", "--mlir-")
 # With these the user asks IREE to print on stderr, so what it prints there is not noise.
@@ -61,6 +62,14 @@ def with_default_target(flags: Sequence[str]) -> tuple[str, ...]:
     if _targets_local([*added, *flags]) and _LOCAL_BACKENDS not in names:
         added.append(f"{_LOCAL_BACKENDS}=llvm-cpu")
     return (*added, *flags)
+
+
+def with_slp(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags, with the one that has LLVM put scalar instructions that are alike into vectors, unless they have it.
+
+    Calls for each lane of a vector come to be such once they are inlined.
+    """
+    return tuple(flags) if _SLP in map(_name, flags) else (f"{_SLP}=true", *flags)
 
 
 def asks_to_print(flags: Iterable[str]) -> bool:

@@ -186,6 +186,40 @@ def test_the_function_is_fused_with_its_neighbours(tmp_path: Path) -> None:
         assert op in text
 
 
+def test_bitcode_becomes_vectors(tmp_path: Path) -> None:
+    path = write_spec(tmp_path, SOFTSIGN % 'cpu "softsign.c" as bitcode', SOFTSIGN_C)
+    # The compiler's own code has no division of x by |x| + 1, and so every one is the function's.
+    opsplice.compile(softsign_model("1000x64"), [path], [f"--iree-hal-dump-executable-intermediates-to={tmp_path}"])
+    (text,) = (each.read_text() for each in tmp_path.glob("*.optimized.ll"))
+    body = text[text.index("define internal i32 @main") :].partition("\n}")[0]
+    assert "fdiv <" in body.replace("contract ", "")
+    assert "fdiv float" not in body.replace("contract ", "")
+    assert "call float" not in body
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_calls_with_one_first_argument(spliced, form: str) -> None:
+    spec = f"""
+kernel f(x: f32, y: f32) -> f32 {{ cpu "f.c" as {form} }}
+pattern p(x: tensor<n x f32>, y: tensor<n x f32>) {{ subf(x, absf(y)) }}
+replace p with f(x, y)
+"""
+    model = """
+#m = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<100xf32>, %y: tensor<100xf32>, %z: tensor<100xf32>) -> tensor<100xf32> {
+  %0 = math.absf %y : tensor<100xf32>
+  %1 = arith.subf %x, %0 : tensor<100xf32>
+  %2 = math.absf %z : tensor<100xf32>
+  %3 = arith.subf %x, %2 : tensor<100xf32>
+  %4 = math.absf %3 : tensor<100xf32>
+  %5 = arith.subf %1, %4 : tensor<100xf32>
+  return %5 : tensor<100xf32>
+}"""
+    program = spliced(model, spec, {"f.c": "float f(float x, float y) { return 2 * x - y; }"})
+    x, y, z = (numbers(3, 100) * [[1], [2], [3]]).astype(np.float32)
+    np.testing.assert_allclose(program.run("main", x, y, z), 2 * (2 * x - y) - (2 * x - z), rtol=1e-5, atol=1e-5)
+
+
 C_TYPES = {
     "f16": "_Float16", "bf16": "__bf16", "f32": "float", "f64": "double",
     "i1": "_Bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long long",
