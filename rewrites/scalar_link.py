@@ -24,7 +24,7 @@ from opsplice.rewrites import emit, remainder_mark, spirv_function
 from opsplice.rewrites import executables as hal
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.scalar_function import Function, Functions, name_in, stem_of
-from opsplice.targets import function_link
+from opsplice.targets import function_link, llvm
 
 # The backend whose functions have C's calling conventions.
 _IN_C = "llvm-cpu"
@@ -48,7 +48,7 @@ def prepare(module: ir.Module, functions: Functions) -> None:
             if variant.backend in spirv_function.BACKENDS:
                 _prepare(variant, marks)
             elif variant.backend == _IN_C:
-                _widen(marks)
+                _widen(marks, variant.target)
         if len(_marks(module.operation, name_in, functions)) > inside:
             raise OpspliceError("a function on elements would be called outside of generated code")
 
@@ -186,9 +186,15 @@ def _prepare(variant: _Variant, marks: list[tuple[ir.Operation, Function]]) -> N
 # ---- LLVM ------------------------------------------------------------------------------------------------------------
 
 
-def _widen(marks: list[tuple[ir.Operation, Function]]) -> None:
-    """Make marks that become vectors, where there are such."""
+def _widen(marks: list[tuple[ir.Operation, Function]], target: str) -> None:
+    """Make marks that become vectors of those of functions that LLVM can inline, as far as there are such.
+
+    The last vector of a row may hold more lanes than there are numbers: a function must not mind what these hold.
+    """
     for mark, function in marks:
+        path = function.file(target)
+        if path is None or path.suffix != ".bc" or function.symbol not in llvm.harmless_functions(path):
+            continue
         with ir.InsertionPoint(mark), mark.location:
             made = remainder_mark.leave(function.name, list(mark.operands), mark.results[0].type)
         if made is not None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,15 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
 def _unread(answer: dict[str, Any], name: str) -> Module:
     reason = answer["unreadable"].replace("LLVM bitcode parsing error\n", "").strip()
     return Module(None, (f"the symbols of {name} were not checked: {version()} cannot read it ({reason})",))
+
+
+@cache
+def harmless_functions(bitcode: Path) -> frozenset[str]:
+    """The functions of a bitcode file that may run on any numbers, also on ones that no program gave them.
+
+    They have no loops, read no memory and cannot trap. There are none in a file that this LLVM cannot read.
+    """
+    return frozenset(_run({"do": "harmless", "source": str(bitcode)}, bitcode.name).get("harmless", ()))
 
 
 def import_device_code(source: Path, name: str, output: Path) -> Module:

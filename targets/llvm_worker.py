@@ -16,17 +16,68 @@ _CPU_ATTRIBUTES = re.compile(r' ?"(?:target-cpu|target-features|tune-cpu)"(?:="[
 _PUBLIC_ALIAS = re.compile(r'^@"?([^\s"=]+)"? = (?!.*\b(?:internal|private)\b).*\balias\b', re.MULTILINE)
 _CPU_CHOICE = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 
+_BLOCK = binding.ValueKind.basic_block
+# Instructions that give a number for any numbers, and functions that do; integer divisions trap.
+_COMPUTING = frozenset(
+    [
+        "fadd",
+        "fsub",
+        "fmul",
+        "fdiv",
+        "frem",
+        "fneg",
+        "fcmp",
+        "icmp",
+        "select",
+        "phi",
+        "br",
+        "switch",
+        "ret",
+        "call",
+        "add",
+        "sub",
+        "mul",
+        "and",
+        "or",
+        "xor",
+        "shl",
+        "lshr",
+        "ashr",
+        "trunc",
+        "zext",
+        "sext",
+        "fptrunc",
+        "fpext",
+        "fptosi",
+        "fptoui",
+        "sitofp",
+        "uitofp",
+        "bitcast",
+        "freeze",
+        "extractelement",
+        "insertelement",
+        "shufflevector",
+    ]
+)
+_MATH = re.compile(
+    r"llvm\.(fabs|sqrt|fma|fmuladd|copysign|floor|ceil|trunc|rint|nearbyint|round|roundeven|minnum|maxnum|minimum|maximum"
+    r"|exp|exp2|exp10|log|log2|log10|pow|powi|sin|cos|tan|tanh|sinh|cosh|asin|acos|atan|atan2|is\.fpclass|abs|smin|smax"
+    r"|umin|umax|ctlz|cttz|ctpop|fshl|fshr|fptosi\.sat|fptoui\.sat|canonicalize|ldexp)\..*"
+    r"|(fabs|sqrt|fma|copysign|floor|ceil|trunc|rint|nearbyint|round|roundeven|fmin|fmax|exp|exp2|expm1|log|log2|log10"
+    r"|log1p|pow|sin|cos|tan|tanh|sinh|cosh|asin|acos|atan|atan2|erf|erfc|cbrt|fmod)f?"
+)
+
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Does one job.
 
     `compile`: IR text to an object, assembly or bitcode. `assemble`: to bitcode as it is. `import`: looks at bitcode.
+    `harmless`: which of bitcode's functions may run on any numbers.
     """
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    if job["do"] == "compile":
-        return _compile(job)
-    return _assemble(job) if job["do"] == "assemble" else _import(job)
+    jobs = {"compile": _compile, "assemble": _assemble, "import": _import, "harmless": _harmless}
+    return jobs[job["do"]](job)
 
 
 def _compile(job: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +138,55 @@ def _import(job: dict[str, Any]) -> dict[str, Any]:
         with open(job["output"], "wb") as file:
             file.write(neutral.as_bitcode())
     return {"made_for": module.triple, "symbols": _symbols(module), "signatures": _signatures(module)}
+
+
+def _harmless(job: dict[str, Any]) -> dict[str, Any]:
+    with open(job["source"], "rb") as file:
+        data = file.read()
+    try:
+        module = binding.parse_bitcode(data)
+    except RuntimeError as error:
+        return {"unreadable": str(error)}
+    functions = {function.name: function for function in module.functions if not function.is_declaration}
+    return {"harmless": [name for name in functions if _is_harmless(name, functions, ())]}
+
+
+def _is_harmless(name: str, functions: dict[str, Any], around: tuple[str, ...]) -> bool:
+    """Whether a function only computes: no memory, no loops, nothing that traps, and the same of what it calls."""
+    if _MATH.fullmatch(name):
+        return True
+    if name not in functions or name in around:
+        return False
+    after: dict[str, list[str]] = {}
+    called: dict[str, None] = {}
+    for block in functions[name].blocks:
+        following = after[_label(block)] = []
+        for instruction in block.instructions:
+            if instruction.opcode not in _COMPUTING:
+                return False
+            operands = list(instruction.operands)
+            if instruction.opcode == "call":
+                called[operands[-1].name] = None
+            elif instruction.opcode in ("br", "switch"):
+                following += [_label(operand) for operand in operands if operand.value_kind == _BLOCK]
+    return not _has_cycle(after) and all(_is_harmless(each, functions, (*around, name)) for each in called)
+
+
+def _label(block: Any) -> str:
+    """What tells a block from the others of its function: few have names, but the text of each is its own."""
+    return str(block)
+
+
+def _has_cycle(after: dict[str, list[str]]) -> bool:
+    """Whether a graph leads back to where it was: taking away what nothing leads to leaves something then."""
+    left = dict(after)
+    while left:
+        reached = {label for following in left.values() for label in following}
+        kept = {label: following for label, following in left.items() if label in reached}
+        if len(kept) == len(left):
+            return True
+        left = kept
+    return False
 
 
 def _signatures(module: Any) -> dict[str, str]:

@@ -163,3 +163,40 @@ def test_files_that_are_no_bitcode_are_refused(tmp_path, data, said):
     path.write_bytes(data)
     with pytest.raises(OpspliceError, match=said):
         llvm.import_bitcode(path, "k.bc", X86)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_harmless"),
+    [
+        ("%r = fmul float %x, %x\n ret float %r", True),
+        ("%r = call float @llvm.fabs.f32(float %x)\n ret float %r", True),
+        ("%r = call float @expf(float %x)\n ret float %r", True),
+        ("%r = call float @helper(float %x)\n ret float %r", True),
+        ("%c = fcmp ogt float %x, 1.0\n br i1 %c, label %a, label %b\na:\n ret float %x\nb:\n ret float 2.0", True),
+        ("br label %a\na:\n %c = fcmp ogt float %x, 1.0\n br i1 %c, label %a, label %b\nb:\n ret float 2.0", False),
+        ("%i = fptosi float %x to i32\n %q = sdiv i32 7, %i\n %r = sitofp i32 %q to float\n ret float %r", False),
+        ("%r = load float, ptr @state\n ret float %r", False),
+        ("%r = call float @unknown(float %x)\n ret float %r", False),
+        ("%r = call float @f(float %x)\n ret float %r", False),
+        ("call void @llvm.trap()\n ret float %x", False),
+    ],
+)
+def test_functions_that_may_run_on_any_numbers(tmp_path, body, is_harmless):
+    text = f"""
+@state = global float 1.0
+declare float @expf(float)
+declare float @unknown(float)
+declare float @llvm.fabs.f32(float)
+declare void @llvm.trap()
+define internal float @helper(float %x) {{
+  %r = fadd float %x, 1.0
+  ret float %r
+}}
+define float @f(float %x) {{
+ {body}
+}}
+"""
+    path = tmp_path / "k.bc"
+    path.write_bytes(binding.parse_assembly(text).as_bitcode())
+    assert ("f" in llvm.harmless_functions(path)) == is_harmless
+    assert "helper" in llvm.harmless_functions(path)
