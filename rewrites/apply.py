@@ -23,13 +23,15 @@ def apply(
     annotations: Sequence[Annotation] = (),
     codes: Sequence[tree.Code] = (),
     locate: insertion.Locate | None = None,
+    rules: Sequence[tree.Rule] = (),
 ) -> scalar_function.Functions:
     """Put each action in the place of its match and remove what is then dead.
 
     Returns the functions on elements that are to be linked at later phases (`scalar_link.py`).
 
     The payload values that the actions hold must be of this very module, unchanged since they were found. codes: raw
-    MLIR that insertions refer to; locate finds the files that it names. Raises OpspliceError: before anything is
+    MLIR that insertions refer to; locate finds the files that it names; rules are all that may refer to it.
+    Raises OpspliceError: before anything is
     changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
     calls = [action for action in actions if isinstance(action, KernelCall)]
@@ -39,10 +41,10 @@ def apply(
         for annotation in annotations:
             annotate(annotation)
         if any(isinstance(action, Insertion) for action in actions):
-            insertion.import_symbols(module, codes, locate)
+            insertion.import_symbols(module, codes, locate, rules)
         placer = Placer(module)
         functions = static_function.Writer(placer)
-        writers: dict[Approach, Any] = {
+        writer_of: dict[Approach, Any] = {
             "static function": functions,
             "dynamic function": functions,
             "static dispatch": static_dispatch.Writer(placer, functions.varies),
@@ -53,7 +55,7 @@ def apply(
         scalars = scalar_function.Writer(placer, functions.varies)
         for action in actions:
             if isinstance(action, KernelCall):
-                writer = scalars if action.kernel.is_scalar else writers[action.approach]
+                writer = scalars if action.kernel.is_scalar else writer_of[action.approach]
                 if action.approach == "dynamic dispatch" and action.externals:
                     writer = dispatches
                 placer.place(action.match, partial(writer.results, action))

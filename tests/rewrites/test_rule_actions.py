@@ -294,6 +294,24 @@ def test_a_rule_may_change_what_the_spec_brought_in(spliced):
     np.testing.assert_array_equal(program.run("main", X), X + X)
 
 
+def test_a_rule_is_not_applied_to_what_it_calls(spliced):
+    spec = """mlir {
+      util.func private @slow(%a: tensor<?x8xf32>) -> tensor<?x8xf32> {
+        %0 = math.absf %a : tensor<?x8xf32>
+        %1 = arith.negf %0 : tensor<?x8xf32>
+        %2 = arith.addf %1, %0 : tensor<?x8xf32>
+        %3 = arith.addf %1, %2 : tensor<?x8xf32>
+        util.return %3 : tensor<?x8xf32>
+      }
+    }
+    replace p with mlir { %r = util.call @slow(%x) : ($x) -> $x
+      yield %r }
+    """
+    program = spliced(ABS, PATTERN + spec, {})
+    assert len(program.report.replacements) == 1
+    np.testing.assert_array_equal(program.run("main", X), -X)
+
+
 def test_passes_run_before_the_rules_of_their_phase(spliced):
     model = """
     func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
