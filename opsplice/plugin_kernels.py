@@ -220,6 +220,7 @@ def _arguments(kernel: tree.Kernel, types: Mapping[str, str]) -> Iterator[Argume
             yield Argument(types.get(kind.name, kind.name))
     for result in kernel.results:
         if isinstance(result.type, tree.TensorType):
+            dims.update(dict.fromkeys(dim.symbol for dim in result.type.dims if dim.symbol is not None))
             yield Argument(types.get(result.type.element.name, result.type.element.name), pointer=True)
     yield from [SIZE] * (len(dims) + len(kernel.grid))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -601,7 +601,7 @@ class _Signature:
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
         binding = self.match.inputs[arg.name]
         self._bind_type(kind.element, binding.element, arg.name)
-        for dim, size in zip(kind.dims, self.match.shapes[arg.name], strict=True):
+        for dim, size in _paired(kind.dims, self.match.shapes[arg.name]):
             if dim.size is not None and dim.size != size:
                 raise _LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {arg.name}")
             if dim.name is None:
@@ -664,6 +664,14 @@ class _Signature:
             kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
         assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
         self._bind_type(kind.element, element, "the result")
+        if any(dim.symbol is not None and dim.symbol not in self.dims for dim in kind.dims):
+            if len(kind.dims) != len(sizes) and not any(dim.pack for dim in kind.dims):
+                raise _LeaveError(
+                    f"kernel {self.kernel.name} makes rank {len(kind.dims)}, and the result has rank {len(sizes)}"
+                )
+            for dim, size in _paired(kind.dims, sizes):
+                if dim.symbol is not None:
+                    self.dims.setdefault(dim.symbol, size)
         made, wanted = self._count(kind.dims), _product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
@@ -678,6 +686,17 @@ class _Signature:
         for name, element in self.types.items():
             symbol = symbol.replace("{" + name + "}", element)
         return symbol
+
+
+def _paired(
+    dims: Sequence[tree.Dim], shape: Sequence[Size | tuple[Size, ...]]
+) -> Iterator[tuple[tree.Dim, Size | tuple[Size, ...]]]:
+    """Each of a kernel's dims with its size; a pack has those that are left. The checker has compared the ranks."""
+    at = next((number for number, dim in enumerate(dims) if dim.pack is not None), None)
+    if at is not None:
+        end = len(shape) - (len(dims) - at - 1)
+        shape = [*shape[:at], _flat(shape[at:end]), *shape[end:]]
+    return zip(dims, shape, strict=True)
 
 
 def _flat(sizes: Sequence[Size | tuple[Size, ...]]) -> tuple[Size, ...]:

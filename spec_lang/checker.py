@@ -417,9 +417,11 @@ def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Rep
         if any(v.name == element.name for v in kernel.type_variables) and element.name not in elements:
             report(error(element.span, f"no parameter says what {element} is"))
         for dim in result.type.dims:
-            if dim.name is not None and dim.name not in dims:
-                advice = did_you_mean(dim.name, dims) or "a result's dims are those of the kernel's buffers, or sizes"
-                report(error(dim.span, f"no buffer has a dim {dim.name}", advice))
+            if dim.pack is not None and dim.pack not in dims:
+                advice = did_you_mean(dim.pack, dims) or "a result's packs are those of the kernel's buffers"
+                report(error(dim.span, f"no buffer has a pack {dim.pack}", advice))
+            elif dim.symbol is not None:
+                dims.setdefault(dim.symbol, dim)  # what is replaced says how large it is
 
 
 def _check_alias(

@@ -142,6 +142,36 @@ replace p with k({args})
     assert summary(bench(single("arith.negf %a", "tensor<1000xf32>"), spec).plan()) == ([], [reason])
 
 
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        ("k(a: f32[...m]) -> f32[...m]", {"m": (2, 3, 4)}),
+        ("k(a: f32[x, ...m]) -> f32[x, ...m]", {"x": 2, "m": (3, 4)}),
+        ("k(a: f32[...m, x, y, z]) -> f32[...m, x, y, z]", {"m": (), "x": 2, "y": 3, "z": 4}),
+        ("k(a: f32[x, y, z]) -> f32[x, u, v]", {"x": 2, "y": 3, "z": 4, "u": 3, "v": 4}),
+    ],
+)
+def test_what_a_kernel_calls_the_dims(bench, kernel, dims):
+    spec = f"""
+kernel {kernel} {{ cpu "k.bc" }}
+pattern p(a: tensor<p x q x r x f32>) {{ negf(a) }}
+replace p with k(a)
+"""
+    plan = bench(single("arith.negf %a", "tensor<2x3x4xf32>"), spec).plan()
+    assert plan.actions[0].dims == dims
+
+
+def test_a_result_of_another_rank(bench):
+    spec = """
+kernel k(a: f32[x]) -> f32[y] { cpu "k.bc" }
+pattern p(a: tensor<x x f32>) { "test.unranked"(a) }
+replace p with k(a)
+"""
+    body = '"test.unranked"(%a) : (tensor<8xf32>) -> tensor<2x4xf32>'
+    text = f"func.func @main(%a: tensor<8xf32>) -> tensor<2x4xf32> {{ %0 = {body} return %0 : tensor<2x4xf32> }}"
+    assert summary(bench(text, spec).plan()) == ([], ["kernel k makes rank 1, and the result has rank 2"])
+
+
 def test_a_dynamic_dim_for_a_narrow_scalar(bench):
     spec = """
 kernel k(a: f32[n], d: i16) -> f32[n] { cpu "k.bc" }

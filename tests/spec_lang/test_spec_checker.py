@@ -309,7 +309,7 @@ def test_warnings():
         ('k(x: f32[n]) -> x { grid (n, n, n, n) cpu "k.c" }', "a grid has 3 dims at most, found 4"),
         ('k(x: f32[n]) -> x { grid (k) cpu "k.c" }', "unknown dim k"),
         ('k(x: f32[n]) -> x { grid (n / 2) cpu "k.c" }', "write ceildiv or floordiv"),
-        ('k(x: f32[n]) -> f32[m] { cpu "k.c" }', "no buffer has a dim m"),
+        ('k(x: f32[n]) -> f32[...m] { cpu "k.c" }', "no buffer has a pack m"),
         ('k(x: f32[n]) -> f32 { cpu "k.c" }', "f32[] for a single value"),
         ('k(x: f32[n]) -> y { cpu "k.c" }', "unknown parameter y"),
         ('k(x: f32[n], s: f32) -> s { cpu "k.c" }', "s is a scalar and cannot be overwritten"),
