@@ -60,7 +60,7 @@ def compile_model(name: str, specs: Sequence[Path]) -> tuple[opsplice.Program, f
     return program, time.perf_counter() - start
 
 
-def times(first: Callable[[], object], second: Callable[[], object], rounds: int = 30) -> tuple[float, float]:
+def times(first: Callable[[], object], second: Callable[[], object], rounds: int = 300) -> tuple[float, float]:
     """The median time of each in seconds, taken in turn so that both see the same machine."""
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
