@@ -21,8 +21,9 @@ static inline float exponential(float x) {
 void softmax_rows(const float *restrict x, float *restrict out, size_t m, size_t n, size_t row) {
   x += row * n;
   out += row * n;
-  float peak = x[0], sum = 0;
-  for (size_t i = 1; i < n; ++i) peak = x[i] > peak ? x[i] : peak;
+  // From x[0] on, clang would take the loop below apart to read that once, and not vectorise it.
+  float peak = -3.40282347e38f, sum = 0;
+  for (size_t i = 0; i < n; ++i) peak = x[i] > peak ? x[i] : peak;
   for (size_t i = 0; i < n; ++i) sum += out[i] = exponential(x[i] - peak);
   float scale = 1.0f / sum;
   for (size_t i = 0; i < n; ++i) out[i] *= scale;
