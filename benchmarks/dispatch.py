@@ -3,9 +3,10 @@
     python -m benchmarks.dispatch
 
 First a chain of small dispatches, of which the call is what takes the time; on Vulkan too, where there is such a
-device. Then a product of matrices and softmax, written in C without intrinsics, which are compared with numpy's before
-they are timed. On local-sync, which runs all in the caller's thread, times are the processor's, so that other work on
-the machine does not count; on other devices they are the clock's.
+device. Then functions on elements inside of IREE's own loops. Then a product of matrices and softmax, written in C
+without intrinsics, which are compared with numpy's before they are timed. On local-sync, which runs all in the caller's
+thread, times are the processor's, so that other work on the machine does not count; on other devices they are the
+clock's.
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ kernel scale_shift(a: f32[n], b: f32[n]) -> f32[n] {{ {grid}{clause} }}
 pattern multiply_add(a: tensor<n x f32>, b: tensor<n x f32>) {{ addf(mulf(a, b), b) }}
 replace multiply_add with scale_shift(a, b){otherwise}
 """
+SOFTSIGN = "float softsign(float x) { return x / (1.0f + __builtin_fabsf(x)); }"
+SOFTSIGN_SPEC = """\
+kernel softsign(x: f32) -> f32 {{ cpu "softsign.c" as {form} }}
+pattern p(x: tensor<n x f32>) {{ divf(x, addf(absf(x), 1.0)) }}
+replace p with softsign(x)
+"""
 NATIVE = 'flags "-march=native"'
 # By title: the grid, where a kernel must have one, and the clause.
 APPROACHES = {
@@ -74,6 +81,9 @@ def main(dispatches: int = 256, size: int = 64, matrix: int = 512, rows: int = 4
             (folder / file).write_text(text)
         print(header(f"one dispatch of {size} f32, of {dispatches} in a row", "replaced", "IREE's own"))
         for line in small(folder, dispatches, size, rounds):
+            print(line, flush=True)
+        print(header("functions on elements, between two ops that IREE fuses with them", "replaced", "IREE's own"))
+        for line in elements(folder, matrix * rows // 2, max(rounds // 16, 1)):
             print(line, flush=True)
         print(header("kernels of real size", "replaced", "IREE's own"))
         for line in large(folder, matrix, rows, max(rounds // 16, 1)):
@@ -99,6 +109,20 @@ def small(folder: Path, dispatches: int, size: int, rounds: int) -> Iterator[str
         assert len(program.report.replacements) == dispatches
         rounds = max(rounds // 20, 1)
         yield _row("static dispatch, shader, vulkan", program, plain, inputs, "vulkan", rounds, (dispatches, "us"))
+
+
+def elements(folder: Path, count: int, rounds: int) -> Iterator[str]:
+    """A row for each form of a function's code and each device."""
+    (folder / "softsign.c").write_text(SOFTSIGN)
+    inputs = (np.linspace(-4, 4, count, dtype=np.float32),)
+    plain = opsplice.compile(kernels.softsign(count), flags=[CPU])
+    for form in ("object", "bitcode"):
+        spec = folder / f"softsign-{form}.splice"
+        spec.write_text(SOFTSIGN_SPEC.format(form=form))
+        program = opsplice.compile(kernels.softsign(count), [spec], [CPU])
+        assert len(program.report.replacements) == 1
+        for device in DEVICES:
+            yield _row(f"x / (1 + |x|) {count}, {form}, {device}", program, plain, inputs, device, rounds, (1, "ms"))
 
 
 def large(folder: Path, matrix: int, rows: int, rounds: int) -> Iterator[str]:

@@ -27,3 +27,18 @@ def softmax(m: int, n: int) -> str:
         %result = linalg.softmax dimension(1) ins(%x : {kind}) outs(%empty : {kind}) -> {kind}
         return %result : {kind}
       }}"""
+
+
+def softsign(n: int) -> str:
+    """x / (1 + |x|) of what an op makes, for another one."""
+    kind = f"tensor<{n}xf32>"
+    return f"""
+      func.func @main(%x: {kind}) -> {kind} {{
+        %one = arith.constant dense<1.0> : {kind}
+        %before = arith.addf %x, %x : {kind}
+        %absolute = math.absf %before : {kind}
+        %sum = arith.addf %absolute, %one : {kind}
+        %softsign = arith.divf %before, %sum : {kind}
+        %after = arith.mulf %softsign, %softsign : {kind}
+        return %after : {kind}
+      }}"""
