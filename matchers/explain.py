@@ -6,7 +6,9 @@ It searches on its own, beside `matchers.engine`, and changes no result: a searc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from iree.compiler import ir
@@ -15,11 +17,14 @@ from opsplice.matchers.alignment import Alignment
 from opsplice.matchers.attempt import Attempt
 from opsplice.matchers.drawing import draw
 from opsplice.matchers.graph import Graph
+from opsplice.matchers.index import Index
 from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Kind, Match, NearMiss
+from opsplice.matchers.native import value_at
 from opsplice.matchers.nodes import heads
 from opsplice.matchers.places import function_of, outermost, place_of
 from opsplice.matchers.reasons import reason_of
+from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.tracing import TracedViews, Tracer
@@ -33,6 +38,22 @@ _FEW_STEPS = 1000
 _MOST_COMPARED = 60
 # More than this part of a pattern must be alike for a place to count as near.
 _ALIKE = 0.5
+
+
+# Whether a search made progress, how much held, and of which graph.
+_Reached = tuple[bool, tuple[int, int], Graph]
+
+
+@dataclass(eq=False)
+class _Alike:
+    """How far graphs get at places that look alike, and how many of these were met."""
+
+    reached: tuple[_Reached, ...]
+    count: int = 0
+
+
+def _given(known: _Alike, _numbers: Mapping[ir.Value, int]) -> _Alike:
+    return known
 
 
 class Explainer:
@@ -57,21 +78,9 @@ class Explainer:
         place is given however far it is, if any op is what the pattern ends with.
         """
         inside = {op for match in matches for op in match.ops}
-        ends = {graph: endings(graph) for graph in graphs}
-        candidates: list[tuple[bool, tuple[int, int], Graph, ir.Value]] = []
-        for op in _ops_with_results(module):
-            if op in inside:
-                continue
-            for value in op.results:
-                for graph in graphs:
-                    if not self._may_end(graph, value):
-                        continue
-                    search = Search(self.views, graph, "")
-                    matched = search.run(value) is not None
-                    failure = search.furthest
-                    if matched or failure is None or (failure.kind is Kind.OP and failure.node in ends[graph]):
-                        continue
-                    candidates.append((search.progress > 0, failure.held, graph, value))
+        candidates = [
+            (*reached, value) for value, found in self._places(module, graphs, inside, 2 * count) for reached in found
+        ]
         candidates.sort(key=lambda each: each[:2], reverse=True)
         ranked = [(self._similarity(g, v, inside), far, g, v) for far, _, g, v in candidates[:_MOST_COMPARED]]
         ranked.sort(key=lambda each: each[:2], reverse=True)
@@ -82,6 +91,43 @@ class Explainer:
             near = [(g, v) for _, _, g, v in ranked[:1]]
         attempts = [a for graph, value in near[: 2 * count] if (a := self._tried(graph, value)) is not None]
         return sorted(_told_once(attempts), key=lambda a: (-a.similarity, -a.progress))[:count]
+
+    def _places(
+        self, module: ir.Module, graphs: Sequence[Graph], inside: Set[ir.Operation], most: int
+    ) -> Iterator[tuple[ir.Value, tuple[_Reached, ...]]]:
+        """The values at which graphs could have their result, and how far they get there. most: of those alike."""
+        traits = Traits.of(graphs)
+        local = [graph for graph in graphs if graph in traits.local]
+        others = [graph for graph in graphs if graph not in traits.local]
+        recall = Recall(traits, Index(graphs).names)
+        for _, address, known in recall.places(module):
+            value = value_at(address)
+            if value.owner.operation in inside:
+                continue
+            if others:
+                yield value, self._reached(others, value)
+            if known is None:
+                self.views.reads.clear()
+                self.views.reads[value] = None
+                known = _Alike(self._reached(local, value))
+                recall.learn(value, tuple(self.views.reads), partial(_given, known))
+            known.count += 1
+            yield value, known.reached
+            if not others and known.count == most:
+                recall.hush(known)
+
+    def _reached(self, graphs: Sequence[Graph], value: ir.Value) -> tuple[_Reached, ...]:
+        """How far each graph gets at a value that it may end with and does not hold at."""
+        found: list[_Reached] = []
+        for graph in graphs:
+            if self._may_end(graph, value):
+                search = Search(self.views, graph, "")
+                matched = search.run(value) is not None
+                failure = search.furthest
+                if matched or failure is None or (failure.kind is Kind.OP and failure.node in endings(graph)):
+                    continue
+                found.append((search.progress > 0, failure.held, graph))
+        return tuple(found)
 
     def _may_end(self, graph: Graph, value: ir.Value) -> bool:
         """False where another op than the pattern's last one makes a value."""
@@ -206,18 +252,3 @@ def _below(op: ir.Operation) -> list[ir.Value]:
         frontier = [r for r in dict.fromkeys(made) if r not in seen]
         seen.update(dict.fromkeys(frontier))
     return [v for v in list(seen)[:_MOST_BELOW] if v.owner != op]
-
-
-def _ops_with_results(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if len(op.results):
-            found.append(op)
-        return ir.WalkResult.SKIP if op.name.startswith(("linalg.", "flow.", "stream.", "hal.")) else _ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
-_ADVANCE = ir.WalkResult.ADVANCE

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -116,7 +119,29 @@ def _argument(value: ir.BlockArgument, text: bool) -> Place:
     return Place(f"argument {value.arg_number} of {name}", "", f"{value.get_name()} : {value.type}" if text else "")
 
 
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Within it the text of each op is made once, which takes long in a large function: no op may change."""
+    token = _texts.set({})
+    try:
+        yield
+    finally:
+        _texts.reset(token)
+
+
+_texts: ContextVar[dict[ir.Operation, str] | None] = ContextVar("_texts", default=None)
+
+
 def _text(op: ir.Operation) -> str:
+    known = _texts.get()
+    if known is None:
+        return _printed(op)
+    if op not in known:
+        known[op] = _printed(op)
+    return known[op]
+
+
+def _printed(op: ir.Operation) -> str:
     text = op.get_asm(large_elements_limit=8, large_resource_limit=8, skip_regions=True, assume_verified=True)
     text = " ".join(_MAPS.sub(r"{iterator_types = \1}", text[: 20 * _WIDTH]).split())
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

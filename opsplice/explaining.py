@@ -17,7 +17,7 @@ from opsplice.matchers.attempt import Attempt, Place
 from opsplice.matchers.explain import Explainer, covers, ending_text
 from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.match import Match
-from opsplice.matchers.places import ops_at, parse_at, place_of
+from opsplice.matchers.places import ops_at, parse_at, place_of, remembering
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.diagnostics import did_you_mean
 from opsplice.spec_lang.loader import LoadedSpec
@@ -57,7 +57,8 @@ def explain(
         splice.run_passes(module, part.spec)
     pointed_at = [] if question.at is None else ops_at(module, parse_at(question.at))
     ops = pointed_at[:MOST_POINTED]
-    told = [p for part in parts for p in _Explaining(module, part, splicer).patterns(ops)]
+    with remembering():
+        told = [p for part in parts for p in _Explaining(module, part, splicer).patterns(ops)]
     pointed = tuple(map(place_of, ops))
     return Explanation(tuple(told), pointed, _lines(source, told, pointed), len(pointed_at) - len(ops))
 
@@ -108,7 +109,7 @@ class _Explaining:
         # A match may lose its place to any rule, so the patterns of all rules are looked for.
         names = dict.fromkeys([*(p.name for p in self.asked), *(rule.pattern for rule in spec.rules)])
         self.graphs = {n: compile_pattern(spec.patterns[n], spec.patterns, spec.types) for n in names}
-        self.found = engine.find(module, [g for graphs in self.graphs.values() for g in graphs])
+        self.found = engine.find(module, [g for graphs in self.graphs.values() for g in graphs], near_misses=0)
         self.outcomes = splicer.outcomes(module, spec, self.found)
 
     def patterns(self, ops: Sequence[ir.Operation]) -> list[PatternExplanation]:

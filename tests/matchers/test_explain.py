@@ -15,6 +15,7 @@ from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.match import Kind
 from opsplice.matchers.places import ops_at, parse_at
 from opsplice.matchers.reasons import other_uses, reason_of
+from opsplice.matchers.search import Search
 from opsplice.matchers.tracing import TracedViews, Tracer
 from opsplice.spec_lang.loader import load_text
 
@@ -634,3 +635,17 @@ def test_a_place_that_makes_no_sense(place: str) -> None:
     with pytest.raises(OpspliceError, match="cannot tell what") as error:
         parse_at(place)
     assert len(error.value.message) < 120
+
+
+@pytest.mark.parametrize("condition", ["", " where only(x)"])
+def test_places_that_look_alike_are_tried_once(session, monkeypatch, condition) -> None:
+    """Unless the pattern asks for what no look at a place tells. Those that are told are the first ones."""
+    layer = f"%e{{n}} = math.exp %{{before}} : {T}\n%r{{n}} = arith.addf %e{{n}}, %b : {T}"
+    body = "\n".join(layer.format(n=n, before=f"r{n - 1}" if n else "a") for n in range(40))
+    spec = f"pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>){condition} {{ addf(exp(tanh(x)), y) }}"
+    setting = Setting(session, function(TWO, f"{body}\nreturn %r39 : {T}"), spec)
+    searches = []
+    monkeypatch.setattr("opsplice.matchers.explain.Search", lambda *args: searches.append(args) or Search(*args))
+    attempts = setting.explainer.nearest(setting.module, setting.graphs, setting.found.matches, 3)
+    assert (len(searches) < 10) == (not condition)
+    assert [attempt.op.location.rpartition(":")[0][-2:] for attempt in attempts] == [":5", ":7", ":9"]
