@@ -18,7 +18,7 @@ from opsplice.targets.stored import artifact_of
 SUFFIX = ".so"
 _QUERY = "iree_hal_executable_library_query"
 # Part of every key. Raise it when the same inputs come to be checked otherwise.
-_BUILDER = "elf dispatch 1"
+_BUILDER = "elf dispatch 2"
 
 
 def resolve(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
@@ -55,6 +55,7 @@ def _check(data: bytes, name: str, target: CpuTarget, symbols: tuple[str, ...]) 
     if library.imports:
         listed = ", ".join(sorted(library.imports)[:8])
         raise OpspliceError(f"{name} wants {listed} of other libraries, and IREE loads it with none")
+    objects.check_constructors(library, name)
     for symbol in symbols:
         if b"\0" + symbol.encode() + b"\0" not in data:
             raise OpspliceError(f"{name} has no dispatch '{symbol}'", hint="that is the kernel's name, or its `symbol`")

@@ -218,6 +218,8 @@ def _symbols(answer: dict[str, Any]) -> ObjectFile:
         local=frozenset(found["local"]),
         undefined=frozenset(found["undefined"]),
         tls=found["tls"],
+        constructors=found["constructors"],
+        ifuncs=found["ifuncs"],
         absolute=False,
     )
 

@@ -220,6 +220,8 @@ def _symbols(module: Any) -> dict[str, Any]:
     # llvmlite does not list aliases.
     found["functions"] += _PUBLIC_ALIAS.findall(text)
     found["tls"] = re.search(r"^@.* thread_local", text, re.MULTILINE) is not None
+    found["constructors"] = re.search(r"^@llvm\.global_ctors = .* \[[1-9]", text, re.MULTILINE) is not None
+    found["ifuncs"] = re.search(r"^@.* ifunc ", text, re.MULTILINE) is not None
     return found
 
 

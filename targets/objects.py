@@ -62,14 +62,20 @@ _RELOCATION = struct.Struct("<QQq")
 
 _ET_REL, _ET_DYN = 1, 3
 _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE, _SHT_DYNSYM = 2, 3, 4, 7, 11
+_SHT_INIT_ARRAY, _SHT_PREINIT_ARRAY = 14, 16
 _SHF_WRITE, _SHF_ALLOC, _SHF_TLS = 0x1, 0x2, 0x400
 _SHN_UNDEF = 0
 _STB_LOCAL, _STB_WEAK = 0, 2
-_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_SECTION, _STT_FILE, _STT_TLS = 0, 1, 2, 3, 4, 6
+_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_SECTION, _STT_FILE, _STT_TLS, _STT_GNU_IFUNC = 0, 1, 2, 3, 4, 6, 10
+
+# Sections of pointers to what runs at loading, where their kind does not say it.
+_CONSTRUCTORS = (b".ctors", b".init_array", b".preinit_array")
 
 # No compiler writes longer names; the bounds keep a hostile file from costing more than its size.
 _LONGEST_NAME = 1 << 12
 _LONGEST_NAMES_TOGETHER = 1 << 26
+# As much of a section's name as is ever looked at.
+_LONGEST_LABEL = 16
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ class ObjectFile:
     local:     names defined here that no other file can see (`static` in C).
     undefined: names that other files have to define; weak ones, which may stay open, are left out.
     tls:       whether there are thread-local variables.
+    constructors: whether functions are to run when it is loaded, as they do that set variables of C++.
+    ifuncs:    whether functions are chosen when it is loaded (`ifunc`, `target_clones`).
     absolute:  whether read-only sections hold absolute addresses (code built without -fPIC).
     """
 
@@ -93,6 +101,8 @@ class ObjectFile:
     local: frozenset[str]
     undefined: frozenset[str]
     tls: bool
+    constructors: bool
+    ifuncs: bool
     absolute: bool
 
 
@@ -104,16 +114,19 @@ class Library:
     machine: e_machine of the ELF header.
     exports: the functions that others can find in it, C++ names as they are; None if it was stripped of its sections.
     imports: what it wants of other libraries, weak names too.
+    constructors: whether functions are to run when it is loaded.
     """
 
     arch: archs.Arch | None
     machine: int
     exports: frozenset[str] | None
     imports: frozenset[str] = frozenset()
+    constructors: bool = False
 
 
 @dataclass(frozen=True)
 class _Section:
+    name: bytes
     kind: int
     flags: int
     offset: int
@@ -135,8 +148,10 @@ def read_object(data: bytes, name: str) -> ObjectFile:
     local: set[str] = set()
     undefined: set[str] = set()
     tls = any(section.flags & _SHF_TLS for section in sections)
+    ifuncs = False
     for symbol, binding, kind, section_index in _symbols(data, sections, name):
         tls = tls or kind == _STT_TLS
+        ifuncs = ifuncs or kind == _STT_GNU_IFUNC
         if not symbol or kind in (_STT_SECTION, _STT_FILE):
             continue
         if binding == _STB_LOCAL:
@@ -154,6 +169,8 @@ def read_object(data: bytes, name: str) -> ObjectFile:
         local=frozenset(local),
         undefined=frozenset(undefined - _LINKER_DEFINED),
         tls=tls,
+        constructors=any(map(_has_constructors, sections)),
+        ifuncs=ifuncs,
         absolute=found is not None and _has_absolute(data, sections, _ABSOLUTE_RELOCATIONS[found], name),
     )
 
@@ -177,8 +194,9 @@ def read_library(data: bytes, name: str) -> Library:
     """
     machine, sections = _read_layout(data, name, _ET_DYN)
     arch = archs.of_elf_machine(machine)
+    constructors = any(map(_has_constructors, sections))
     if not any(section.kind == _SHT_DYNSYM for section in sections):
-        return Library(arch, machine, None)
+        return Library(arch, machine, None, constructors=constructors)
     exports: set[str] = set()
     imports: set[str] = set()
     for symbol, binding, kind, section_index in _symbols(data, sections, name, _SHT_DYNSYM):
@@ -188,7 +206,7 @@ def read_library(data: bytes, name: str) -> Library:
             imports.add(symbol)
         elif kind in (_STT_NOTYPE, _STT_FUNC):
             exports.add(symbol)
-    return Library(arch, machine, frozenset(exports), frozenset(imports))
+    return Library(arch, machine, frozenset(exports), frozenset(imports), constructors)
 
 
 def check_arch(code: ObjectFile, name: str, arch: archs.Arch) -> None:
@@ -207,6 +225,11 @@ def check_links(code: ObjectFile, name: str, symbols: Collection[str], form: For
     name:     how errors call the file.
     prebuilt: whether the user built it, and so can change how; only advice depends on it.
     """
+    if code.ifuncs:
+        raise OpspliceError(
+            f"{name} has functions that are chosen when it is loaded (ifunc, target_clones), and a kernel has none",
+            hint="name the CPU's features in the kernel's clauses instead: cpu x86_64 when avx2 \"k_avx2.c\"",
+        )
     for symbol in symbols:
         _check_defined(code, name, symbol)
     if code.tls:
@@ -214,6 +237,7 @@ def check_links(code: ObjectFile, name: str, symbols: Collection[str], form: For
             f"{name} has thread-local variables, which a kernel cannot have",
             hint="kernels run on IREE's worker threads: pass state in through buffers, or make it 'static const'",
         )
+    check_constructors(code, name)
     provided = LINKED_INTO_BITCODE if form == "bitcode" else frozenset()
     if missing := sorted(code.undefined - provided):
         listed = ", ".join(f"'{symbol}'" for symbol in missing[:8]) + (", ..." if len(missing) > 8 else "")
@@ -223,6 +247,22 @@ def check_links(code: ObjectFile, name: str, symbols: Collection[str], form: For
         )
     if code.absolute:
         raise OpspliceError(f"{name} is not position independent", hint="build it with -fPIC")
+
+
+def check_constructors(code: ObjectFile | Library, name: str) -> None:
+    """Raise OpspliceError if functions are to run when `code` is loaded: IREE's loader has none of a system's."""
+    if code.constructors:
+        raise OpspliceError(
+            f"{name} has code that is to run when it is loaded (variables that are computed, constructors), "
+            "which a kernel cannot have",
+            hint="give variables values that are known when it is compiled (constexpr in C++), "
+            "or compute them in the kernel",
+        )
+
+
+def _has_constructors(section: _Section) -> bool:
+    known = section.kind in (_SHT_INIT_ARRAY, _SHT_PREINIT_ARRAY) or section.name.startswith(_CONSTRUCTORS)
+    return known and section.size > 0
 
 
 def _check_defined(code: ObjectFile, name: str, symbol: str) -> None:
@@ -284,10 +324,13 @@ def _read_layout(data: bytes, name: str, wanted: int = _ET_REL) -> tuple[int, li
         count = _SECTION.unpack_from(data, table)[5]
     if count > (len(data) - table) // entry_size:
         raise _damaged(name, "the section table is not inside the file")
+    rows = [_SECTION.unpack_from(data, table + index * entry_size) for index in range(count)]
+    # The names matter for few sections, so that a file whose names are missing is none that is damaged.
+    names_at = rows[header[13]][4] if header[13] < count else len(data)
     sections = []
-    for index in range(count):
-        fields = _SECTION.unpack_from(data, table + index * entry_size)
-        sections.append(_Section(fields[1], fields[2], fields[4], fields[5], fields[6], fields[7], fields[9]))
+    for fields in rows:
+        label = data[names_at + fields[0] : names_at + fields[0] + _LONGEST_LABEL].partition(b"\0")[0]
+        sections.append(_Section(label, fields[1], fields[2], fields[4], fields[5], fields[6], fields[7], fields[9]))
     return machine, sections
 
 

@@ -116,6 +116,7 @@ def check_standalone(part: Part, path: Path) -> None:
             hint="opsplice kernel plugin -o kernels.sos builds one that can; or give it as a system library, .so",
             details=f"it wants {', '.join(listed[:8])}{', ...' if len(listed) > 8 else ''}",
         )
+    objects.check_constructors(part.library, str(path))
 
 
 def _unreadable(path: Path, error: OSError) -> OpspliceError:

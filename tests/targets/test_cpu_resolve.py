@@ -187,6 +187,33 @@ def test_thread_local_variables_are_refused(tmp_path, store, cross, arch, form):
         cpu.resolve(ask(source, form=form), CpuTarget(arch), store, cross)
 
 
+@pytest.mark.parametrize("arch", archs.ARCHS)
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_code_that_runs_at_loading_is_refused(tmp_path, store, cross, arch, form):
+    source = tmp_path / "k.cc"
+    # What the compiler can work out is no code.
+    source.write_text('struct A { int a; A() { a = 2; } };\nstatic A a;\nextern "C" int scale() { return a.a; }\n')
+    cpu.resolve(ask(source, form=form), CpuTarget(arch), store, cross)
+    source.write_text(
+        "static int made() { volatile int at = 3; return at; }\n"
+        'static int factor = made();\nextern "C" int scale() { return factor; }\n'
+    )
+    with pytest.raises(OpspliceError, match=r"k\.cc has code that is to run when it is loaded") as caught:
+        cpu.resolve(ask(source, form=form), CpuTarget(arch), store, cross)
+    assert "constexpr" in caught.value.hint
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_functions_that_are_chosen_at_loading_are_refused(tmp_path, store, cross, form):
+    source = tmp_path / "k.ll"
+    source.write_text(
+        "define internal i32 @one() {\n  ret i32 1\n}\ndefine internal ptr @chosen() {\n  ret ptr @one\n}\n"
+        "@scale = ifunc i32 (), ptr @chosen\n"
+    )
+    with pytest.raises(OpspliceError, match=r"k\.ll has functions that are chosen when it is loaded"):
+        cpu.resolve(ask(source, form=form), X86, store, cross)
+
+
 def test_code_that_is_not_position_independent_is_refused(tmp_path, store, cross):
     source = tmp_path / "k.c"
     source.write_text("static int table[64];\nint *scale(int i) { return &table[i]; }\n")

@@ -15,9 +15,15 @@ FUNCTION, OBJECT, TLS = 2, 1, 6
 TEXT, UNDEFINED = 1, 0
 
 
-def elf(symbols, *, machine=62, relocations=(), text_flags=0x6, count=None, kind=1, ident=b"\x7fELF\x02\x01\x01"):
-    """An object with one section of code; symbols are (name, binding, type, section), relocations types in the code."""
+def elf(
+    symbols, *, machine=62, relocations=(), text_flags=0x6, count=None, kind=1, ident=b"\x7fELF\x02\x01\x01", text=""
+):
+    """An object with one section of code, called `text`; symbols are (name, binding, type, section).
+
+    relocations: types of those in the code.
+    """
     names = b"\0" + b"".join(name.encode() + b"\0" for name, *_ in symbols)
+    label, names = len(names), names + text.encode() + b"\0"
     table, offset = bytearray(24), 1
     for name, binding, symbol_kind, section in symbols:
         table += struct.pack("<IBBHQQ", offset, binding << 4 | symbol_kind, 2, section, 0, 0)
@@ -28,7 +34,8 @@ def elf(symbols, *, machine=62, relocations=(), text_flags=0x6, count=None, kind
     content, headers = b"", [bytes(64)]
     for section_kind, flags, body, link, info, size in bodies:
         place = 64 + len(content)
-        headers.append(struct.pack("<IIQQQQIIQQ", 0, section_kind, flags, 0, place, len(body), link, info, 1, size))
+        name = label if section_kind == 1 else 0
+        headers.append(struct.pack("<IIQQQQIIQQ", name, section_kind, flags, 0, place, len(body), link, info, 1, size))
         content += body
     count = len(headers) if count is None else count
     fields = (ident.ljust(16, b"\0"), kind, machine, 1, 0, 0, 64 + len(content), 0, 64, 0, 0, 64, count, 2)
@@ -72,6 +79,12 @@ def test_symbols_are_sorted_by_what_a_linker_does_with_them():
     assert code.undefined == {"expf"}
     assert not code.tls
     assert not code.absolute
+
+
+@pytest.mark.parametrize("section", [".ctors.65535", ".init_array.101", ".preinit_array"])
+def test_what_runs_at_loading_is_found_by_its_section(section):
+    assert not read(elf([KERNEL], text=".text.scale")).constructors
+    assert "has code that is to run when it is loaded" in problem(KERNEL, text=section).message
 
 
 def test_good_object_passes():

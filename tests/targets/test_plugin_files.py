@@ -93,6 +93,20 @@ def test_a_library_that_is_no_plugin(tmp_path, kernel, compiler):
         plugin_file.check_loadable(plugin)
 
 
+def test_embedded_elf_runs_nothing_when_it_is_loaded(tmp_path, compiler):
+    if compiler.name == "zig":
+        pytest.skip("zig clang links no system libraries")
+    (tmp_path / "k.c").write_text(
+        "static volatile int factor;\n__attribute__((constructor)) static void make(void) { factor = 3; }\n"
+        f"int {plugin_file.QUERY}(void) {{ return factor; }}\n"
+    )
+    command = [*compiler.command, "-shared", "-fPIC", "-nostdlib", "k.c", "-o", "k.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    plugin_file.check_loadable(plugin_file.read(tmp_path / "k.so"))
+    with pytest.raises(OpspliceError, match=r"k\.so has code that is to run when it is loaded"):
+        plugin_file.check_loadable(plugin_file.read(Path(f"embedded:{tmp_path}/k.so")))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
