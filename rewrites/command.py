@@ -219,8 +219,31 @@ def _wide(value: ir.Value) -> ir.Value:
     if isinstance(value.type, ir.IndexType):
         return emit.value("arith.index_cast", [value], long)
     if not isinstance(value.type, ir.IntegerType):
-        return emit.value("arith.extf", [value], double)
+        return emit.value("arith.extf", [_single(value)], double)
     return emit.value("arith.extui" if value.type == _signless(1) else "arith.extsi", [value], long)
+
+
+def _single(value: ir.Value) -> ir.Value:
+    """A float as f32 or f64. IREE's virtual machine has none that are narrower, but their bits."""
+    word, single = _signless(32), ir.F32Type.get()
+    if value.type in (single, ir.F64Type.get()):
+        return value
+
+    def op(name: str, left: ir.Value, right: int) -> ir.Value:
+        return emit.value(f"arith.{name}", [left, emit.constant(right, word)], word)
+
+    bits = emit.value("arith.extui", [emit.value("arith.bitcast", [value], _signless(16))], word)
+    if isinstance(value.type, ir.BF16Type):
+        return emit.value("arith.bitcast", [op("shli", bits, 16)], single)
+    sign, rest = op("shli", op("andi", bits, 0x8000), 16), op("shli", op("andi", bits, 0x7FFF), 13)
+    # As an f32 these bits are the number times 2**-112, subnormal ones too; what has the largest exponent is none.
+    small = emit.value("arith.bitcast", [rest], single)
+    scaled = emit.value("arith.mulf", [small, emit.constant(2.0**112, single)], single)
+    at_least = ir.IntegerAttr.get(_signless(64), 9)  # uge
+    special = emit.value("arith.cmpi", [rest, emit.constant(0x7C00 << 13, word)], _signless(1), predicate=at_least)
+    number = emit.value("arith.bitcast", [scaled], word)
+    chosen = emit.value("arith.select", [special, op("ori", rest, 0x7F800000), number], word)
+    return emit.value("arith.bitcast", [emit.value("arith.ori", [chosen, sign], word)], single)
 
 
 def _shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int | ir.Value]:

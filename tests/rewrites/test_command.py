@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import iree.runtime
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -188,6 +189,41 @@ def test_the_call_is_in_programs_for_other_devices(tmp_path, backend, target):
     module = iree.runtime.VmModule.copy_buffer(instance, program.vmfb)
     assert wanted(module).keys() == {"host.negate"}
     assert b"host.negate" in program.vmfb
+
+
+NARROW = """
+kernel scaled(a: f32[n], factor: TYPE) -> f32[n] { cpu "host.py" as command }
+pattern product(a: tensor<n x f32>, factor: TYPE) { mulf(a, extf(factor) : f32) }
+replace product with scaled(a, factor)
+"""
+NARROW_MODEL = """
+func.func @scalar(%a: tensor<?xf32>, %s: TYPE) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %d = tensor.dim %a, %c0 : tensor<?xf32>
+  %e = tensor.empty(%d) : tensor<?xTYPE>
+  %f = linalg.fill ins(%s : TYPE) outs(%e : tensor<?xTYPE>) -> tensor<?xTYPE>
+  %w = arith.extf %f : tensor<?xTYPE> to tensor<?xf32>
+  %0 = arith.mulf %a, %w : tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_scalars_of_narrow_types(pairs, element):
+    """IREE's virtual machine does not have them."""
+    dtype = np.dtype({"f16": np.float16, "bf16": ml_dtypes.bfloat16}[element])
+    code = "def scaled(a, factor, out):\n  assert type(factor) is float\n  out[:] = factor\n"
+    made = pairs(NARROW_MODEL.replace("TYPE", element), NARROW.replace("TYPE", element), {"host.py": code})
+    assert made.replaced == 1
+    smallest, largest = (
+        float(each) for each in (ml_dtypes.finfo(dtype).smallest_subnormal, ml_dtypes.finfo(dtype).max)
+    )
+    numbers = (0.0, -0.0, 1.0, -1.5, 0.333, smallest, -3 * smallest, 1000 * smallest, largest, -np.inf, np.inf, np.nan)
+    for number in np.array(numbers, dtype):
+        given = made.spliced.run("scalar", np.zeros(3, np.float32), number)
+        np.testing.assert_array_equal(given, np.float32(number))
+        assert np.isnan(number) or (np.signbit(given) == np.signbit(number)).all()
 
 
 def test_no_rows(made):
