@@ -26,6 +26,7 @@ _CASTS = frozenset(
 _CONTRACTIONS = frozenset({("arith.addf", "arith.mulf"), ("arith.addi", "arith.muli")})
 _NAMES_DIMS = frozenset({Kind.SAME_SIZE, Kind.CONDITION, Kind.TYPE, Kind.CONSTANT})
 _MOST_USERS = 3
+_KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 
 
 def reason_of(graph: Graph, stop: Stop, views: Views) -> Reason:
@@ -217,6 +218,8 @@ class _Reasoner:
             name = getattr(stop.node, "type", "") or getattr(stop.node, "element", "")
         own = _own_names(name)
         choices = self.graph.variables.get(name)
+        if stop.found == "f32" and (own == "f64" or choices == ("f64",)):
+            found = f"{found}, which the compiler makes of f64, too, without {_KEEP_F64}"
         if choices is None:
             advice = (
                 f"write {stop.found} in place of {own}, or for both a type variable, <T in {{{own}, {stop.found}}}>"

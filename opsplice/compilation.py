@@ -26,7 +26,7 @@ from opsplice.pipeline.diagnostics import render
 from opsplice.pipeline.executable import compile_executable
 from opsplice.pipeline.flags import asks_to_print, links_executables, with_slp
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
-from opsplice.pipeline.phases import phase_index
+from opsplice.pipeline.phases import START, phase_index
 from opsplice.report import Report
 from opsplice.rewrites import dynamic_function, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
@@ -88,7 +88,7 @@ def explained(on_progress: Progress, job: Job, question: Question) -> Explanatio
     def step(phase: str) -> Step:
         def look(module: ir.Module) -> None:
             parts = explaining.parts_at(specs, phase, PHASE, question)
-            splicer = Splicer(Store(), steps.targets if phase_index(phase) < phase_index(PHASE) else None)
+            splicer = steps.splicer(phase, Store())
             found.append(explaining.explain(module, parts, question, job.source, splicer))
 
         return Step(phase, "explain", look)
@@ -134,6 +134,7 @@ class _Steps:
         # Before `preprocessing` a module does not say what it is compiled for.
         early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())
         self.targets = targets_for(job.flags, self.devices) if early else None
+        self.conversions = conversions_for(job.flags) if START in self.phases() else {}
         self.store = Store()
         self.flags = (*job.flags, *flags_for(job.archs))
         self.provided: late_binding.Provided = {}
@@ -193,8 +194,13 @@ class _Steps:
             if phase == self.phase or (not isinstance(spec, TransformSpec) and phase in phases_of(spec, self.phase))
         ]
 
+    def splicer(self, phase: str, store: Store) -> Splicer:
+        """What applies specs at a phase."""
+        targets = self.targets if phase_index(phase) < phase_index(PHASE) else None
+        return Splicer(store, targets, self.conversions if phase == START else {})
+
     def _step(self, phase: str, number: int) -> Step:
-        splicer = Splicer(self.store, self.targets if phase_index(phase) < phase_index(PHASE) else None)
+        splicer = self.splicer(phase, self.store)
 
         def apply(module: ir.Module) -> tuple[Step, ...]:
             spec = self.specs[number]
@@ -216,6 +222,12 @@ def targets_for(flags: tuple[str, ...], devices: list[Step]) -> tuple[ProgramTar
         compilation.load(ModuleSource(content="module {}"))
         run(compilation, devices, to=PHASE)
         return targets_of(compilation.module)
+
+
+def conversions_for(flags: tuple[str, ...]) -> dict[str, str]:
+    """The element types that IREE converts between `start` and `input`, each with the flag that asks for it."""
+    with Compilation(flags) as compilation:
+        return compilation.conversions
 
 
 def _bytecode(module: ir.Module) -> bytes:

@@ -9,7 +9,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from iree.compiler import ir
@@ -22,7 +22,16 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
-from opsplice.rewrites import elf_link, externals, fallback, insertion, metal_link, scalar_link, transform_spec
+from opsplice.rewrites import (
+    conversions,
+    elf_link,
+    externals,
+    fallback,
+    insertion,
+    metal_link,
+    scalar_link,
+    transform_spec,
+)
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
 from opsplice.rewrites.command import COMPILED, module_of
@@ -45,10 +54,12 @@ class Splicer:
     """Applies specs to a module that is at phase `input` or later, before dispatches are formed.
 
     targets: what the program is compiled for; None reads them from the module (from phase `preprocessing` on).
+    conversions: the element types that the compiler converts once rules have applied.
     """
 
     store: Store
     targets: tuple[ProgramTarget, ...] | None = None
+    conversions: conversions.Conversions = field(default_factory=dict)
 
     def apply(self, module: ir.Module, spec: Spec) -> tuple[Report, tuple[Step, ...]]:
         """Change the module as the spec says. Returns what was done, and edits that are to follow at later phases.
@@ -125,13 +136,14 @@ class Splicer:
         targets = self._targets_of(module)
         obstacle = fallback.obstacle(module, targets)
         write = functools.partial(_written_out, spec)
+        inputs = (found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write)
         if resolve != self.resolve:
-            return plan(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, _unchecked)
-        external, function = externals.of, self.resolve_function
-        generate = functools.partial(self._generate, Generators(self.store))
-        return plan(
-            *(found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write, external, function, generate)
-        )
+            chosen = plan(*inputs, _unchecked)
+        else:
+            generate = functools.partial(self._generate, Generators(self.store))
+            chosen = plan(*inputs, externals.of, self.resolve_function, generate)
+        conversions.check((a for a in chosen.actions if isinstance(a, KernelCall)), self.conversions)
+        return chosen
 
     def _targets_of(self, module: ir.Module) -> Sequence[ProgramTarget]:
         return targets_of(module) if self.targets is None else self.targets

@@ -21,7 +21,7 @@ from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.pipeline import diagnostics as diag
 from opsplice.pipeline.bytecode import parse_bytecode
-from opsplice.pipeline.flags import apply_process_flags, asks_to_print, split_flags, with_default_target
+from opsplice.pipeline.flags import apply_process_flags, asks_to_print, conversions, split_flags, with_default_target
 from opsplice.pipeline.noise import captured
 from opsplice.pipeline.phases import END, PHASES, START, phase_index
 
@@ -129,6 +129,11 @@ class Compilation:
         """The module as it is now. Fetch it again after each `run_to`: what it held before may be gone."""
         assert self._module is not None, "no module was loaded"
         return self._module
+
+    @property
+    def conversions(self) -> dict[str, str]:
+        """The element types that IREE converts before phase `input`, each with the flag that asks for it."""
+        return conversions(self._session.get_flags())
 
     def load(self, source: ModuleSource) -> None:
         """Reads a module. Raises CompileError when it does not parse or verify, with the line shown."""

@@ -22,6 +22,7 @@ _LOCAL_BACKENDS = "--iree-hal-local-target-device-backends"
 _BACKENDS = "--iree-hal-target-backends"
 _LINKING = "--iree-hal-link-executables"
 _SLP = "--iree-llvmcpu-slp-vectorization"
+_CONVERSION = re.compile(r"(--iree-input-(?:de|pro)mote-(\w+)-to-\w+)=(?:true|1)")
 
 _PASSED_THROUGH = ("--iree-", "--mlir-")
 # With these the user asks IREE to print on stderr, so what it prints there is not noise.
@@ -81,6 +82,15 @@ def links_executables(flags: Iterable[str]) -> bool:
     """Whether IREE links a program's executables with each other, as it does unless a flag says otherwise."""
     said = [flag.partition("=")[2] for flag in flags if _name(flag) == _LINKING]
     return not said or said[-1].lower() not in ("false", "0")
+
+
+def conversions(flags: Iterable[str]) -> dict[str, str]:
+    """The element types that IREE converts all over a program before phase `input`, each with the flag for that.
+
+    flags: all of a session, those that are the defaults too.
+    """
+    found = filter(None, map(_CONVERSION.fullmatch, flags))
+    return {match[2]: match[1] for match in found}
 
 
 def split_flags(flags: Sequence[str]) -> FlagSet:
