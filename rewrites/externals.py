@@ -10,14 +10,16 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions
 from opsplice.matchers.match import Size
 from opsplice.rewrites import static_dispatch
-from opsplice.rewrites.calls import External, KernelCall
+from opsplice.rewrites.calls import Buffer, External, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
+from opsplice.spec_lang import ops
 from opsplice.targets import hsaco, metal_source, ptx, spirv_binary
 
 if TYPE_CHECKING:
     from opsplice.rewrites.plan import Choice
 
 _Threads = tuple[int, int, int]
+_STORED = re.compile(r"\bstorage = ([b\d|]+)")
 _MOST_WORKGROUPS = re.compile(r"max_workgroup_counts = \[(\d+), (\d+), (\d+)\]")
 
 
@@ -29,6 +31,7 @@ def of(call: KernelCall, choice: Choice) -> External:
         workgroup = _check(call, choice, (x, y, z) if threads else None)
         _check_threads(call, workgroup, choice.target)
         _check_grid(call, choice.target)
+        _check_copies(call, choice.target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
@@ -127,6 +130,28 @@ def _check_grid(call: KernelCall, target: ProgramTarget) -> None:
                 f"kernel {call.kernel.name} has {count} workgroups in dim {number} of its grid, and {target.backend} "
                 f"takes {most}",
                 hint="spread the grid over more dims, or let each workgroup do more",
+            )
+
+
+def _check_copies(call: KernelCall, target: ProgramTarget) -> None:
+    """Raises OpspliceError where a copy is needed for what a kernel overwrites, and IREE makes code that may miss its
+    end: a target that does not store the type copies whole words.
+    """
+    found = _STORED.search(target.text)
+    overwritten = {o.alias for o in call.outputs if o.alias is not None}
+    for argument in call.arguments:
+        width = max(ops.bits(argument.element) or 64, 8)
+        if found is None or argument.name not in overwritten or f"b{width}" in found[1].split("|"):
+            continue
+        assert isinstance(argument, Buffer), "only buffers are overwritten"
+        sizes = [d.size if d.size is not None else call.dims[d.name or ""] for d in argument.shape]
+        parts = [part for size in sizes for part in (size if isinstance(size, tuple) else (size,))]
+        if width * math.prod(part for part in parts if isinstance(part, int)) % 32:
+            raise OpspliceError(
+                f"kernel {call.kernel.name} overwrites {argument.name}, and {target.backend} {target.arch} stores no "
+                f"{argument.element}: IREE would copy only whole words of 32 bits, and {argument.name} may end within one",
+                hint="name the device, such as --target=vulkan:ada or vulkan:llvmpipe, or let the kernel write a result "
+                "of its own",
             )
 
 

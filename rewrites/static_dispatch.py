@@ -123,11 +123,13 @@ def _copied(value: ir.Value) -> ir.Value:
     """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array.
 
     IREE drops copies that it knows to be copies, or makes transfers of them that its Vulkan backend does not compile
-    for dynamic sizes. So each element gets a zero added, as an integer, that the compiler does not know.
+    for dynamic sizes. So each element gets a zero added, as an integer, that the compiler does not know. A device that
+    lacks the type stores it in words: `externals.py` sees to it that these hold all elements.
     """
     kind = ir.RankedTensorType(value.type)
-    element = kind.element_type
-    bits = ir.IntegerType.get_signless(ops.bits(str(element)) or 64)
+    bits = ir.IntegerType.get_signless(ops.bits(str(kind.element_type)) or 64)
+    dims = plain.dynamic_dims(value)
+    number = _bitcast(value, bits, dims)
     zero = emit.op("util.optimization_barrier", [emit.constant(0, bits)], [bits]).results[0]
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
     attributes = {
@@ -135,19 +137,23 @@ def _copied(value: ir.Value) -> ir.Value:
         "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
     }
-    empty = emit.value("tensor.empty", plain.dynamic_dims(value), kind)
-    generic = emit.op("linalg.generic", [value, empty], [kind], attributes, regions=1)
-    body = generic.regions[0].blocks.append(element, element, arg_locs=[ir.Location.unknown()] * 2)
+    empty = emit.value("tensor.empty", dims, number.type)
+    generic = emit.op("linalg.generic", [number, empty], [number.type], attributes, regions=1)
+    body = generic.regions[0].blocks.append(bits, bits, arg_locs=[ir.Location.unknown()] * 2)
     with ir.InsertionPoint(body):
-        number: ir.Value = body.arguments[0]
-        if element != bits:
-            number = emit.value("arith.bitcast", [number], bits)
-        number = emit.value("arith.addi", [number, zero], bits)
-        if element != bits:
-            number = emit.value("arith.bitcast", [number], element)
-        emit.op("linalg.yield", [number])
-    copy: ir.Value = generic.results[0]
-    return copy
+        emit.op("linalg.yield", [emit.value("arith.addi", [body.arguments[0], zero], bits)])
+    return _bitcast(generic.results[0], kind.element_type, dims)
+
+
+def _bitcast(value: ir.Value, element: ir.Type, dims: Sequence[ir.Value]) -> ir.Value:
+    """The same bits as elements of another type of the same width. dims: the dynamic ones."""
+    kind = ir.RankedTensorType(value.type)
+    if kind.element_type == element:
+        return value
+    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(dims)])}
+    wanted = ir.RankedTensorType.get(kind.shape, element)
+    made: ir.Value = emit.op("flow.tensor.bitcast", [value, *dims, *dims], [wanted], segments).results[0]
+    return made
 
 
 def _on_host(value: ir.Value, element: str) -> ir.Value:
@@ -155,8 +161,7 @@ def _on_host(value: ir.Value, element: str) -> ir.Value:
     if not isinstance(value.type, ir.RankedTensorType):
         return value
     if element in ("f16", "bf16"):
-        bits = ir.RankedTensorType.get([], ir.IntegerType.get_signless(16))
-        value = emit.value("tensor.bitcast", [value], bits)
+        value = _bitcast(value, ir.IntegerType.get_signless(16), [])
     return emit.value("tensor.extract", [value], value.type.element_type)
 
 

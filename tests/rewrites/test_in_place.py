@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import opsplice
 from opsplice.providers import Provider
+from opsplice.targets import shaders as shaders_of
+
+from .conftest import write_spec
 
 SPEC = """
 kernel negate(a: f32[...m]) -> a { grid (ceildiv(m, 4)) cpu "k.c" }
@@ -33,6 +37,41 @@ void divide(const float *a, float *b, size_t n, size_t workgroup_x) {
   }
 }
 """
+# The same as whole dispatches.
+DISPATCHES = """
+#include <opsplice_dispatch.h>
+#include <stddef.h>
+#define DISPATCH(name) int name(const void *environment, const opsplice_dispatch *d, const opsplice_workgroup *w)
+#define EACH for (size_t n = d->constants[0], i = w->x * 4; i < n && i < w->x * 4 + 4; ++i)
+DISPATCH(negate) { float *a = d->bindings[0]; EACH a[i] = -a[i]; return 0; }
+DISPATCH(magnitude) { float *a = d->bindings[0]; EACH a[i] = a[i] < 0 ? -a[i] : a[i]; return 0; }
+DISPATCH(divide) {
+  const float *a = d->bindings[0];
+  float *b = d->bindings[1];
+  EACH {
+    float quotient = a[i] / b[i];
+    b[i] = 100;
+    b[i] = quotient + 0 * a[i];
+  }
+  return 0;
+}
+"""
+SHADER = """#version 450
+layout(local_size_x = 4) in;
+layout(push_constant) uniform Constants { uint n; };
+layout(binding = %d) %s;
+void main() { uint i = gl_GlobalInvocationID.x; if (i >= n) return; %s }
+"""
+SHADERS = {
+    "negate.comp": SHADER % (0, "buffer A { float a[]; }", "a[i] = -a[i];"),
+    "magnitude.comp": SHADER % (0, "buffer A { float a[]; }", "a[i] = abs(a[i]);"),
+    "divide.comp": SHADER
+    % (
+        1,
+        "buffer B { float b[]; };\nlayout(binding = 0) readonly buffer A { float a[]; }",
+        "float q = a[i] / b[i]; b[i] = 100; memoryBarrierBuffer(); b[i] = q + 0 * a[i];",
+    ),
+}
 LOOP = """
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -185,9 +224,10 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["object", "provided"])
+@pytest.fixture(scope="module", params=["object", "provided", "dispatch"])
 def made(pairs, request):
-    return pairs(MLIR, SPEC.replace('"k.c"', f'"k.c" as {request.param}'), {"k.c": C})
+    spec = SPEC.replace('"k.c"', f'"k.c" as {request.param}')
+    return pairs(MLIR, spec, {"k.c": DISPATCHES if request.param == "dispatch" else C})
 
 
 def test_every_one_is_replaced(made):
@@ -211,6 +251,30 @@ def test_an_array_on_the_device_stays_as_it_was(made, function):
     array = runtime.asdevicearray(config.device, VECTOR.copy())
     module[function](array)
     np.testing.assert_array_equal(array.to_host(), VECTOR)
+
+
+@pytest.fixture(scope="module")
+def shaders(tmp_path_factory):
+    if not any(map(shaders_of.find, shaders_of.COMPILERS["GLSL"])):
+        pytest.skip("no compiler of GLSL")
+    spec = SPEC
+    for name in SHADERS:
+        spec = spec.replace('cpu "k.c"', f'vulkan "{name}"', 1)
+    return opsplice.compile(MLIR, [write_spec(tmp_path_factory.mktemp("shaders"), spec, SHADERS)], archs=["vulkan"])
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return opsplice.compile(MLIR)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_shaders_overwrite_only_copies(shaders, plain, vulkan, function):
+    inputs = INPUTS.get(function, [VECTOR.copy()])
+    for _ in range(2):
+        got, wanted = (p.run(function, *inputs, device=d) for p, d in ((shaders, "vulkan"), (plain, "local-sync")))
+        for one, other in zip(*(r if isinstance(r, list) else [r] for r in (got, wanted)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 @pytest.mark.parametrize("results", ["a, b", "a, difference: f32[...m]"])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -301,3 +302,98 @@ def test_in_place_on_the_cpu_leaves_arguments_alone(tmp_path, device):
 
 def test_in_place_on_vulkan_leaves_arguments_alone(tmp_path, vulkan):
     scaled(tmp_path, 'spirv "scale.comp"', "vulkan:llvmpipe", "vulkan")
+
+
+# ---- element types that a device may lack ----------------------------------------------------------------------------
+
+NARROW = """
+kernel bump(x: {element}[...m, n]) -> x {{ grid (m) vulkan "bump.comp" }}
+pattern p(x: tensor<...m x n x {element}>) {{ {op}(x, x) }}
+replace p with bump(x)
+"""
+BUMP = """#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_8bit_storage : require
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer X {{ {kind} x[]; }};
+layout(push_constant) uniform Constants {{ uint m, n; }};
+void main() {{ for (uint i = 0; i < n; i++) x[gl_WorkGroupID.x * n + i] += x[gl_WorkGroupID.x * n + i]; }}
+"""
+KINDS = {
+    "i8": ("int8_t", "addi", np.int8), "i16": ("int16_t", "addi", np.int16), "f16": ("float16_t", "addf", np.float16),
+    "i64": ("int64_t", "addi", np.int64), "f64": ("double", "addf", np.float64),
+}  # fmt: skip
+
+
+def bumped(tmp_path: Path, element: str, shape: str, target: str) -> opsplice.Program:
+    kind, op, _ = KINDS[element]
+    model = f"""
+func.func @main(%x: tensor<{shape}x{element}>) -> (tensor<{shape}x{element}>, tensor<{shape}x{element}>) {{
+  %0 = arith.{op} %x, %x : tensor<{shape}x{element}>
+  return %0, %x : tensor<{shape}x{element}>, tensor<{shape}x{element}>
+}}"""
+    spec = write_spec(tmp_path, NARROW.format(element=element, op=op), {"bump.comp": BUMP.format(kind=kind)})
+    return opsplice.compile(model, [spec], ["--iree-input-demote-f64-to-f32=false"], archs=[target])
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "target"),
+    [
+        ("i8", "3x5", "vulkan:llvmpipe"), ("i8", "?x4", "vulkan"), ("f16", "?x5", "vulkan:llvmpipe"),
+        ("i16", "2x5", "vulkan"), ("f64", "?x5", "vulkan"), ("f64", "3x5", "vulkan:llvmpipe"), ("i64", "3x5", "vulkan"),
+    ],
+)  # fmt: skip
+def test_in_place_with_all_bytes(tmp_path, vulkan, element, shape, target):
+    program = bumped(tmp_path, element, shape, target)
+    rows, columns = (int(size) if size != "?" else 3 for size in shape.split("x"))
+    x = np.arange(rows * columns).reshape(rows, columns).astype(KINDS[element][2])
+    twice, same = program.run("main", x, device="vulkan")
+    np.testing.assert_array_equal(twice, x + x)
+    np.testing.assert_array_equal(same, x)
+
+
+@pytest.mark.parametrize(("element", "shape"), [("i8", "3x5"), ("i8", "?x6"), ("i16", "3x5"), ("f16", "?x5")])
+def test_in_place_where_a_copy_would_lose_bytes(tmp_path, element, shape):
+    with pytest.raises(OpspliceError, match=f"kernel bump overwrites x, and .* stores no {element}") as error:
+        bumped(tmp_path, element, shape, "vulkan")
+    assert "--target=vulkan:" in error.value.hint
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("target", ["vulkan", "vulkan:llvmpipe", "cpu"])
+def test_a_16_bit_scalar_of_a_tensor(tmp_path, vulkan, element, target):
+    model = f"""
+func.func @main(%x: tensor<3xi32>, %s: tensor<{element}>) -> tensor<3xi32> {{
+  %0 = "my.op"(%x, %s) : (tensor<3xi32>, tensor<{element}>) -> tensor<3xi32>
+  return %0 : tensor<3xi32>
+}}"""
+    spec = f"""
+kernel bits(x: i32[n], s: {element}) -> i32[n] {{
+  grid (1) workgroup (3) vulkan "bits.comp" cpu "bits.c" as dispatch
+}}
+pattern p(x: tensor<n x i32>, s: {element}) {{ "my.op"(x, s) : tensor<n x i32> }}
+replace p at start with bits(x, s)
+"""
+    files = {
+        "bits.comp": """#version 450
+layout(local_size_x = 3) in;
+layout(binding = 0) readonly buffer X { int x[]; };
+layout(binding = 1) writeonly buffer O { int o[]; };
+layout(push_constant) uniform Constants { int s, n; };
+void main() { o[gl_LocalInvocationID.x] = x[gl_LocalInvocationID.x] + s; }
+""",
+        "bits.c": """
+#include <opsplice_dispatch.h>
+int bits(const void *environment, const opsplice_dispatch *d, const opsplice_workgroup *w) {
+  const int *x = d->bindings[0];
+  int *o = d->bindings[1];
+  for (int i = 0; i < 3; i++) o[i] = x[i] + (int)d->constants[0];
+  return 0;
+}
+""",
+    }
+    program = opsplice.compile(model, [write_spec(tmp_path, spec, files)], archs=[target])
+    s = np.array(-2.5, {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[element])
+    result = program.run("main", np.int32([1, 2, 3]), s, device="local-sync" if target == "cpu" else "vulkan")
+    np.testing.assert_array_equal(result, np.int32([1, 2, 3]) + int(s.view(np.uint16)))
