@@ -414,8 +414,10 @@ def _result(value: Any, declared: ValueType | None, device: Any) -> Value:
 def _on_host(value: Any, device: Any) -> np.ndarray:
     """An array of the device as one of the host that owns its memory."""
     buffer = value._buffer_view.get_buffer()
-    if transfer.is_mappable(buffer) or not buffer.byte_length():
+    size = int(np.prod(value.shape, dtype=np.int64)) * value.dtype.itemsize
+    if not size:
+        return np.empty(value.shape, value.dtype)
+    if transfer.is_mappable(buffer):
         # The host's view of device memory goes away with the program; a copy does not.
         return np.array(value.to_host())
-    size = int(np.prod(value.shape, dtype=np.int64)) * value.dtype.itemsize
     return transfer.to_host(device, buffer, size).view(value.dtype).reshape(value.shape)

@@ -149,9 +149,8 @@ def _check_copies(call: KernelCall, target: ProgramTarget) -> None:
         if width * math.prod(part for part in parts if isinstance(part, int)) % 32:
             raise OpspliceError(
                 f"kernel {call.kernel.name} overwrites {argument.name}, and {target.backend} {target.arch} stores no "
-                f"{argument.element}: IREE would copy only whole words of 32 bits, and {argument.name} may end within one",
-                hint="name the device, such as --target=vulkan:ada or vulkan:llvmpipe, or let the kernel write a result "
-                "of its own",
+                f"{argument.element}: it would be copied in words of 32 bits, and may end within one",
+                hint="name the device, such as --target=vulkan:ada, or let the kernel write a result of its own",
             )
 
 

@@ -115,6 +115,19 @@ def test_odd_layouts_are_made_dense(program):
     assert program.call("double", np.zeros(0, np.float32))[0].shape == (0,)
 
 
+@pytest.mark.parametrize("device", ["local-sync", "vulkan"])
+def test_results_without_elements(device, request):
+    if device == "vulkan":
+        request.getfixturevalue("vulkan")
+    source = load("func.func @main(%x: tensor<0x3xi1>, %y: tensor<?xbf16>) -> (tensor<0x3xi1>, tensor<?xbf16>) {\n"
+                  "  return %x, %y : tensor<0x3xi1>, tensor<?xbf16>\n}")  # fmt: skip
+    flags = ["--iree-hal-target-device=vulkan"] if device == "vulkan" else FLAGS
+    vmfb = compile_module(source, flags=flags).vmfb
+    inputs = [np.zeros((0, 3), np.bool_), np.zeros(0, ml_dtypes.bfloat16)]
+    results = load_program(vmfb, device).call("main", *inputs)
+    assert [(r.shape, r.dtype) for r in results] == [((0, 3), np.bool_), ((0,), ml_dtypes.bfloat16)]
+
+
 def test_results_are_the_callers_own(program):
     (first,) = program.call("double", np.ones(3, np.float32))
     first[:] = 7
