@@ -26,14 +26,15 @@ _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")
 
 @dataclass(frozen=True)
 class Action:
-    """What an action does: `called` with values, or `attributes` that it sets on the root, as `.splice` files write.
+    """What an action does: `called` with values, or `attributes` that it sets on the root.
 
-    called: the function's symbol, "" for none. passed: the values that it is called with.
+    called: the function's symbol, "" for none. passed: the values that it is called with. attributes: by name, as
+    `.splice` files write them.
     """
 
     called: str
     passed: tuple[Value, ...]
-    attributes: tuple[str, ...]
+    attributes: Mapping[str, str]
 
 
 def read_action(sequence: ir.Operation, given: Sequence[Handle | None]) -> Action:
@@ -64,7 +65,7 @@ class _Reader:
         if len(called) + bool(self.attributes) != 1:
             raise UnreadableError(self.sequence, "an action that does other than one call or setting attributes")
         function, passed = called[0] if called else ("", ())
-        return Action(function, passed, tuple(self.attributes.values()))
+        return Action(function, passed, self.attributes)
 
     def _call(self, op: ir.Operation) -> tuple[str, tuple[Value, ...]]:
         given = [self.handles.get(v) for v in op.operands if v in self.handles]

@@ -10,11 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
 
 from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
 
 from opsplice.rewrites.importing import insertions, kernels
 from opsplice.rewrites.importing.actions import Action, attribute_set, read_action
+from opsplice.rewrites.importing.contention import Pair, Shape, ordered
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.handles import Handle, NamedOp, argument_of, follow
 from opsplice.rewrites.importing.matchers import Matcher, named_template
@@ -27,9 +31,6 @@ _ENTRY = "__transform_main"
 # Ops of the entry that say where to look, and clean up after: rules are applied everywhere, and leave nothing dead.
 _ENTRY_OPS = frozenset(
     {
-        "transform.structured.match",
-        "transform.foreach",
-        "transform.foreach_match",
         "transform.apply_cse",
         "transform.apply_dce",
         "transform.apply_patterns",
@@ -40,6 +41,16 @@ _ENTRY_OPS = frozenset(
 )
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 _PASS = "transform.apply_registered_pass"
+
+
+class Scope(Enum):
+    """What a handle of the entry stands for, where rules apply to all of it."""
+
+    MODULE = "module"
+    FUNCTIONS = "functions"
+
+
+_PIPELINES = {Scope.MODULE: "{}", Scope.FUNCTIONS: "util.func({})"}
 
 
 @dataclass(frozen=True)
@@ -68,63 +79,91 @@ class _Importer:
         self.called: dict[str, None] = {}  # functions that inserted MLIR calls
         self.kernels: dict[str, str] = {}
         self.patterns: dict[str, str] = {}
-        self.rules: dict[str, None] = {}
+        self.pairs: list[Pair] = []
+        self.stage = 0  # which op of the entry that changes the program
 
     def read(self) -> Imported:
-        handles: dict[ir.Value, Handle] = {}
-        for op in _walk(self.symbols[_ENTRY]):
+        entry = self.symbols[_ENTRY]
+        handles: dict[ir.Value, Handle] = dict.fromkeys(entry.regions[0].blocks[0].arguments, Scope.MODULE)
+        for op in _walk(entry):
             try:
                 self._entry(op, handles)
             except UnreadableError as error:
                 self.unread[str(error)] = None
+        rules = ordered(self.pairs, self.unread)
         codes = [insertions.symbols_text(self.called, self.symbols)] if self.called else []
-        parts = [*self.runs, *codes, *self.kernels, *self.patterns, *self.rules]
+        parts = [*self.runs, *codes, *self.kernels, *self.patterns, *rules]
         text = formatter.format("\n".join(parts)) if parts else ""
-        return Imported(text, len(self.patterns), len(self.rules), tuple(self.unread))
+        return Imported(text, len(self.patterns), len(rules), tuple(self.unread))
 
     def _entry(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         """An op of the entry. handles: what is known of what its handles stand for."""
         if op.name == "transform.foreach_match":
-            for matcher, action in zip(*(_names(op.attributes[n]) for n in ("matchers", "actions")), strict=True):
-                try:
-                    self._rule(self.symbols[matcher], self.symbols[action])
-                except UnreadableError as error:
-                    self.unread[str(error)] = None
+            self._foreach_match(op, handles)
         elif op.name == _PASS:
-            self._run(op)
-        elif op.name == "transform.structured.match" and "ops" in op.attributes:
-            if not {"op_attrs", "interface", "filter_result_type", "filter_operand_types"} & set(op.attributes):
-                names = tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["ops"]))
-                handles[op.results[0]] = NamedOp(names, op)
-        elif op.name == "transform.annotate" and op.operands[0] in handles:
-            name, text = attribute_set(op, handles)
-            template = named_template(handles[op.operands[0]])
-            pattern = self._declared(self.patterns, _pattern(template, []), f"ops_for_{name.replace('.', '_')}")
-            self.rules[f"annotate {pattern} with {{{text}}}"] = None
+            self._run(op, handles)
+        elif op.name == "transform.structured.match":
+            handles[op.results[0]] = _matched(op, handles)
+        elif op.name == "transform.foreach":
+            handles.update(zip(op.regions[0].blocks[0].arguments, map(handles.get, op.operands), strict=True))
+        elif op.name == "transform.annotate":
+            self._annotate(op, handles)
         elif op.name not in _ENTRY_OPS and not follow(op, handles):
             raise UnreadableError(op, "an op of the entry that rules have no words for")
 
-    def _run(self, op: ir.Operation) -> None:
+    def _foreach_match(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
+        if not isinstance(handles.get(op.operands[0]), Scope) or "restrict_root" in op.attributes:
+            raise UnreadableError(op, "in a part of the program only: rules apply everywhere")
+        if len(op.operands) != 1:
+            raise UnreadableError(op, "with further handles for the matchers")
+        handles[op.results[0]] = handles[op.operands[0]]
+        self.stage += 1
+        for matcher, action in zip(*(_names(op.attributes[n]) for n in ("matchers", "actions")), strict=True):
+            try:
+                self._rule(self.symbols[matcher], self.symbols[action])
+            except UnreadableError as error:
+                self.unread[str(error)] = None
+
+    def _annotate(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
+        named = handles.get(op.operands[0])
+        if not isinstance(named, NamedOp):
+            raise UnreadableError(op, "attributes of other than all ops of some names")
+        self.stage += 1
+        name, text = attribute_set(op, handles)
+        pattern = self._declared(self.patterns, _pattern(named_template(named), []), f"ops_for_{_word(name)}")
+        rule = f"annotate {pattern} with {{{text}}}"
+        self.pairs.append(Pair(rule, Shape(names=named.names), self.stage, op, frozenset([name])))
+
+    def _run(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
+        scope = handles.get(op.operands[0])
         if self.patterns:
             raise UnreadableError(op, "a pass after matching: rules come after all passes of their phase")
         options = str(op.attributes["options"]) if "options" in op.attributes else "{}"
         if options not in ("{}", '""') or len(op.operands) != 1:
             raise UnreadableError(op, "a pass with options")
-        name = ir.StringAttr(op.attributes["pass_name"]).value
-        self.runs.append(f"run {quoted(name)} at preprocessing")
+        if not isinstance(scope, Scope):
+            raise UnreadableError(op, "a pass on a part of the program only")
+        handles[op.results[0]] = scope
+        passes = _PIPELINES[scope].format(ir.StringAttr(op.attributes["pass_name"]).value)
+        try:
+            PassManager.parse(f"builtin.module({passes})")
+        except ValueError as failure:
+            raise UnreadableError(op, f"a pass that cannot be run: {_reason(failure)}") from None
+        self.runs.append(f"run {quoted(passes)} at preprocessing")
 
     # ---- one pair -------------------------------------------------------------------------------------------------
 
     def _rule(self, sequence: ir.Operation, action: ir.Operation) -> None:
-        template, conditions, done = _read(sequence, action)
-        wanted = re.sub(r"\W", "_", ir.StringAttr(sequence.attributes["sym_name"]).value)
+        matcher, template, conditions, done = _read(sequence, action)
+        wanted = _word(ir.StringAttr(sequence.attributes["sym_name"]).value)
         pattern = self._declared(self.patterns, _pattern(template, conditions), wanted)
         if isinstance(done, UnreadableError):
             raise done
         if done.attributes:
-            self.rules[f"annotate {pattern} with {{{', '.join(done.attributes)}}}"] = None
+            rule = f"annotate {pattern} with {{{', '.join(done.attributes.values())}}}"
         else:
-            self.rules[f"replace {pattern} with {self._replacement(template, done, action)}"] = None
+            rule = f"replace {pattern} with {self._replacement(template, done, action)}"
+        self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(done.attributes)))
 
     def _replacement(self, template: Template, done: Action, action: ir.Operation) -> str:
         """A call of a kernel, where the function is a plain shim around one; else MLIR that calls the function."""
@@ -155,8 +194,11 @@ class _Importer:
         return name
 
 
-def _read(sequence: ir.Operation, action: ir.Operation) -> tuple[Template, list[str], Action | UnreadableError]:
-    """A matcher, and its action, or why that cannot be read."""
+_Read: TypeAlias = "tuple[Matcher, Template, list[str], Action | UnreadableError]"
+
+
+def _read(sequence: ir.Operation, action: ir.Operation) -> _Read:
+    """A matcher with its pattern and conditions, and its action, or why that cannot be read."""
     matcher = Matcher(sequence)
     template, conditions = matcher.read()
     try:
@@ -167,8 +209,8 @@ def _read(sequence: ir.Operation, action: ir.Operation) -> tuple[Template, list[
             template, conditions = matcher.read()
             done = read_action(action, matcher.yielded())
     except UnreadableError as error:
-        return template, conditions, error
-    return template, conditions, done
+        return matcher, template, conditions, error
+    return matcher, template, conditions, done
 
 
 # ---- text --------------------------------------------------------------------------------------------------------
@@ -213,6 +255,25 @@ def _walk(root: ir.Operation) -> Iterator[ir.Operation]:
                 yield op.operation
                 if op.operation.name != _DAG:
                     yield from _walk(op.operation)
+
+
+def _matched(op: ir.Operation, handles: Mapping[ir.Value, Handle]) -> Scope | NamedOp | None:
+    """What a `structured.match` finds, as far as rules can say it: all functions, or all ops of some names."""
+    restricted = {"op_attrs", "interface", "filter_result_type", "filter_operand_types"} & set(op.attributes)
+    if "ops" not in op.attributes or restricted or not isinstance(handles.get(op.operands[0]), Scope):
+        return None
+    names = tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["ops"]))
+    return Scope.FUNCTIONS if "util.func" in names else NamedOp(names, op)
+
+
+def _reason(failure: ValueError) -> str:
+    """What a pass manager says of a pass."""
+    lines = [line for line in str(failure).splitlines() if "error:" in line] or [str(failure)]
+    return lines[0].rpartition("error: ")[2]
+
+
+def _word(name: str) -> str:
+    return re.sub(r"\W", "_", name)
 
 
 def _names(attribute: ir.Attribute) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from opsplice.matchers.conditions import COMPARISONS
+from opsplice.rewrites.importing.contention import Shape, template_node
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, follow
 from opsplice.rewrites.importing.structured import MATCHERS, Place, Structured
@@ -55,6 +56,14 @@ class Matcher:
     def yielded(self) -> list[Handle | None]:
         """What the results of the matcher stand for."""
         return [self.handles.get(v) for v in self.block.operations[len(self.block.operations) - 1].operands]
+
+    def shape(self) -> Shape:
+        """Where it may hold. Call it after `read`."""
+        root = self.handles.get(self.block.arguments[0])
+        if isinstance(root, NamedOp):
+            return Shape(names=root.names)
+        assert isinstance(root, ir.Operation), "it has a template"
+        return Shape(template_node(root), structured=self.structured is not None)
 
     def _navigates(self, op: ir.Operation) -> bool:
         return op.name in _IDLE or follow(op, self.handles)
