@@ -122,10 +122,11 @@ def _place(location: ir.Location) -> str:
 
 def _entry(spec: ir.Module, path: Path) -> ir.Operation:
     for op in spec.body.operations:
-        if op.operation.name == "transform.named_sequence" and symbol_of(op.operation) == _ENTRY:
+        is_entry = op.operation.name == "transform.named_sequence" and symbol_of(op.operation) == _ENTRY
+        if is_entry and len(op.operation.regions[0].blocks):
             return op.operation
     raise OpspliceError(
-        f"{path} is no transform spec: it has no sequence @{_ENTRY}",
+        f"{path} is no transform spec: it has no sequence @{_ENTRY} with a body",
         hint="a spec is a module with `transform.with_named_sequence` and `transform.named_sequence @__transform_main`",
     )
 

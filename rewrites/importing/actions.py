@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from opsplice.rewrites.importing.gaps import UnreadableError
-from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, argument_of, follow
+from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.importing.templates import attribute_text
 
 _IDLE = frozenset(
@@ -37,15 +37,19 @@ class Action:
     attributes: Mapping[str, str]
 
 
-def read_action(sequence: ir.Operation, given: Sequence[Handle | None]) -> Action:
-    """given: what the matcher's results stand for. Raises UnreadableError for what rules have no words for."""
-    return _Reader(sequence, given).read()
+def read_action(sequence: ir.Operation, given: Sequence[Handle | None], root: Handle) -> Action:
+    """given: what the matcher's results stand for. root: the op that is matched.
+
+    Raises UnreadableError for what rules have no words for.
+    """
+    return _Reader(sequence, given, root).read()
 
 
 class _Reader:
-    def __init__(self, sequence: ir.Operation, given: Sequence[Handle | None]) -> None:
+    def __init__(self, sequence: ir.Operation, given: Sequence[Handle | None], root: Handle) -> None:
         self.sequence = sequence
-        block = sequence.regions[0].blocks[0]
+        self.root = root
+        block = block_of(sequence)
         self.ops = [op.operation for op in block.operations]
         self.handles = {a: g for a, g in zip(block.arguments, given, strict=True) if g is not None}
         self.imported: dict[ir.Value, str] = {}
@@ -76,14 +80,20 @@ class _Reader:
         if len(functions) != 1 or len(values) != 2:
             raise UnreadableError(op, "a call of no imported function, or with handles that stand for nothing known")
         passed, replaced = values
-        if len(replaced) != 1 or argument_of(replaced[0]) is not None:
+        if len(replaced) != 1 or not self._is_made_by_root(replaced[0]):
             raise UnreadableError(op, "a call that replaces other than the root's result")
         if any(isinstance(value, Asked) and value.is_result for value in passed):
             raise UnreadableError(op, "a call that is passed what the op makes")
         return functions[0], passed
 
+    def _is_made_by_root(self, value: Value) -> bool:
+        if isinstance(value, Asked):
+            return value.is_result and value.number == 0
+        return isinstance(self.root, ir.Operation) and value == self.root.results[0]
+
     def _annotate(self, op: ir.Operation) -> None:
-        if not isinstance(self.handles.get(op.operands[0]), (ir.Operation, NamedOp)):
+        target = self.handles.get(op.operands[0])
+        if not isinstance(target, (ir.Operation, NamedOp)) or target != self.root:
             raise UnreadableError(op, "an attribute of another op than the root")
         name, text = attribute_set(op, self.handles)
         self.attributes[name] = text

@@ -15,8 +15,8 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.rewrites.importing.gaps import UnreadableError, place
+from opsplice.rewrites.importing.templates import NAME_ONLY
 
-_NAME_ONLY = "match.operation_name_only"
 _UNSEEN = "an attribute that is set on an op keeps matchers from finding it in their templates"
 
 
@@ -201,13 +201,13 @@ def _node(op: ir.Operation, known: dict[ir.Operation, Node]) -> Node:
             types=tuple(_type(v.type) for v in (*op.operands, *op.results)),
             operands=tuple(None if owner is None else _node(owner, known) for owner in owners),
             maps=_maps(op),
-            free=_NAME_ONLY in op.attributes,
+            free=NAME_ONLY in op.attributes,
         )
     return known[op]
 
 
 def _attributes(op: ir.Operation) -> list[tuple[str, str]]:
-    return sorted((name, str(op.attributes[name])) for name in op.attributes if name != _NAME_ONLY)
+    return sorted((name, str(op.attributes[name])) for name in op.attributes if name != NAME_ONLY)
 
 
 def _body(op: ir.Operation) -> Iterator[object]:

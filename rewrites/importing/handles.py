@@ -35,10 +35,11 @@ class Asked:
 
 @dataclass(eq=False)
 class NamedOp:
-    """An op of one of some names, and what is asked of its operands and results."""
+    """An op of one of some names, and what is asked of its operands and results. absent: attributes that it lacks."""
 
     names: tuple[str, ...]
     op: ir.Operation
+    absent: list[str] = field(default_factory=list)
     values: dict[tuple[bool, int], Asked] = field(default_factory=dict)
 
     def value(self, number: int, is_result: bool) -> Asked:
@@ -49,6 +50,13 @@ class NamedOp:
 Value: TypeAlias = ir.Value | Asked
 # What a handle stands for: an op, a tuple of values, or for a parameter an attribute.
 Handle = Any
+
+
+def block_of(sequence: ir.Operation) -> ir.Block:
+    """The body of a named sequence. Raises UnreadableError for one that has none."""
+    if sequence.name != "transform.named_sequence" or not len(sequence.regions[0].blocks):
+        raise UnreadableError(sequence, "no sequence with a body")
+    return sequence.regions[0].blocks[0]
 
 
 def argument_of(value: Value) -> int | None:

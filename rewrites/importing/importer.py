@@ -24,7 +24,9 @@ from opsplice.rewrites.importing.handles import Handle, NamedOp, argument_of, fo
 from opsplice.rewrites.importing.matchers import Matcher, named_template
 from opsplice.rewrites.importing.shims import read_call
 from opsplice.rewrites.importing.templates import Input, Template, quoted
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang import formatter, ops
+from opsplice.spec_lang.diagnostics import SpecError
+from opsplice.spec_lang.loader import load_text
 from opsplice.spec_lang.parser import RESERVED
 
 _ENTRY = "__transform_main"
@@ -156,7 +158,13 @@ class _Importer:
     def _rule(self, sequence: ir.Operation, action: ir.Operation) -> None:
         matcher, template, conditions, done = _read(sequence, action)
         wanted = _word(ir.StringAttr(sequence.attributes["sym_name"]).value)
-        pattern = self._declared(self.patterns, _pattern(template, conditions), wanted)
+        text = _pattern(template, conditions)
+        try:
+            load_text(text)
+        except SpecError as error:
+            why = next(d.message for d in error.diagnostics if d.severity == "error")
+            raise UnreadableError(sequence, f"a pattern that cannot be said: {why}") from None
+        pattern = self._declared(self.patterns, text, wanted)
         if isinstance(done, UnreadableError):
             raise done
         if done.attributes:
@@ -177,6 +185,7 @@ class _Importer:
         try:
             text, names = kernels.kernel(read_call(function, self.symbols), template, known)
         except UnreadableError:
+            insertions.check_symbols(done.called, self.symbols)
             call = insertions.call_text(function, template, known, passed)
             self.called[done.called] = None
             return call
@@ -188,7 +197,8 @@ class _Importer:
             if other == text.replace("NAME", name, 1):
                 return name
         name = wanted
-        while name in known.values() or name in RESERVED:
+        taken = {*self.kernels.values(), *self.patterns.values(), *RESERVED}
+        while name in taken or ops.find(name) is not None:
             name += "_"
         known[text.replace("NAME", name, 1)] = name
         return name
@@ -202,12 +212,12 @@ def _read(sequence: ir.Operation, action: ir.Operation) -> _Read:
     matcher = Matcher(sequence)
     template, conditions = matcher.read()
     try:
-        done = read_action(action, matcher.yielded())
+        done = read_action(action, matcher.yielded(), matcher.root)
         if any(argument_of(value) in template.starts for value in done.passed):
             # What is passed on must be known: it is the value that reductions start from in nearly all programs.
             matcher = Matcher(sequence, from_neutral=True)
             template, conditions = matcher.read()
-            done = read_action(action, matcher.yielded())
+            done = read_action(action, matcher.yielded(), matcher.root)
     except UnreadableError as error:
         return matcher, template, conditions, error
     return matcher, template, conditions, done
@@ -273,7 +283,8 @@ def _reason(failure: ValueError) -> str:
 
 
 def _word(name: str) -> str:
-    return re.sub(r"\W", "_", name)
+    """A symbol or an attribute's name as a name of our language."""
+    return re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
 
 
 def _names(attribute: ir.Attribute) -> list[str]:

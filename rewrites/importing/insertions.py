@@ -11,18 +11,13 @@ from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.templates import Input, Template
 from opsplice.spec_lang import ops
 
+_RESOURCE = "dense_resource<"
 _SYMBOL = re.compile(r'@(?:"([^"]+)"|([\w.$-]+))')
 
 
 def symbols_text(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> str:
     """Functions and what they refer to as a block of raw MLIR."""
-    found: dict[str, None] = {}
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        if name not in found and name in symbols and not symbols[name].name.startswith("transform."):
-            found[name] = None
-            pending += [quoted or plain for quoted, plain in _SYMBOL.findall(str(symbols[name]))]
+    found = _reached(names, symbols)
     module = ir.Module.create(ir.Location.unknown())
     for name, op in symbols.items():
         if name in found:
@@ -31,6 +26,27 @@ def symbols_text(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> s
     start = next(i for i, line in enumerate(lines) if line.startswith("module"))
     end = max(i for i, line in enumerate(lines) if line == "}")
     return "\n".join(["mlir {", *lines[:start], *(line.removeprefix("  ") for line in lines[start + 1 : end]), "}"])
+
+
+def check_symbols(name: str, symbols: Mapping[str, ir.Operation]) -> None:
+    """Raises UnreadableError unless a function and what it refers to can stand in a block of raw MLIR."""
+    for reached, text in _reached([name], symbols).items():
+        if _RESOURCE in text:
+            raise UnreadableError(
+                symbols[reached], "a constant in a resource of the file, which a block of MLIR has not"
+            )
+
+
+def _reached(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> dict[str, str]:
+    """Symbols and those that they refer to, with their text."""
+    found: dict[str, str] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in found and name in symbols and not symbols[name].name.startswith("transform."):
+            found[name] = str(symbols[name])
+            pending += [quoted or plain for quoted, plain in _SYMBOL.findall(found[name])]
+    return found
 
 
 def call_text(

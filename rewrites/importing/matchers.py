@@ -7,16 +7,15 @@ from iree.compiler import ir
 from opsplice.matchers.conditions import COMPARISONS
 from opsplice.rewrites.importing.contention import Shape, template_node
 from opsplice.rewrites.importing.gaps import UnreadableError
-from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, follow
+from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.importing.structured import MATCHERS, Place, Structured
-from opsplice.rewrites.importing.templates import Axes, Input, Label, Parts, Template, read_template, type_parts
+from opsplice.rewrites.importing.templates import NAME_ONLY, Axes, Input, Template, read_template
 
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 _NAME = "transform.match.operation_name"
-# What hinders nothing: it holds before code is generated, or only shows something.
+_UNTUNED = "transform.iree.match.has_no_lowering_config"
 _IDLE = frozenset(
     {
-        "transform.iree.match.has_no_lowering_config",
         "transform.print",
         "transform.debug.emit_remark_at",
         "transform.yield",
@@ -31,7 +30,7 @@ class Matcher:
         """from_neutral: as for `read_template`."""
         self.from_neutral = from_neutral
         self.sequence = sequence
-        self.block = sequence.regions[0].blocks[0]
+        self.block = block_of(sequence)
         self.handles: dict[ir.Value, Handle] = {}
         # The sizes of a structured op that a parameter stands for.
         self.sizes: dict[ir.Value, tuple[Place, ...]] = {}
@@ -53,22 +52,29 @@ class Matcher:
                 self._check(op, template)
         return template, self.conditions
 
+    @property
+    def root(self) -> Handle:
+        """The op that is matched. Call it after `read`."""
+        return self.handles[self.block.arguments[0]]
+
     def yielded(self) -> list[Handle | None]:
         """What the results of the matcher stand for."""
         return [self.handles.get(v) for v in self.block.operations[len(self.block.operations) - 1].operands]
 
     def shape(self) -> Shape:
         """Where it may hold. Call it after `read`."""
-        root = self.handles.get(self.block.arguments[0])
-        if isinstance(root, NamedOp):
-            return Shape(names=root.names)
-        assert isinstance(root, ir.Operation), "it has a template"
-        return Shape(template_node(root), structured=self.structured is not None)
+        if isinstance(self.root, NamedOp):
+            return Shape(names=self.root.names)
+        return Shape(template_node(self.root), structured=self.structured is not None)
 
     def _navigates(self, op: ir.Operation) -> bool:
+        if op.name == "transform.get_result":
+            raise UnreadableError(op, "the interpreter takes no such op in a matcher; actions may have it")
         return op.name in _IDLE or follow(op, self.handles)
 
     def _template(self, op: ir.Operation) -> ir.Block:
+        if op.operands[0] != self.block.arguments[0]:
+            raise UnreadableError(op, "a template of another op than the one that is matched")
         if op.name == _DAG:
             body = op.regions[0].blocks[0]
             self.handles[op.results[0]] = tuple(body.arguments)
@@ -93,6 +99,8 @@ class Matcher:
             self._typed(op, template)
         elif op.name == _NAME:
             self._named(op)
+        elif op.name == _UNTUNED:
+            self._untuned(op)
         else:
             self._bounded(op, lambda value, axis: self._dim(op, template, value, axis))
 
@@ -101,6 +109,15 @@ class Matcher:
         # A contraction is one under any name: patterns say what is computed.
         if self.structured is None and not (isinstance(root, ir.Operation) and root.name in _names(op)):
             raise UnreadableError(op, "a name that is not that of the template's op")
+
+    def _untuned(self, op: ir.Operation) -> None:
+        """A template's op has no attribute that is not in the template; a pattern of what is computed says none."""
+        if (
+            self.structured is not None
+            or self.handles.get(op.operands[0]) != self.root
+            or NAME_ONLY in self.root.attributes
+        ):
+            raise UnreadableError(op, "a check of an attribute, of which a pattern of what is computed knows nothing")
 
     def _equal(self, op: ir.Operation, template: Template) -> None:
         places = self.sizes.get(op.operands[0])
@@ -197,6 +214,8 @@ class Matcher:
                 value = self._one(op)
                 assert isinstance(value, Asked), "an op by name has no other values"
                 value.kind = ir.TypeAttr(op.attributes["target_type"]).value
+            elif op.name == _UNTUNED and self.handles.get(op.operands[0]) is found:
+                found.absent.append("lowering_config")
             else:
                 self._bounded(op, dim_of)
         return named_template(found), self.conditions
@@ -222,24 +241,15 @@ def named_template(named: NamedOp) -> Template:
         return tuple(axes.named(asked.axes.get(i), size, known) for i, size in enumerate(sizes))
 
     inputs: list[Input] = []
-    result: Parts = ()
-    element = ""
-    result_dims: tuple[int, ...] = ()
-    for (is_result, number), asked in sorted(named.values.items(), key=lambda entry: entry[0]):
+    for (_, number), asked in sorted(named.values.items(), key=lambda entry: entry[0]):
         kind = asked.kind
         is_tensor = kind is None or isinstance(kind, ir.RankedTensorType)
-        if not is_result:
-            word = f"T{number}" if kind is None else str(getattr(kind, "element_type", kind))
-            inputs.append(Input(f"x{number}", word, dims(asked) if is_tensor else None, number, kind is None))
-        elif number or not (kind is None or isinstance(kind, ir.RankedTensorType)) or (kind is None and asked.axes):
-            raise UnreadableError(named.op, "a check of a further result, or of one of which no type is asked")
-        elif kind is not None:
-            result_dims, element = dims(asked), str(kind.element_type)
-            result = type_parts(result_dims, element)
+        word = f"T{number}" if kind is None else str(getattr(kind, "element_type", kind))
+        inputs.append(Input(f"x{number}", word, dims(asked) if is_tensor else None, number, kind is None))
     words = ["_"] * (max((i.position for i in inputs), default=-1) + 1)
     for each in inputs:
         words[each.position] = each.name
-    called: list[str | int | Label] = []
-    for name in named.names:
-        called += [" | " if called else "", f'"{name}"({", ".join([*words, "..."])}) {{...}}', *result]
-    return Template(inputs, [], tuple(called), result_dims, element, axes, {}, {}, named.op)
+    operands = ", ".join([*words, "..."])
+    attributes = ", ".join([*(f"!{name}" for name in dict.fromkeys(named.absent)), "..."])
+    called = " | ".join(f'"{name}"({operands}) {{{attributes}}}' for name in named.names)
+    return Template(inputs, [], (called,), (), "", axes, {}, {}, named.op)

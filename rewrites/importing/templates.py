@@ -7,6 +7,7 @@ Every dim is a symbol, one for all axes that the ops make equal; where the templ
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.spec_lang import ops
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
-_NAME_ONLY = "match.operation_name_only"
+NAME_ONLY = "match.operation_name_only"
 _ORDINARY = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "predicate", "roundingmode", "isExact"})
 
 
@@ -223,6 +224,8 @@ class _Reader:
             self.inputs.append(Input(name, str(kind.element_type), axes, position))
             self.values[argument] = Value((name,), axes, str(kind.element_type))
             return
+        if not isinstance(kind, (ir.RankedTensorType, ir.FloatType, ir.IntegerType)):
+            raise UnreadableError(self.block.owner, f"an argument of type {kind}")
         element = str(kind.element_type) if isinstance(kind, ir.RankedTensorType) else str(kind)
         self.inputs.append(Input(name, element, None, position))
         self.values[argument] = Value((name,), (), element, scalar=True)
@@ -256,7 +259,7 @@ class _Reader:
             return None
         if len(op.results) != 1:
             raise UnreadableError(op, "an op with several results")
-        if _NAME_ONLY in op.attributes:
+        if NAME_ONLY in op.attributes:
             return self._named(op)
         if name == "arith.constant":
             return self._constant(op)
@@ -294,6 +297,8 @@ class _Reader:
         kind = op.results[0].type
         axes = self._fresh(kind) if isinstance(kind, ir.RankedTensorType) else ()
         if isinstance(attribute, ir.FloatAttr):
+            if math.isnan(attribute.value):
+                raise UnreadableError(op, "a constant that is not a number")
             return Value((_number(attribute.value),), axes, str(attribute.type), True, attribute.value)
         if isinstance(attribute, (ir.IntegerAttr, ir.BoolAttr)):
             number = int(attribute.value)
@@ -482,14 +487,15 @@ class _Structured:
         op = value.owner.operation
         if op.name not in ("arith.mulf", "arith.muli"):
             return None
-        numbers = []
+        numbers, kinds = [], set()
         for factor in op.operands:
             if not isinstance(factor.owner, ir.Block) and factor.owner.operation.name in ("arith.extf", "arith.extsi"):
                 factor = factor.owner.operation.operands[0]
+            kinds.add(str(factor.type))
             if not isinstance(factor.owner, ir.Block) or factor.owner != self.block:
                 return None
             numbers.append(ir.BlockArgument(factor).arg_number)
-        if max(numbers) >= self.count:
+        if max(numbers) >= self.count or len(kinds) != 1:  # a contraction has operands of one type
             return None
         left, right = numbers
         read = {loop for reads in (self.reads[left], self.reads[right]) for terms in reads for _, loop in terms}

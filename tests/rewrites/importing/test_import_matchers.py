@@ -41,7 +41,8 @@ util.func @main(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>, %c: tensor<48x64xf
   %filled = linalg.fill ins(%zero : f32) outs(%empty : tensor<32x48xf32>) -> tensor<32x48xf32>
   %named = linalg.matmul {place = "named"} ins(%a, %b : tensor<32x64xf16>, tensor<64x48xf16>)
       outs(%filled : tensor<32x48xf32>) -> tensor<32x48xf32>
-  %added = linalg.matmul {place = "added"} ins(%a, %b : tensor<32x64xf16>, tensor<64x48xf16>)
+  %added = linalg.matmul {place = "added", lowering_config = #iree_codegen.lowering_config<tile_sizes = [[2, 2, 0]]>}
+      ins(%a, %b : tensor<32x64xf16>, tensor<64x48xf16>)
       outs(%start : tensor<32x48xf32>) -> tensor<32x48xf32>
   %generic = linalg.generic {indexing_maps = [#id, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
       ins(%a, %c : tensor<32x64xf16>, tensor<48x64xf16>) outs(%filled : tensor<32x48xf32>)
@@ -269,7 +270,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         spec_of(
             matmul="transform.iree.match.has_no_lowering_config %op : !transform.any_op\n" + named("linalg.matmul"),
         ),
-        {"named": "matmul", "added": "matmul"},
+        {"named": "matmul"},
     ),
 }
 
@@ -335,11 +336,21 @@ UNREADABLE = {
         contraction(_MN, sizes("k", "4, 4")),
         "transform.iree.match.dims_equal: sizes of other dims",
     ),
-    "the type of a further result": (
+    "a result in a matcher, where the interpreter stops": (
         named("linalg.generic")
-        + "%in = transform.get_result %op[1] : (!transform.any_op) -> !transform.any_value\n"
+        + "%in = transform.get_result %op[0] : (!transform.any_op) -> !transform.any_value\n"
         + "transform.iree.match.cast_compatible_type %in = tensor<?xf16> : !transform.any_value",
-        "transform.match.operation_name: a check of a further result",
+        "transform.get_result: the interpreter takes no such op in a matcher",
+    ),
+    "a template of another op": (
+        "%p = transform.get_producer_of_operand %op[0] : (!transform.any_op) -> !transform.any_op\n"
+        + "%ins, %out = transform.iree.match.cast_compatible_dag_from_root %p {\n^bb0(%x: tensor<?xf32>):\n"
+        + "%0 = math.absf %x : tensor<?xf32>\n} : (!transform.any_op) -> (!transform.any_value, !transform.any_value)",
+        "cast_compatible_dag_from_root: a template of another op than the one that is matched",
+    ),
+    "a check of attributes of what is computed": (
+        contraction(_MN) + "transform.iree.match.has_no_lowering_config %op : !transform.any_op",
+        "transform.iree.match.has_no_lowering_config: a check of an attribute",
     ),
     "a body alone": (
         named("linalg.generic")

@@ -176,7 +176,7 @@ def test_partial_imports_the_rest(samples: Path, tmp_path: Path, capsys: pytest.
 
 CONTRACTION = """
   transform.named_sequence @match_contraction(%root: !transform.any_op {transform.readonly})
-      -> (!transform.any_value, !transform.any_value) {
+      -> (!transform.any_value, !transform.any_op) {
     transform.match.operation_name %root ["linalg.matmul"] : !transform.any_op
     %batch, %m, %n, %k = transform.iree.match.contraction %root,
         lhs_type = f32, rhs_type = f32, output_type = f32,
@@ -189,8 +189,7 @@ CONTRACTION = """
     %rhs = transform.get_operand %root[1] : (!transform.any_op) -> !transform.any_value
     transform.iree.match.dim_is_multiple_of %lhs[1], 16 : !transform.any_value
     %ins = transform.get_operand %root[0, 1] : (!transform.any_op) -> !transform.any_value
-    %out = transform.get_result %root[0] : (!transform.any_op) -> !transform.any_value
-    transform.yield %ins, %out : !transform.any_value, !transform.any_value
+    transform.yield %ins, %root : !transform.any_value, !transform.any_op
   }
 """
 
@@ -206,6 +205,13 @@ def test_contraction_matchers_with_their_dims(imported: Callable[[str], Any]) ->
     text = text[:entry] + CONTRACTION + text[entry:]
     text = re.sub(r"@match_0\w+ ->", "@match_contraction ->", text, count=1)
     text = re.sub(r",\s*@match_0\w+ -> @\w+", "", text)
+    # Only an action can ask for a result.
+    text = text.replace(
+        "%out: !transform.any_value {transform.readonly}) {\n"
+        "    %root = transform.get_defining_op %out : (!transform.any_value) -> !transform.any_op\n",
+        "%root: !transform.any_op {transform.readonly}) {\n"
+        "    %out = transform.get_result %root[0] : (!transform.any_op) -> !transform.any_value\n",
+    )
     back = imported(text)
     assert not back.unread
     pattern = next(iter(load_text(back.text).patterns.values()))
@@ -222,7 +228,7 @@ def test_a_contraction_of_any_shape_cannot_be_read(imported: Callable[[str], Any
     text = text.replace("@match -> @mark", "@match_contraction -> @pair").replace(
         "  transform.named_sequence @mark",
         "  transform.named_sequence @pair(%a: !transform.any_value {transform.readonly}, "
-        "%b: !transform.any_value {transform.readonly}) {\n    transform.yield\n  }\n"
+        "%b: !transform.any_op {transform.readonly}) {\n    transform.yield\n  }\n"
         "  transform.named_sequence @mark",
         1,
     )
@@ -238,3 +244,152 @@ def test_a_spec_on_which_the_compiler_crashes(
     (tmp_path / "spec.mlir").write_text(text.replace(pair, f"{pair}\n{pair}"))
     assert main(["import", str(tmp_path / "spec.mlir"), "-o", str(tmp_path / "x.splice")]) == 1
     assert "IREE's compiler crashed" in capsys.readouterr().err
+
+
+INNER = """
+module attributes {transform.with_named_sequence} {
+  util.func private @made(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %0 = math.sqrt %x : tensor<?xf32>
+    util.return %0 : tensor<?xf32>
+  }
+  transform.named_sequence @match(%root: !transform.any_op {transform.readonly})
+      -> (!transform.any_op, !transform.any_op, !transform.any_value) {
+    %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {
+    ^bb0(%x: tensor<?xf32>):
+      %0 = arith.negf %x : tensor<?xf32>
+      %1 = math.absf %0 : tensor<?xf32>
+    } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
+    %inner = transform.get_producer_of_operand %root[0] : (!transform.any_op) -> !transform.any_op
+    transform.yield %root, %inner, %ins : !transform.any_op, !transform.any_op, !transform.any_value
+  }
+  transform.named_sequence @act(%root: !transform.any_op {transform.readonly},
+      %inner: !transform.any_op {transform.readonly}, %ins: !transform.any_value {transform.readonly}) {
+    ACTION
+    transform.yield
+  }
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    %0 = transform.foreach_match in %module @match -> @act : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+_CALL = """%module = transform.util.get_nearest_symbol_table %root : (!transform.any_op) -> !transform.any_op
+    %new = transform.util.import_symbol @made into %module if undefined : (!transform.any_op) -> !transform.any_op
+    %out = transform.get_result %{}[0] : (!transform.any_op) -> !transform.any_value
+    transform.util.cast_and_call %new(%ins) -> %out after %{} {{
+      transform.type_conversion.tensor.cast_shape_dynamic_dims
+    }} : (!transform.any_op, !transform.any_value, !transform.any_value, !transform.any_op) -> !transform.any_op"""
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        ('transform.annotate %inner "tag" : !transform.any_op', "an attribute of another op than the root"),
+        (
+            'transform.annotate %root "a" : !transform.any_op\n transform.annotate %inner "b" : !transform.any_op',
+            "an attribute of another op than the root",
+        ),
+        (_CALL.format("inner", "inner"), "a call that replaces other than the root's result"),
+    ],
+)
+def test_what_is_done_to_other_ops_than_the_root_is_named(
+    action: str, why: str, imported: Callable[[str], Any]
+) -> None:
+    back = imported(INNER.replace("ACTION", action))
+    assert not back.rules
+    assert len(back.unread) == 1
+    assert why in back.unread[0]
+
+
+@pytest.mark.parametrize("action", ['transform.annotate %root "tag" : !transform.any_op', _CALL.format("root", "root")])
+def test_what_is_done_to_the_root_is_read(action: str, imported: Callable[[str], Any]) -> None:
+    back = imported(INNER.replace("ACTION", action))
+    assert not back.unread
+    assert back.rules == 1
+
+
+def test_a_sequence_without_a_body_is_named(imported: Callable[[str], Any]) -> None:
+    text = INNER.replace("ACTION", "")
+    for name, arguments in (("match", 1), ("act", 3)):
+        start = text.index(f"  transform.named_sequence @{name}(")
+        end = text.index("  }\n", text.index("transform.yield", start)) + 4
+        results = " -> (!transform.any_op, !transform.any_op, !transform.any_value)" if name == "match" else ""
+        kinds = ["!transform.any_op", "!transform.any_op", "!transform.any_value"][:arguments]
+        given = ", ".join(f"%{i}: {kind} {{transform.readonly}}" for i, kind in enumerate(kinds))
+        declared = f"  transform.named_sequence private @{name}({given}){results}\n"
+        back = imported(text[:start] + declared + text[end:])
+        assert not back.rules
+        assert "transform.named_sequence: no sequence with a body" in back.unread[0]
+
+
+def test_a_constant_in_a_resource_is_named(imported: Callable[[str], Any]) -> None:
+    text = INNER.replace("ACTION", _CALL.format("root", "root")).replace("tensor<?xf32>", "tensor<2xf32>")
+    text = text.replace(
+        "%0 = math.sqrt %x : tensor<2xf32>",
+        "%c = arith.constant dense_resource<blob> : tensor<2xf32>\n%0 = arith.addf %x, %c : tensor<2xf32>",
+    )
+    blob = '{-# dialect_resources: { builtin: { blob: "0x04000000000000000000803F" } } #-}'
+    back = imported(f"{text}\n{blob}")
+    assert not back.rules
+    assert "util.func: a constant in a resource of the file" in back.unread[0]
+
+
+@pytest.mark.parametrize(
+    ("argument", "why"),
+    [
+        ("tensor<*xf32>", "cast_compatible_dag_from_root: an argument of type tensor<*xf32>"),
+        ("vector<4xf32>", "cast_compatible_dag_from_root: an argument of type vector<4xf32>"),
+    ],
+)
+def test_arguments_of_other_types_are_named(argument: str, why: str, imported: Callable[[str], Any]) -> None:
+    text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
+    start = text.index("    ^bb0")
+    back = imported(text[:start] + text[start:].replace("tensor<?xf32>", argument))
+    assert why in back.unread[0]
+
+
+def test_a_constant_that_is_no_number_is_named(imported: Callable[[str], Any]) -> None:
+    text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
+    nan = "%c = arith.constant dense<0x7FC00000> : tensor<4xf32>\n %0 = arith.addf %x, %c : tensor<4xf32>"
+    text = text.replace("%0 = arith.negf %x : tensor<?xf32>", nan).replace("tensor<?xf32>", "tensor<4xf32>")
+    assert "arith.constant: a constant that is not a number" in imported(text).unread[0]
+
+
+@pytest.mark.parametrize("name", ["negf", '"3d-match"', '"match é"', "softmax", "contract", "kernel0"])
+def test_matchers_of_any_name_become_patterns(name: str, imported: Callable[[str], Any]) -> None:
+    text = INNER.replace("ACTION", _CALL.format("root", "root"))
+    back = imported(text.replace("@match", f"@{name}"))
+    assert not back.unread
+    loaded = load_text(back.text)
+    assert len(loaded.patterns) == len(loaded.rules) == 1
+
+
+# f32 times what is widened to f32: no contraction of our language, which has operands of one type.
+MIXED = """
+func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x6xf16>) -> tensor<4x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<4x6xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%empty : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(m,n,k) -> (m,k)>, affine_map<(m,n,k) -> (k,n)>,
+      affine_map<(m,n,k) -> (m,n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : tensor<4x8xf32>, tensor<8x6xf16>) outs(%start : tensor<4x6xf32>) {
+  ^bb0(%x: f32, %y: f16, %o: f32):
+    %1 = arith.extf %y : f16 to f32
+    %2 = arith.mulf %x, %1 : f32
+    %3 = arith.addf %o, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+"""
+
+
+def test_products_of_two_types_are_read(imported: Callable[[str], Any], context: ir.Context) -> None:
+    body = "\n".join(MIXED.splitlines()[2:-2])
+    text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
+    start, end = text.index("    ^bb0"), text.index("    } :")
+    block = f"^bb0(%a: tensor<4x8xf32>, %b: tensor<8x6xf16>):\n{body}\n"
+    back = imported(text[:start] + block + text[end:])
+    assert not back.unread
+    found = engine.find(ir.Module.parse(MIXED, context=context), graphs_of(load_text(back.text)))
+    assert len(found.matches) == 1
