@@ -53,12 +53,12 @@ def results(placer: Placer, insertion: Insertion, codes: Sequence[tree.Code]) ->
     if isinstance(insertion.code, Written):
         return [_written(placer, insertion.code, writers)]
     code = insertion.code
-    known = _names(insertion.match)
-    body, yielded = _cut(code)
+    body, yielded, kinds = _cut(code)
+    known = _names(insertion.match, ranked=bool(kinds))
     used = [name for name in known.values if re.search(rf"%{re.escape(name)}\b", code.text)]
-    given = {name: _value(placer, known.values[name]) for name in used}
+    given = {name: _value(placer, known.values[name], known.fitted.get(name)) for name in used}
     arguments = ", ".join(f"%{name}: {value.type}" for name, value in given.items())
-    kinds = ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
+    kinds = _filled(kinds, known.types) or ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
     prelude = "\n".join(c.text for c in codes)
     head = f"{prelude}\nutil.func private @opsplice_insertion({arguments}) -> ({kinds}) {{"
     text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {kinds}\n}}"
@@ -147,18 +147,29 @@ def import_symbols(
 
 @dataclass(frozen=True)
 class _Names:
-    """What the names in an insertion stand for: inputs and dims as values, and the text of types."""
+    """What the names in an insertion stand for: inputs and dims as values, and the text of types.
+
+    fitted: the type and sizes of inputs that have another rank in the program.
+    """
 
     values: Mapping[str, Binding | Size | tuple[Size, ...]]
     types: Mapping[str, str]
+    fitted: Mapping[str, tuple[ir.Type, tuple[Size, ...]]]
 
 
-def _names(match: Match) -> _Names:
+def _names(match: Match, *, ranked: bool) -> _Names:
+    """ranked: give inputs the rank that they have in the pattern, whatever dims of size one the program has."""
     values: dict[str, Binding | Size | tuple[Size, ...]] = {}
     types: dict[str, str] = {}
+    fitted: dict[str, tuple[ir.Type, tuple[Size, ...]]] = {}
     for name, binding in match.inputs.items():
         values[name] = binding
         types[name] = binding.element if binding.value is None else str(builtin_type(binding.value))
+        if ranked and binding.value is not None and name in match.shapes:
+            sizes = _flat(match.shapes[name])
+            if len(sizes) != getattr(builtin_type(binding.value), "rank", 0):
+                types[name] = f"tensor<{''.join(f'{_size_text(size)}x' for size in sizes)}{binding.element}>"
+                fitted[name] = ir.Type.parse(types[name]), sizes
     for name, size in match.dims.items():
         values.setdefault(name, size)
         types.setdefault(name, _size_text(size))
@@ -166,7 +177,11 @@ def _names(match: Match) -> _Names:
     for number, root in enumerate(match.roots):
         types[f"result{number}"] = str(builtin_type(root))
     types["result"] = types["result0"]
-    return _Names(values, types)
+    return _Names(values, types, fitted)
+
+
+def _flat(sizes: Sequence[Size | tuple[Size, ...]]) -> tuple[Size, ...]:
+    return tuple(part for size in sizes for part in (size if isinstance(size, tuple) else (size,)))
 
 
 def _size_text(size: Size | tuple[Size, ...]) -> str:
@@ -175,20 +190,24 @@ def _size_text(size: Size | tuple[Size, ...]) -> str:
     return str(size) if isinstance(size, int) else "?"
 
 
-def _value(placer: Placer, named: Binding | Size | tuple[Size, ...]) -> ir.Value:
+def _value(
+    placer: Placer, named: Binding | Size | tuple[Size, ...], fitted: tuple[ir.Type, tuple[Size, ...]] | None
+) -> ir.Value:
     if not isinstance(named, Binding):
         size = placer.size(named)
         return emit.index(size) if isinstance(size, int) else size
     if named.value is None:
         return emit.constant(named.constant or 0, ir.Type.parse(named.element))
-    return placer.current(named.value)
+    current = placer.current(named.value)
+    return current if fitted is None else placer.fitted(current, *fitted)
 
 
-def _cut(code: tree.Code) -> tuple[str, str]:
-    """A block's ops, and what it yields."""
+def _cut(code: tree.Code) -> tuple[str, str, str]:
+    """A block's ops, what it yields, and of which types, "" if it does not say."""
     found = _YIELD.search(code.text)
     assert found is not None, "the checker wants a yield"
-    return code.text[: found.start()], found[1].strip()
+    yielded, _, kinds = found[1].partition(":")
+    return code.text[: found.start()], yielded.strip(), kinds.strip()
 
 
 def _filled(text: str, types: Mapping[str, str]) -> str:

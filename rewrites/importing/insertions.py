@@ -77,7 +77,7 @@ def call_text(
     symbol = ir.StringAttr(function.attributes["sym_name"]).value
     types = ", ".join(map(str, kind.inputs))
     lines.append(f"%r = {call} @{symbol}({', '.join(names)}) : ({types}) -> {kind.results[0]}")
-    lines += [f"%out = tensor.cast %r : {kind.results[0]} to $result", "yield %out"]
+    lines.append(f"yield %r : {kind.results[0]}")
     return "mlir {\n  " + "\n  ".join(lines) + "\n}"
 
 

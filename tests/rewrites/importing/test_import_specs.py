@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -393,3 +394,20 @@ def test_products_of_two_types_are_read(imported: Callable[[str], Any], context:
     assert not back.unread
     found = engine.find(ir.Module.parse(MIXED, context=context), graphs_of(load_text(back.text)))
     assert len(found.matches) == 1
+
+
+def test_a_function_is_called_where_the_program_has_dims_of_size_one(tmp_path: Path) -> None:
+    """IREE's matcher leaves it alone; a pattern looks through them, and then the call has to fit."""
+    (tmp_path / "spec.mlir").write_text(INNER.replace("ACTION", _CALL.format("root", "root")))
+    (tmp_path / "model.mlir").write_text("""
+    func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+      %0 = arith.negf %x : tensor<1x4xf32>
+      %1 = math.absf %0 : tensor<1x4xf32>
+      return %1 : tensor<1x4xf32>
+    }
+    """)
+    assert main(["import", str(tmp_path / "spec.mlir"), "-o", str(tmp_path / "spec.splice")]) == 0
+    program = opsplice.compile(tmp_path / "model.mlir", [tmp_path / "spec.splice"])
+    assert len(program.report.replacements) == 1
+    x = np.array([[1, 4, 9, 16]], np.float32)
+    np.testing.assert_array_equal(program.run("main", x), np.sqrt(x))
