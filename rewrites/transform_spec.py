@@ -25,6 +25,7 @@ from opsplice.rewrites.objects import ObjectResolver
 
 _ENTRY = "__transform_main"
 _EXECUTABLES = ("stream.executable", "flow.executable", "hal.executable", "hal.executable.source")
+_TOLD = re.compile(r'.*\bat loc\("(.*)":(\d+):(\d+)\): (.*)')
 _LOCATION = re.compile(r'loc\("(.*)":(\d+):(\d+)\)')
 
 
@@ -75,8 +76,8 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver) -> Outcome:
     module.context.enable_multithreading(False)
     try:
         interpreter.apply_named_sequence(module.operation, entry, spec.operation)
-    except RuntimeError as error:
-        raise OpspliceError(f"the transform spec {path} failed", details=str(error)) from None
+    except (RuntimeError, ValueError) as error:
+        raise OpspliceError(f"the transform spec {path} failed", details=_told(str(error))) from None
     finally:
         module.context.enable_multithreading(True)
     new = _symbols(module) - before
@@ -114,6 +115,12 @@ def _text(error: ir.MLIRError) -> str:
         f"{_place(d.location)}: {str(d.severity).rpartition('.')[2].lower()}: {d.message}"
         for d in error.error_diagnostics
     )
+
+
+def _told(message: str) -> str:
+    """What the interpreter says, as `file:line:column: message`."""
+    lines = [line for line in message.splitlines() if not line.startswith("Failed to apply")]
+    return "\n".join(_TOLD.sub(r"\1:\2:\3: \4", line) for line in lines or [message])
 
 
 def _place(location: ir.Location) -> str:
