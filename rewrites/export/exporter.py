@@ -8,6 +8,7 @@ matcher's action puts in. So what is exported is what the engine matched: a temp
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Alternative, Axis, Extent
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.placing import Carrier, place
-from opsplice.rewrites.export.sequences import Case, Group, spec_text
+from opsplice.rewrites.export.sequences import Case, Group, Pass, spec_text
 from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings
 from opsplice.rewrites.export.writer import NAME_ONLY
@@ -40,6 +41,8 @@ from opsplice.spec_lang.loader import LoadedSpec
 MAX_RANK = 4
 MAX_INSTANCES = 64
 _CALL = "opsplice_call_"
+_PASSES = re.compile(r"util\.func\(([\w,-]+)\)|([\w-]+)")
+_PIPELINE = re.compile(rf"(?:{_PASSES.pattern})(?:,(?:{_PASSES.pattern}))*")
 _DIALECTS = ("arith", "math", "linalg", "tensor", "util", "flow")
 
 
@@ -64,13 +67,13 @@ class ExportedRule:
 class Export:
     """A transform spec and what is in it.
 
-    text: the spec. rules: those in it, with their matchers. gaps: for each rule that is not whole in it, the constructs
-    that have no counterpart. copies: files that belong to it, by their path beside it.
+    text: the spec. rules: those in it, with their matchers. gaps: for each rule or run that is not whole in it, the
+    constructs that have no counterpart. copies: files that belong to it, by their path beside it.
     """
 
     text: str
     rules: tuple[ExportedRule, ...]
-    gaps: tuple[tuple[tree.Rule, tuple[Gap, ...]], ...]
+    gaps: tuple[tuple[tree.Rule | tree.Run, tuple[Gap, ...]], ...]
     copies: Mapping[str, bytes]
 
 
@@ -106,8 +109,9 @@ def export(
         groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule_text(rule)}", cases))
         matchers = tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)
         rules.append(ExportedRule(rule, matchers, tuple(exporter.notes.get(rule, ()))))
+    passes = [each for run in spec.runs for each in exporter.passes(run)]
     gaps = tuple((rule, tuple(of_rule)) for rule, of_rule in exporter.gaps.items())
-    return Export(spec_text(groups, symbols.texts, note), tuple(rules), gaps, copies)
+    return Export(spec_text(groups, symbols.texts, note, passes), tuple(rules), gaps, copies)
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ class _Exporter:
         self.targets = targets
         self.resolve = resolve
         self.module = ir.Module.create()
-        self.gaps: dict[tree.Rule, dict[Gap, None]] = {}
+        self.gaps: dict[tree.Rule | tree.Run, dict[Gap, None]] = {}
         self.notes: dict[tree.Rule, dict[str, None]] = {}
 
     def programs(self) -> list[tuple[tree.Rule, list[_Program]]]:
@@ -156,7 +160,15 @@ class _Exporter:
                 self._note(rule, error)
         return found
 
-    def _note(self, rule: tree.Rule, error: GapError) -> None:
+    def passes(self, run: tree.Run) -> list[Pass]:
+        """What a run comes to before matching."""
+        try:
+            return list(_passes(run))
+        except GapError as error:
+            self._note(run, error)
+            return []
+
+    def _note(self, rule: tree.Rule | tree.Run, error: GapError) -> None:
         self.gaps.setdefault(rule, {}).update(dict.fromkeys(error.gaps))
 
     # ---- one rule -------------------------------------------------------------------------------------------------
@@ -280,6 +292,19 @@ def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
     if pattern.through:
         why = f"a matcher looks through nothing, and the pattern looks through {' and '.join(pattern.through)}"
         raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
+
+
+def _passes(run: tree.Run) -> Iterator[Pass]:
+    """The passes of a run. Raises GapError for what a spec cannot run."""
+    what = f"`{rule_text(run)}`"
+    if run.phase != "preprocessing":
+        raise GapError.at(run.phase_span, what, "IREE applies specs at phase preprocessing only")
+    text = "".join(run.passes.split())
+    if _PIPELINE.fullmatch(text) is None:
+        raise GapError.at(run.passes_span, what, "only names of passes, and util.func(...) around them, are exported")
+    for nested, plain in _PASSES.findall(text):
+        for name in (nested or plain).split(","):
+            yield Pass(name, on_functions=bool(nested))
 
 
 # ---- instances ---------------------------------------------------------------------------------------------------
@@ -420,6 +445,6 @@ def _dispatched(function: ir.Operation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ir.SymbolRefAttr(entry).value[0] for entry in entries))
 
 
-def rule_text(rule: tree.Rule) -> str:
-    """A rule in a few words."""
-    return rule.title
+def rule_text(rule: tree.Rule | tree.Run) -> str:
+    """A rule or run in a few words."""
+    return f'run "{rule.passes}" at {rule.phase}' if isinstance(rule, tree.Run) else rule.title

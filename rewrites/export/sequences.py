@@ -39,7 +39,15 @@ class Group:
     cases: tuple[Case, ...]
 
 
-def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str) -> str:
+@dataclass(frozen=True)
+class Pass:
+    """A pass that runs before matching: on the module, or on each function."""
+
+    name: str
+    on_functions: bool
+
+
+def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str, passes: Sequence[Pass] = ()) -> str:
     """The whole spec. symbols: the text of the executables and functions that actions put in."""
     parts = [f"// {line}".rstrip() for line in note.splitlines()]
     parts.append("module attributes {transform.with_named_sequence} {")
@@ -53,7 +61,7 @@ def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str) -> str
             if case.call not in actions:
                 actions[case.call] = case
                 parts += ["", *_indented(_action(case))]
-    parts += ["", *_indented(_entry(groups)), "}", ""]
+    parts += ["", *_indented(_entry(groups, passes)), "}", ""]
     return "\n".join(parts)
 
 
@@ -131,11 +139,22 @@ def rewriter(case: Case) -> str:
     return f"rewrite_{case.call.removeprefix('opsplice_call_')}"
 
 
-def _entry(groups: Sequence[Group]) -> list[str]:
-    """One pass over each function for each rule, so that an earlier rule has its matches before a later one looks."""
-    lines = [
-        f"transform.named_sequence @__transform_main(%module: {_OP}) {{",
-        f'  %functions = transform.structured.match ops{{["util.func", "util.initializer", "func.func"]}} in %module '
+def _entry(groups: Sequence[Group], passes: Sequence[Pass]) -> list[str]:
+    """Passes, then one pass over each function for each rule, so that an earlier rule has its matches before a later
+    one looks.
+    """
+    lines = [f"transform.named_sequence @__transform_main(%module: {_OP}) {{"]
+    module = "%module"
+    for number, each in enumerate(passes):
+        target = module
+        if each.on_functions:
+            target = f"%before{number}"
+            lines.append(f'  {target} = transform.structured.match ops{{["util.func"]}} in {module} : ({_OP}) -> {_OP}')
+        result = f"%passed{number}"
+        lines.append(f'  {result} = transform.apply_registered_pass "{each.name}" to {target} : ({_OP}) -> {_OP}')
+        module = module if each.on_functions else result
+    lines += [
+        f'  %functions = transform.structured.match ops{{["util.func", "util.initializer", "func.func"]}} in {module} '
         f": ({_OP}) -> {_OP}",
         f"  transform.foreach %functions : {_OP} {{",
         f"  ^bb0(%function0: {_OP}):",

@@ -368,6 +368,47 @@ def test_what_has_no_counterpart_is_named_with_its_place(spec: str, named: str) 
     assert found[0].startswith(f"<text>:{named}")
 
 
+@pytest.mark.parametrize(
+    ("run", "named"),
+    [
+        (
+            'run "canonicalize" at input',
+            '1:23: `run "canonicalize" at input`: IREE applies specs at phase preprocessing',
+        ),
+        (
+            'run "canonicalize{top-down=false}" at preprocessing',
+            '1:5: `run "canonicalize{top-down=false}" at preprocessing`: only names of passes',
+        ),
+    ],
+)
+def test_runs_without_a_counterpart_are_named(run: str, named: str) -> None:
+    pattern = "pattern p(x: tensor<m x n x f32>) { negf(x) }\nreplace p with k(x)\n"
+    found = gaps_of(f"{run}\n{KERNEL}{pattern}")
+    assert len(found) == 1
+    assert found[0].startswith(f"<text>:{named}")
+
+
+def test_runs_are_passes_before_matching(sides: Sider) -> None:
+    """The template is of ops on tensors, and so is the program once constants are folded."""
+    spec = """
+    run "canonicalize, util.func(cse)" at preprocessing
+    run "util.func(linalg-generalize-named-ops,canonicalize)" at preprocessing
+    kernel k(x: f32[n]) -> f32[n] { cpu "k.c" }
+    pattern p(x: tensor<n x f32>) { negf(absf(x)) }
+    replace p with k(x)
+    """
+    found = exported(spec)
+    assert not found.gaps
+    passes = [line.split('"')[1] for line in found.text.splitlines() if "apply_registered_pass" in line]
+    assert passes == ["canonicalize", "cse", "linalg-generalize-named-ops", "canonicalize"]
+    body = """%c = arith.constant true
+    %0 = math.absf %x : tensor<?xf32>
+    %1 = scf.if %c -> tensor<?xf32> { scf.yield %0 : tensor<?xf32> } else { scf.yield %x : tensor<?xf32> }
+    %r = arith.negf %1 : tensor<?xf32>"""
+    ours, theirs = sides(function("%x: tensor<?xf32>", "tensor<?xf32>", body), spec, found).counts
+    assert (ours, theirs) == (0, 1)  # `sides` runs no passes on our side
+
+
 def test_a_condition_on_a_pack_of_several_dims_has_no_counterpart_but_one_dim_has() -> None:
     spec = """
     kernel k(x: f32[...m, n]) -> f32[...m, n] { cpu "k.c" }
