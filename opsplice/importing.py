@@ -33,8 +33,9 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
             details="\n".join(found.unread),
             hint="--partial imports the rest",
         )
-    if not found.patterns:
-        raise OpspliceError(f"nothing of {path} can be imported", details="\n".join(found.unread))
+    if not found.text:
+        reasons = found.unread or ("@__transform_main matches nothing, sets no attributes and runs no passes",)
+        raise OpspliceError(f"nothing of {path} can be imported", details="\n".join(reasons))
     return found
 
 

@@ -763,7 +763,13 @@ class _Builder:
         return self._nest(tree.Arithmetic(self._span(left, right), str(op), left, right), left, right)
 
     def parenthesised(self, parts: list) -> Any:
-        return parts[1]
+        """What is in brackets; conditions, which messages print, with them."""
+        open_, inner, close = parts
+        if not isinstance(inner, (tree.Logical, tree.Comparison, tree.Arithmetic)):
+            return inner
+        outer = dataclasses.replace(inner, span=self._span(open_, close))
+        self.depths[id(outer)] = self.depths.pop(id(inner), 0)
+        return outer
 
     def membership(self, parts: list) -> tree.Membership:
         choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))

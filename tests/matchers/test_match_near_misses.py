@@ -75,3 +75,12 @@ def test_a_wrong_type_or_size_of_a_single_op_is_worth_telling(find):
     }"""
     assert find(payload, "pattern p(x: tensor<n x f32>) { absf(x) }").reasons == ["wanted element type f32, found f64"]
     assert find(payload, "pattern p(x: tensor<9 x f64>) { absf(x) }").reasons == ["wanted a dim of size 9, found 8"]
+
+
+def test_a_condition_is_printed_with_its_brackets(find):
+    payload = layer('%r = math.tanh %m : tensor<4x8xf32> loc("model.py":7:1)')
+    for where in ("k == 64 or (n > 80 and not m == 4)", "not (m == 4 or n == 8)", "(n + 1) * (m + 2) == 5"):
+        head = f"pattern p(a: tensor<m x k x f32>, b: tensor<k x n x f32>) where {where}"
+        assert (
+            find(payload, f"{head} {{ contract[mk, kn -> mn](a, b) }}").reasons[0].startswith(f"wanted {where}, found ")
+        )

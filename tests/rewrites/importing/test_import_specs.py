@@ -411,3 +411,11 @@ def test_a_function_is_called_where_the_program_has_dims_of_size_one(tmp_path: P
     assert len(program.report.replacements) == 1
     x = np.array([[1, 4, 9, 16]], np.float32)
     np.testing.assert_array_equal(program.run("main", x), np.sqrt(x))
+
+
+def test_a_spec_that_does_nothing_is_named_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "spec.mlir"
+    start, end = UNREAD.index("    %0 = transform.foreach_match"), UNREAD.index("    transform.yield\n  }\n}")
+    path.write_text(UNREAD[:start] + UNREAD[end:])
+    assert main(["import", str(path), "-o", str(tmp_path / "x.splice")]) == 1
+    assert "@__transform_main matches nothing, sets no attributes and runs no passes" in capsys.readouterr().err
