@@ -25,6 +25,7 @@ Others are read as what a pattern asks for, so that neither is hidden from patte
     subf(x, y)                               =   addf(x, negf(y))       exact
     subf(x, c), c constant                   =   addf(x, -c)            exact
     negf(x)                                  =   mulf(x, -1.0)          exact
+    negf(x)                                  =   subf(-0.0, x)          exact
     negf(x)                                  =   subf(0.0, x)           differs in the sign of a zero
     fma(a, b, c)                             =   addf(mulf(a, b), c)    one rounding more
     reduce addf (mulf(x, c)), c constant     =   mulf(reduce addf (x), c)    within the rounding of each step
@@ -226,7 +227,10 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
     elif term.op == "math.fma":
         found = [made(wanted, made("arith.mulf", *args[:2]), args[2])]
     elif term.op == "arith.negf":
-        found = [made(wanted, args[0], number(-1.0)) if wanted == "arith.mulf" else made(wanted, number(0.0), args[0])]
+        zeros = (number(0.0), number(-0.0))
+        found = (
+            [made(wanted, args[0], number(-1.0))] if wanted == "arith.mulf" else [made(wanted, z, *args) for z in zeros]
+        )
     elif term.op == "arith.subf":  # as negf
         found = [made(wanted, args[1])] if _is(args[0], 0, resolve) else []
     else:  # a product or a quotient as negf

@@ -12,7 +12,7 @@ import math
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers import effects
+from opsplice.matchers import effects, numbers
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.parts import (
     Arrange,
@@ -40,8 +40,6 @@ _UNREAD_ATTRIBUTES = frozenset(
     ["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info", "fastmath", "overflowFlags"]
 )
 _MAX_CUTS = 10_000
-# How far apart a number and a size may be, relative: what rounding to the element type does.
-_PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
 _LEAST_MEAN = 2
 
 
@@ -404,8 +402,8 @@ def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
     if count < _LEAST_MEAN or (op == "arith.divf" and position == 0):
         return number
     wanted = count if op == "arith.divf" else 1 / count
-    close = math.isclose(number.value, wanted, rel_tol=_PRECISION.get(number.element, 0.0))
-    return Number(number.value, number.element, of=loops) if close else number
+    is_size = numbers.same(wanted, number.value, number.element)
+    return Number(number.value, number.element, of=loops) if is_size else number
 
 
 def _unreadable(op: ir.Operation) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import conditions
+from opsplice.matchers import conditions, numbers
 from opsplice.matchers.attempt import Reason
 from opsplice.matchers.graph import Graph, Input, Number, Whole
 from opsplice.matchers.ir_names import short
@@ -199,7 +199,7 @@ class _Reasoner:
         stop = self.stop
         if not isinstance(stop.term, Constant):
             return stop.wanted, self._named(stop.term), self._not_constant(self._named(stop.term))
-        value = _number_text(stop.term.value)
+        value = numbers.text(stop.term.value, stop.term.type)
         if "dynamic" in stop.wanted:
             return stop.wanted, f"the constant {value}", "the dim is only known at run time, so no constant equals it"
         advice = f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
@@ -304,7 +304,7 @@ class _Reasoner:
 
     def _named(self, term: Any) -> str:
         if isinstance(term, Constant):
-            return f"the constant {term.value:g}"
+            return f"the constant {numbers.text(term.value, term.type)}"
         if isinstance(term, Apply):
             return short(term.op)
         if isinstance(term, Reduce):
@@ -359,11 +359,6 @@ def _same_op(node: Any, term: Any) -> bool:
     return isinstance(node, Reduce) and isinstance(term, Reduce) and term.combiner == node.combiner
 
 
-def _number_text(value: float) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{text}.0" if isinstance(value, float) and text.lstrip("-").isdigit() else text
-
-
 def _attribute_text(op: str, name: str, value: str | None) -> str:
     known = ops.find(op)
     if value is not None and name == "predicate" and known is not None and value.isdigit():
@@ -377,7 +372,7 @@ def _value_name(value: ir.Value) -> str:
 
 def _bound(binding: Binding) -> str:
     if binding.value is None:
-        return f"the constant {binding.constant:g}"
+        return f"the constant {numbers.text(binding.constant or 0, binding.element)}"
     place = place_of(binding.value, text=False)
     return f"{place.op} at {place.location}" if place.location else place.op
 

@@ -9,14 +9,13 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import chains, conditions, effects, uses
+from opsplice.matchers import chains, conditions, effects, numbers, uses
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.graph import (
@@ -69,8 +68,6 @@ from opsplice.spec_lang import ops, tree
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
-# How far apart a number in a pattern and one in a program may be, relative: a unit in the last place of the type.
-_PRECISION = {"f64": 2.0**-50, "f32": 2.0**-22, "f16": 2.0**-9, "bf16": 2.0**-6}
 # What `through cast` looks through: other widths of the same numbers.
 _WIDTHS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci"))
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
@@ -639,7 +636,7 @@ class Search:
 
     def _bind(self, node: Input, element: str, binding: Binding) -> bool:
         bound = self.inputs.get(node.name)
-        if bound is not None and bound != binding:
+        if bound is not None and not (bound == binding and numbers.identical(bound.constant, binding.constant)):
             return self._fail(node, f"the same value for {node.name} as before", "another value", Kind.SAME_VALUE)
         if not self._bind_type(node, element, binding.element):
             return False
@@ -967,10 +964,11 @@ class Search:
             )
         if node.high is not None:
             high = conditions.evaluate(node.high, sizes)
-            good = high is not None and low <= found.value <= high
+            good = high is not None and numbers.within(low, high, found.value, found.type)
         else:
-            good = math.isclose(found.value, low, rel_tol=_PRECISION.get(found.type, 0.0))
-        return good or self._fail(node, f"the constant {_number_text(node)}", f"{found.value:g}", Kind.CONSTANT)
+            good = numbers.same(low, found.value, found.type)
+        given = numbers.text(found.value, found.type)
+        return good or self._fail(node, f"the constant {_number_text(node)}", given, Kind.CONSTANT)
 
     def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
         """A dim that is only known at run time, read from the tensor and cast to the element type."""
@@ -1019,7 +1017,7 @@ class Search:
 
     def _describe(self, term: Term) -> str:
         if isinstance(term, Constant):
-            return f"the constant {term.value:g}"
+            return f"the constant {numbers.text(term.value, term.type)}"
         if isinstance(term, Apply):
             return short(term.op)
         if isinstance(term, Reduce):

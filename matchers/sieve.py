@@ -13,15 +13,13 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import chains
+from opsplice.matchers import chains, numbers
 from opsplice.matchers.graph import Graph, Number
-from opsplice.matchers.terms import Apply, Reduce
+from opsplice.matchers.terms import Apply, Constant, Reduce
 from opsplice.matchers.views import Views
 from opsplice.spec_lang import ops, tree
 
 _DEEPEST = 4
-# Far coarser than the search is: what a constant is compared with is judged there.
-_TOLERANCE = 2.0**-5
 
 # What fits anything.
 _ANYTHING: Any = None
@@ -114,7 +112,7 @@ class _Outlines:
             return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None)
         if type(node) is Number and isinstance(node.low, tree.Literal):
             if node.high is None:
-                return ("constant", node.low.value, node.low.value)
+                return ("constant", Constant(node.low.value, ""), None)  # told apart by the sign of zero
             if isinstance(node.high, tree.Literal):
                 return ("constant", node.low.value, node.high.value)
             return _ANY_CONSTANT
@@ -138,7 +136,7 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     found = views.resolve(term)
     if kind == "constant":
         known = views.constant(found)
-        return known is not None and _near(known.value, what, below)
+        return known is not None and _is_number(known, what, below)
     if kind == "reduce":
         return isinstance(found, Reduce) and found.combiner == what and _fits(below, found.body, views)
     spellings = views.readings(found, what)
@@ -182,10 +180,8 @@ def _begins(outline: Any, term: Any, views: Views) -> bool:
     return any(part is not _ANYTHING and part[0] != "constant" and _fits(part, arg, views) for part, arg in pairs)
 
 
-def _near(value: float, low: float, high: float) -> bool:
-    if (low, high) == (-math.inf, math.inf):
-        return True
-    if low == high:
-        return math.isclose(value, low, rel_tol=_TOLERANCE)
-    margin = _TOLERANCE * max(abs(low), abs(high))
-    return low - margin <= value <= high + margin
+def _is_number(known: Constant, low: Constant | float, high: float | None) -> bool:
+    """Whether a constant is a number of a pattern, or in a range of one, as the search judges it."""
+    if isinstance(low, Constant):
+        return numbers.same(low.value, known.value, known.type)
+    return high is None or (low, high) == (-math.inf, math.inf) or numbers.within(low, high, known.value, known.type)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from opsplice.matchers import numbers
 from opsplice.matchers.graph import Graph, Input, Label, Node, Number, Result, Tie, Whole
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.spec_lang import decide, ops, tree
@@ -500,9 +501,15 @@ class _Comparison:
                 return True
             low, high = decide.substituted(left.low, sizes), decide.substituted(left.high, sizes)
             return decide.key((low, high)) == decide.key((right.low, right.high))
+        if left.high is None and mine[0] == 0 and not self._same_zero(mine[0], right, others[0]):
+            return False
         if self.right_inner:
             return max(mine[0], others[0]) <= min(mine[1], others[1])
         return mine[0] <= others[0] and others[1] <= mine[1]
+
+    def _same_zero(self, zero: float, right: Number, low: float) -> bool:
+        """Whether a zero is the right number, or (to overlap) in its range; a range has zero in both signs."""
+        return self.right_inner if right.high is not None else numbers.identical(zero, low)
 
 
 def _free(node: Any) -> list[Label]:

@@ -127,12 +127,18 @@ class Access:
     indices: tuple[Index, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constant:
-    """A number of element type `type`."""
+    """A number of element type `type`. Those that differ in the sign of zero only are not equal."""
 
     value: int | float
     type: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and (self.type, repr(self.value)) == (other.type, repr(other.value))
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.value))
 
 
 @dataclass(frozen=True, eq=False)

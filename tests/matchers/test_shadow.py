@@ -157,6 +157,7 @@ def test_a_pattern_whose_sizes_contradict_those_of_one_that_it_uses():
         ("(x: tensor<n x f32>, y: tensor<n x f32>) { addf(x, y) }", "(x: tensor<n x f32>) { addf(x, x) }"),
         ("(x: tensor<n x f32>, s: f32) { mulf(x, s) }", "(x: tensor<n x f32>) { mulf(2.0, x) }"),
         ("(x: tensor<n x f32>) { mulf(x, const(1.0..3.0)) }", "(x: tensor<n x f32>) { mulf(2.0, x) }"),
+        ("(x: tensor<n x f32>) { divf(x, const(0.0..0.0)) }", "(x: tensor<n x f32>) { divf(x, -0.0) }"),
         ("<T>(x: tensor<...n x T>) { exp(x) }", "<T in {f32, f64}>(x: tensor<4 x n x T>) { exp(x) }"),
         ("(x: tensor<n x f32>) { mulf(x, x) }", "(x: tensor<n x f32>) { fpowi(x, 2) }"),
         (
@@ -187,6 +188,8 @@ def not_certain(graph: Graph, other: Graph) -> bool:
     ("first", "second"),
     [
         ("(x: tensor<n x f32>) { exp(x) }", "(x: tensor<n x f16>) { exp(x) }"),
+        ("(x: tensor<n x f32>) { divf(x, 0.0) }", "(x: tensor<n x f32>) { divf(x, -0.0) }"),
+        ("(x: tensor<n x f32>) { divf(x, 0.0) }", "(x: tensor<n x f32>) { divf(x, const(0.0..0.0)) }"),
         ("(x: tensor<n x f32>) { exp(x) }", "(x: tensor<m x n x f32>) { exp(x) }"),
         ("(x: tensor<n x n x f32>) { exp(x) }", "(x: tensor<m x n x f32>) { exp(x) }"),
         (
