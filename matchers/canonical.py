@@ -356,11 +356,20 @@ def _extremum(term: Apply, resolve: Callable[[Any], Any]) -> Apply:
     found = _EXTREMUM.get((condition.op, _predicate(condition)))
     if found is None:
         return term
-    if condition.args == (yes, no):
+    left, right = condition.args
+    if _same(left, yes, resolve) and _same(right, no, resolve):
         return Apply(found[0], (yes, no), (), term.type)
-    if condition.args == (no, yes):
+    if _same(left, no, resolve) and _same(right, yes, resolve):
         return Apply(found[1], (yes, no), (), term.type)
     return term
+
+
+def _same(left: Any, right: Any, resolve: Callable[[Any], Any]) -> bool:
+    """Whether two terms are one element, or one number however each came to be."""
+    if left == right or resolve(left) == resolve(right):
+        return True
+    known = constant(left, resolve)
+    return known is not None and known == constant(right, resolve)
 
 
 def _above_zero(term: Apply, resolve: Callable[[Any], Any]) -> Any:

@@ -214,3 +214,18 @@ def test_the_programs_give_the_same_numbers(tmp_path: Path):
     for name, (_, _, far) in bodies.items():
         left, right = (np.asarray(program.run(names[name] + side, x, y)) for side in "ab")
         np.testing.assert_allclose(left, right, rtol=far, err_msg=name)
+
+
+@pytest.mark.parametrize(("second", "count"), [("0.0", 1), ("-0.0", 0), ("1.0", 0)])
+def test_a_maximum_is_told_by_its_numbers_wherever_they_come_from(find, second, count):
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %a = arith.constant dense<0.0> : tensor<8xf32>
+      %c = arith.constant {second} : f32
+      %e = tensor.empty() : tensor<8xf32>
+      %b = linalg.fill ins(%c : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+      %p = arith.cmpf ogt, %x, %a : tensor<8xf32>
+      %r = arith.select %p, %x, %b : tensor<8xi1>, tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { maximumf(x, const(-1.0..1.0)) }").count == count

@@ -1,7 +1,7 @@
 """The patterns that come with the package, each on kernels that are spelled in many ways.
 
 A function is named after the pattern that it is, with a word for its spelling behind. `library/` holds what jax.export
-makes of one-line functions, and `gelu.mlir`, `attention.mlir` and `conv_nchw.mlir`, which are written by hand.
+makes of one-line functions, and `gelu.mlir`, `relu.mlir`, `attention.mlir` and `conv_nchw.mlir`, written by hand.
 """
 
 from __future__ import annotations
