@@ -23,6 +23,10 @@ _MAX_GROUPINGS = 64
 _MAX_PAIRINGS = 64
 
 
+# A term without what stands around the op that makes it, and the ops that were read on the way.
+Unwrap = Callable[[Term], tuple[Term, tuple[ir.Operation, ...]]]
+
+
 @dataclass(frozen=True)
 class Grouping:
     """The operands of a program's chain. seen: the ops that were read to come to them."""
@@ -50,8 +54,13 @@ def operands(node: Apply) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def groupings(views: Views, op: str, spellings: tuple[Apply, ...], count: int) -> Iterator[Grouping]:
-    """The ways to see a term, given in its spellings as `op`, as a chain of `count` operands."""
+def groupings(
+    views: Views, op: str, spellings: tuple[Apply, ...], count: int, unwrap: Unwrap | None = None
+) -> Iterator[Grouping]:
+    """The ways to see a term, given in its spellings as `op`, as a chain of `count` operands.
+
+    unwrap: what is looked through between the ops of a chain; views without it.
+    """
     # Operands left of `start` stay as they are, so that each grouping is made once.
     pending = [(s.args, (), 0) for s in reversed(spellings)]
     looked = 0
@@ -62,7 +71,7 @@ def groupings(views: Views, op: str, spellings: tuple[Apply, ...], count: int) -
             yield Grouping(terms, seen)
             continue
         for place in range(len(terms) - 1, start - 1, -1):
-            inner, read = _resolve(views, terms[place])
+            inner, read = unwrapped(views, terms[place]) if unwrap is None else unwrap(terms[place])
             for spelling in views.readings(inner, op):
                 pending.append(((*terms[:place], *spelling.args, *terms[place + 1 :]), (*seen, *read), place))
 
@@ -97,7 +106,7 @@ def pairings(
     return result
 
 
-def _resolve(views: Views, term: Term) -> tuple[Term, tuple[ir.Operation, ...]]:
+def unwrapped(views: Views, term: Term) -> tuple[Term, tuple[ir.Operation, ...]]:
     """A term without its views, and the ops that were read on the way."""
     seen: list[ir.Operation] = []
     while isinstance(term, Access):

@@ -220,7 +220,12 @@ class _Reasoner:
         choices = self.graph.variables.get(name)
         if stop.found == "f32" and (own == "f64" or choices == ("f64",)):
             found = f"{found}, which the compiler makes of f64, too, without {_KEEP_F64}"
-        if choices is None:
+        scalar = isinstance(stop.node, Input) and isinstance(self.parameters[stop.node.name].type, tree.ScalarType)
+        if scalar and "cast" in self.graph.through:
+            advice = (
+                f"write {stop.node.name}: {stop.found}, which goes with tensors of other floats under `through cast`"
+            )
+        elif choices is None:
             advice = (
                 f"write {stop.found} in place of {own}, or for both a type variable, <T in {{{own}, {stop.found}}}>"
             )

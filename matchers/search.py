@@ -68,8 +68,8 @@ from opsplice.spec_lang import ops, tree
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
-# What `through cast` looks through: other widths of the same numbers.
-_WIDTHS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci"))
+# What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
+_WIDTHS = frozenset({"arith.extf", "arith.truncf"})
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
 _RESHAPES = frozenset(
     {
@@ -376,6 +376,14 @@ class Search:
             found = self._resolve(source)
         return found
 
+    def _inside(self, term: Term) -> tuple[Term, tuple[ir.Operation, ...]]:
+        """What `_look` would give, and the ops that were read to come to it."""
+        found, seen = chains.unwrapped(self.views, term)
+        while (source := self._passed(None, found)) is not None:
+            found, more = chains.unwrapped(self.views, source)
+            seen += more
+        return found, seen
+
     def _passed(self, node: Any, found: Term) -> Term | None:
         """What a cast that is looked through is a cast of."""
         if "cast" not in self.graph.through or not isinstance(found, Apply) or found.op not in _WIDTHS:
@@ -438,7 +446,7 @@ class Search:
         """Each way in which the operands of a chain may pair up, with the payload ops that the chain goes through."""
         return [
             (pairs, grouping.seen)
-            for grouping in chains.groupings(self.views, op, spellings, len(wanted))
+            for grouping in chains.groupings(self.views, op, spellings, len(wanted), self._inside)
             for pairs in chains.pairings(wanted, grouping.operands, self._may_hold)
         ]
 
@@ -601,18 +609,27 @@ class Search:
             yield lambda access=access, above=levels[:position]: self._tensor(node, parameter, access, above)
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
+        assert isinstance(parameter.type, tree.ScalarType)
         found = self._look(node, term)
         found = self.views.constant(found) or found
         if isinstance(found, Constant):
             binding = Binding(constant=found.value, element=found.type)
         else:
-            holder = next((a for a in self._chain(term) if not a.indices), None)
+            holders = [a for a in self._chain(term) if not a.indices]
+            wanted = self._wanted_elements(parameter.type)
+            fitting = (a for a in holders if wanted is None or element_type(a.value) in wanted)
+            holder = next(fitting, holders[0] if holders else None)
             if holder is None:
                 self._fail(node, f"a scalar for {node.name}", self._describe(found), Kind.NO_VALUE)
                 return None
             binding = Binding(value=holder.value, element=element_type(holder.value))
-        assert isinstance(parameter.type, tree.ScalarType)
         return [] if self._bind(node, parameter.type.name, binding) else None
+
+    def _wanted_elements(self, kind: tree.ScalarType) -> tuple[str, ...] | None:
+        """The element types that a scalar may have, None for any."""
+        choices = self.graph.variables.get(kind.name)
+        known = kind.name if choices is None else self.types.get(kind.name)
+        return (choices or None) if known is None else (known,)
 
     def _tensor(
         self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]

@@ -114,6 +114,7 @@ class _Inference:
         self.report = report
         self.signatures = signatures
         self.variables = pattern.type_variables
+        self.casts = "cast" in pattern.through
         self.values: dict[str, _Value] = {p.name: self._known(p.type) for p in pattern.parameters}
         self.later = {name for let in pattern.body for name in let.names}
         self.dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
@@ -288,7 +289,9 @@ class _Inference:
             return None
         elements: dict[str, str] = {}
         operands = list(zip(call.args, op.operands, values, strict=True))
-        if not all(self._operand(call, op, arg, letter, value, elements) for arg, letter, value in operands):
+        # Scalars come last: a tensor's element type is that of the result where the two may differ.
+        ordered = sorted(operands, key=lambda operand: isinstance(operand[2], ScalarType))
+        if not all(self._operand(call, op, arg, letter, value, elements) for arg, letter, value in ordered):
             return None
         for arg, letter, value in operands:
             if isinstance(value, _Number) and letter in elements:
@@ -312,14 +315,27 @@ class _Inference:
         element = element_of(value).name
         if not self._check_kind(arg.span, call.callee, op, letter, element, f"{_show(arg)} is {value}"):
             return False
-        if elements.setdefault(letter, element) != element:
-            self.fail(
-                call.span,
-                f"{call.callee} takes one element type, found {elements[letter]} and {element}",
-                "convert one of them, for example with extf(x) : f32",
+        known = elements.setdefault(letter, element)
+        if known == element or (self.casts and isinstance(value, ScalarType) and self._are_floats(known, element)):
+            return True
+        found = f"{call.callee} takes one element type, found {known} and {element}"
+        self.fail(call.span, found, self._cast_advice(value, known, element))
+        return False
+
+    def _are_floats(self, *elements: str) -> bool:
+        possible = [possible_elements(element, self.variables) for element in elements]
+        return all(choices is None or all(map(ops.is_float, choices)) for choices in possible)
+
+    def _cast_advice(self, value: _Value, known: str, element: str) -> str:
+        if self._are_floats(known, element):
+            other = "; a scalar may be of another float type in a pattern with `through cast`"
+            return (
+                f"convert one of them, for example with extf(x) : f32{other if isinstance(value, ScalarType) else ''}"
             )
-            return False
-        return True
+        wider = max((known, element), key=lambda e: ops.bits(e) or 0)
+        if ops.is_integer(known) and ops.is_integer(element) and "index" not in (known, element):
+            return f"convert one of them, for example with extsi(x) : {wider}"
+        return "convert one of them"
 
     def _check_kind(self, span: Span, callee: str, op: ops.Op, letter: str, element: str, found: str) -> bool:
         kind, works = _ELEMENT_KINDS[letter]

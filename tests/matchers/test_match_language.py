@@ -374,6 +374,65 @@ def test_a_cast_that_the_pattern_names_is_not_looked_through(find):
     assert find(CASTS, spec).inputs == {"x": "%arg0"}
 
 
+def test_integers_of_other_widths_are_other_numbers(find):
+    payload = """
+    func.func @f(%x: tensor<4x8xi32>) -> tensor<4x8xi32> {
+      %a = arith.addi %x, %x : tensor<4x8xi32>
+      %b = arith.trunci %a : tensor<4x8xi32> to tensor<4x8xi8>
+      %c = arith.extui %b : tensor<4x8xi8> to tensor<4x8xi32>
+      %r = arith.muli %c, %x : tensor<4x8xi32>
+      return %r : tensor<4x8xi32>
+    }"""
+    spec = "pattern p(x: tensor<m x n x i32>) through cast { muli(addi(x, x), x) }"
+    assert find(payload, spec).count == 0
+
+
+NORM = """
+func.func @f(%x: tensor<8x32xf16>, %g: tensor<32xf16>, %s: f32) -> tensor<8x32xf16> {{
+  %z = arith.constant dense<0.0> : tensor<8xf32>
+  %n = arith.constant dense<32.0> : tensor<8xf32>
+  %eps = {eps}
+  %e = tensor.empty() : tensor<8x32xf32>
+  %h = tensor.empty() : tensor<8x32xf16>
+  %xf = arith.extf %x : tensor<8x32xf16> to tensor<8x32xf32>
+  %q = arith.mulf %xf, %xf : tensor<8x32xf32>
+  %t = linalg.reduce {{ arith.addf }} ins(%q : tensor<8x32xf32>) outs(%z : tensor<8xf32>) dimensions = [1]
+  %m = arith.divf %t, %n : tensor<8xf32>
+  %v = arith.addf %m, %eps : tensor<8xf32>
+  %i = math.rsqrt %v : tensor<8xf32>
+  %b = linalg.broadcast ins(%i : tensor<8xf32>) outs(%e : tensor<8x32xf32>) dimensions = [1]
+  %y = arith.mulf %xf, %b : tensor<8x32xf32>
+  %yh = arith.truncf %y : tensor<8x32xf32> to tensor<8x32xf16>
+  %gb = linalg.broadcast ins(%g : tensor<32xf16>) outs(%h : tensor<8x32xf16>) dimensions = [0]
+  %r = arith.mulf {product} : tensor<8x32xf16>
+  return %r : tensor<8x32xf16>
+}}
+"""
+NORM_SPEC = """
+pattern p<T in {{f16, bf16}}>(x: tensor<m x n x T>, g: tensor<n x T>{eps}) through cast {{
+  v = addf(divf(reduce addf[m n -> m](mulf(x, x)), n), {value})
+  mulf(mulf(x, broadcast[m -> m n](rsqrt(v))), broadcast[n -> m n](g))
+}}
+"""
+CONSTANT_EPS = "arith.constant dense<1.0e-5> : tensor<8xf32>"
+
+
+@pytest.mark.parametrize("product", ["%yh, %gb", "%gb, %yh"])
+def test_a_product_of_three_has_no_order_where_casts_are_between(find, product):
+    spec = NORM_SPEC.format(eps="", value="1e-5")
+    assert find(NORM.format(eps=CONSTANT_EPS, product=product), spec).inputs == {"x": "%arg0", "g": "%arg1"}
+
+
+@pytest.mark.parametrize(("eps", "bound"), [(CONSTANT_EPS, 1e-5), ("tensor.splat %s : tensor<8xf32>", "%arg2")])
+def test_a_scalar_keeps_its_own_float_type_through_casts(find, eps, bound):
+    spec = NORM_SPEC.format(eps=", eps: f32", value="eps")
+    match = find(NORM.format(eps=eps, product="%gb, %yh"), spec)
+    assert match.inputs["eps"] == (bound if isinstance(bound, str) else pytest.approx(bound))
+    assert match.only.inputs["eps"].element == "f32"
+    assert match.only.types == {"T": "f16"}
+    assert find(NORM.format(eps=eps, product="%gb, %yh"), spec.replace("eps: f32", "eps: T")).count == 0
+
+
 def test_reshapes_around_an_op_by_name(find, unregistered):
     payload = """
     func.func @f(%x: tensor<4x8xf32>) -> tensor<32xf32> {

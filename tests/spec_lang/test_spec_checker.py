@@ -109,6 +109,16 @@ def test_types(body, parameters, type_):
     assert str(found.types[result]) == type_
 
 
+@pytest.mark.parametrize("body", ["addf(x, e)", "addf(e, x)", "addf(x, mulf(e, 2.0))"])
+def test_a_float_scalar_may_be_of_another_type_through_casts(body):
+    text = f"pattern p<T in {{f16, bf16}}>(x: tensor<n x T>, e: f32) through cast {{ {body} }}"
+    found = checked(text)
+    assert found.diagnostics == ()
+    assert str(found.types[found.patterns["p"].results[0]]) == "tensor<n x T>"
+    assert messages(text.replace("e: f32", "e: i32"))
+    assert messages(text.replace("e: f32", "e: tensor<n x f32>"))
+
+
 def test_constants_take_the_type_that_they_meet():
     found = checked(in_pattern("c = 0.5  addf(mulf(x, c), addf(x, n))", X))
     constants = {type(e).__name__: str(t) for e, t in found.types.items() if isinstance(e, tree.Constant)}
@@ -148,6 +158,8 @@ def test_a_used_pattern_is_typed_by_its_arguments():
         ("mulf(x, x)", "x: tensor<n x i32>", "mulf works on floats, but x is tensor<n x i32>; for integers write muli"),
         ("exp(x)", "x: tensor<n x i32>", "exp works on floats"),
         ("addf(x, y)", f"{X}, y: tensor<m x n x f64>", "addf takes one element type, found f32 and f64"),
+        ("addf(x, y)", f"{X}, y: f16", "a scalar may be of another float type in a pattern with `through cast`"),
+        ("muli(x, y)", "x: tensor<n x i8>, y: tensor<n x i32>", "convert one of them, for example with extsi(x) : i32"),
         ("select(x, x, x)", X, "select works on i1, but x is"),
         ("subf(x, reduce addf[mn -> m](x))", X, "repeat the smaller one: broadcast[m -> m n](reduce addf[mn -> m](x))"),
         ("addf(x, y)", "x: tensor<m x f32>, y: tensor<n x f32>", "x is tensor<m x f32>, y is tensor<n x f32>"),
