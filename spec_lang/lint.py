@@ -14,7 +14,7 @@ from pathlib import Path
 from opsplice.spec_lang import decide, ops, tree
 from opsplice.spec_lang.binding import Binding, dims_of
 from opsplice.spec_lang.diagnostics import Diagnostic, warning
-from opsplice.spec_lang.inference import children
+from opsplice.spec_lang.inference import children, pattern_factors
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.spec_lang.tree import Dim, Span
 
@@ -28,6 +28,7 @@ CODES: Mapping[str, str] = {
     "overlapping-rules": "two rules that can want the same ops, and none is the narrower",
     "shared-symbol": "one symbol for several element types",
     "unreachable-rule": "a rule whose matches earlier rules all take",
+    "untold-stride": "a kernel that is not told a stride or dilation that its pattern leaves open",
     "unused-import": "an imported file that nothing is used of",
     "unused-input": "a parameter of a pattern that no result needs",
     "unused-kernel": "a kernel that no rule names",
@@ -41,8 +42,8 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def mistakes(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
-    """What keeps a declaration from ever doing anything, so that every command says it."""
-    return (*_impossible_patterns(spec), *_impossible_rules(spec))
+    """What keeps a declaration from ever doing anything, or makes results wrong, so that every command says it."""
+    return (*_impossible_patterns(spec), *_impossible_rules(spec), *_untold_strides(spec))
 
 
 def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, ...]:
@@ -167,6 +168,61 @@ def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
             message = f"kernel {kernel.name} takes none of the matches that this rule gives it"
             notes = [(kernel.where.span, "the kernel's condition is here")]
             yield warning(rule.kernel_span, message, notes=notes, code="kernel-never-fits")
+
+
+# ---- windows that a kernel cannot know of ---------------------------------------------------------------------------
+
+
+def _untold_strides(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    """Rules whose pattern holds for any stride, with a kernel that would have to know which."""
+    for rule in spec.rules:
+        pattern = spec.patterns.get(rule.pattern)
+        if pattern is None or rule.kernel not in spec.kernels:
+            continue
+        told = {arg.name for arg in rule.args if isinstance(arg, tree.Name)}
+        told |= decide.names_in(rule.where)
+        message = f"kernel {rule.kernel} is not told"
+        open_ = [name for name in _open_factors(pattern) if name not in told]
+        if open_:
+            help_ = f"pass {_either(open_)} to it, or say in `where` what the kernel takes: `where {open_[0]} == 1`"
+            yield warning(
+                rule.kernel_span,
+                f"{message} {_either(open_)}, and {pattern.name} holds for any",
+                help_,
+                code="untold-stride",
+            )
+            continue
+        hidden = next(((p, names) for p in _used(pattern, spec) if (names := _open_factors(p))), None)
+        if hidden is not None:
+            inner, names = hidden
+            help_ = f"write the contraction in {pattern.name} itself: then {_either(names)} are its own"
+            yield warning(
+                rule.kernel_span,
+                f"{message} {_either(names)} of {inner.name}, which {pattern.name} uses for any",
+                help_,
+                code="untold-stride",
+            )
+
+
+def _open_factors(pattern: tree.Pattern) -> list[str]:
+    """The strides and dilations of a pattern's own windows that neither its condition nor a dim says anything of."""
+    dims = {d.name for p in pattern.parameters if isinstance(p.type, tree.TensorType) for d in p.type.dims}
+    return [f for f in pattern_factors(pattern) if f not in dims | decide.names_in(pattern.where)]
+
+
+def _used(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
+    """The patterns that a pattern uses, and those that these use."""
+    pending, seen = [pattern], {pattern.name}
+    while pending:
+        for name in _named(pending.pop()):
+            if name in spec.patterns and name not in seen:
+                seen.add(name)
+                pending.append(spec.patterns[name])
+                yield spec.patterns[name]
+
+
+def _either(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 # ---- conditions that say nothing ------------------------------------------------------------------------------------

@@ -137,3 +137,33 @@ def test_match_shows_the_warnings_of_its_specs(clash: Path, tmp_path: Path, caps
     assert main(["match", str(model), "--spec", str(clash), "--no-isolate", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["spec_warnings"]
     assert (found["code"], found["at"]) == ("unreachable-rule", f"{clash}:5:9")
+
+
+STRIDES = """\
+import "opsplice:nn"
+kernel conv(x: f32[n, c, h, w], filter: f32[f, c, kh, kw], bias: f32[f]) -> f32[n, f, 8, 8] {{ cpu "relu.c" }}
+kernel any(x: f32[n, c, h, w], filter: f32[f, c, kh, kw], bias: f32[f], sh: index, sw: index) -> f32[n, f, 8, 8] {{
+  cpu "relu.c"
+}}
+pattern layer(x: tensor<n x c x h x w x f32>, filter: tensor<f x c x kh x kw x f32>, bias: tensor<f x f32>) {{
+  relu(conv2d_bias_nchw_fchw(x, filter, bias))
+}}
+replace {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "untold"),
+    [
+        ("conv2d_bias_nchw_fchw with conv(x, filter, bias)", "sh, dh, sw and dw, and"),
+        ("conv2d_bias_nchw_fchw with any(x, filter, bias, sh, sw)", "dh and dw, and"),
+        ("conv2d_bias_nchw_fchw where dh == 1 and dw == 1 with any(x, filter, bias, sh, sw)", None),
+        ("conv2d_bias_nchw_fchw where sh * dh * sw * dw == 1 with conv(x, filter, bias)", None),
+        ("layer with conv(x, filter, bias)", "of conv2d_bias_nchw_fchw, which layer uses for any"),
+    ],
+)
+def test_a_kernel_is_told_how_its_window_steps(rule: str, untold: str | None, tmp_path: Path):
+    spec = load(written(tmp_path, STRIDES.format(rule)))
+    messages = [found.message for found in linting.brief([spec]) if found.code == "untold-stride"]
+    assert len(messages) == (untold is not None)
+    assert untold is None or untold in messages[0]

@@ -82,13 +82,14 @@ KINDS = [
 
 CONV_C = """
 #include <stddef.h>
-void conv(const float *x, const float *f, size_t sh, size_t sw, size_t dh, size_t dw, float *out, size_t n, size_t c,
-          size_t h, size_t w, size_t o, size_t kh, size_t kw, size_t rows, size_t columns) {
+static void sums(const float *x, const float *f, const float *bias, size_t sh, size_t sw, size_t dh, size_t dw,
+                 float *out, size_t n, size_t c, size_t h, size_t w, size_t o, size_t kh, size_t kw, size_t rows,
+                 size_t columns) {
   for (size_t b = 0; b < n; ++b)
     for (size_t k = 0; k < o; ++k)
       for (size_t y = 0; y < rows; ++y)
         for (size_t z = 0; z < columns; ++z) {
-          float sum = 0;
+          float sum = bias ? bias[k] : 0;
           for (size_t l = 0; l < c; ++l)
             for (size_t i = 0; i < kh; ++i)
               for (size_t j = 0; j < kw; ++j)
@@ -96,6 +97,15 @@ void conv(const float *x, const float *f, size_t sh, size_t sw, size_t dh, size_
                        f[((k * c + l) * kh + i) * kw + j];
           out[((b * o + k) * rows + y) * columns + z] = sum;
         }
+}
+void conv(const float *x, const float *f, size_t sh, size_t sw, size_t dh, size_t dw, float *out, size_t n, size_t c,
+          size_t h, size_t w, size_t o, size_t kh, size_t kw, size_t rows, size_t columns) {
+  sums(x, f, 0, sh, sw, dh, dw, out, n, c, h, w, o, kh, kw, rows, columns);
+}
+void conv_bias(const float *x, const float *f, const float *bias, size_t sh, size_t sw, size_t dh, size_t dw,
+               float *out, size_t n, size_t c, size_t h, size_t w, size_t o, size_t kh, size_t kw, size_t rows,
+               size_t columns) {
+  sums(x, f, bias, sh, sw, dh, dw, out, n, c, h, w, o, kh, kw, rows, columns);
 }
 """
 
@@ -130,21 +140,35 @@ def test_attention(attention, kind: str):
     np.testing.assert_allclose(spliced, own, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("function", ["conv2d_nchw_fchw", "conv2d_nchw_fchw_dilated"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "conv2d_nchw_fchw",
+        "conv2d_nchw_fchw_dilated",
+        "conv2d_bias_nchw_fchw_first",
+        "conv2d_bias_nchw_fchw_last",
+        "conv2d_bias_nchw_fchw_dilated",
+    ],
+)
 def test_convolution_with_its_strides_as_arguments(tmp_path: Path, function: str):
     (tmp_path / "k.c").write_text(CONV_C)
-    (tmp_path / "k.splice").write_text("""
+    biased = "bias" in function
+    pattern, kernel, bias = ("conv2d_nchw_fchw", "conv", "")
+    if biased:
+        pattern, kernel, bias = ("conv2d_bias_nchw_fchw", "conv_bias", "bias, ")
+    (tmp_path / "k.splice").write_text(f"""
     import "opsplice:nn"
-    kernel conv(x: f32[n, c, h, w], filter: f32[o, c, kh, kw], sh: index, sw: index, dh: index, dw: index)
-      -> f32[n, o, rows, columns] { cpu "k.c" }
-    replace conv2d_nchw_fchw with conv(x, filter, sh, sw, dh, dw)
+    kernel {kernel}(x: f32[n, c, h, w], filter: f32[o, c, kh, kw], {"bias: f32[o], " * biased}
+      sh: index, sw: index, dh: index, dw: index) -> f32[n, o, rows, columns] {{ cpu "k.c" }}
+    replace {pattern} with {kernel}(x, filter, {bias}sh, sw, dh, dw)
     """)
     text = (LAYERS / "conv_nchw.mlir").read_text()
     start = text.index(f"func.func @{function}(")
     (tmp_path / "model.mlir").write_text(text[start : text.index("\n}\n", start) + 3])
     random = np.random.default_rng(4)
-    x, f = (random.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 17, 17), (8, 3, 3, 3)))
+    shapes = ((2, 3, 17, 17), (8, 3, 3, 3), *[(8,)] * biased)
+    given = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
     program = opsplice.compile(tmp_path / "model.mlir", specs=[tmp_path / "k.splice"])
     assert len(program.report.replacements) == 1
-    own = np.asarray(opsplice.compile(tmp_path / "model.mlir").run(function, x, f))
-    np.testing.assert_allclose(np.asarray(program.run(function, x, f)), own, rtol=1e-5, atol=1e-5)
+    own = np.asarray(opsplice.compile(tmp_path / "model.mlir").run(function, *given))
+    np.testing.assert_allclose(np.asarray(program.run(function, *given)), own, rtol=1e-5, atol=1e-5)
