@@ -85,6 +85,8 @@ FOLDED: dict[str, Callable[..., int | float]] = {
     "math.rsqrt": lambda a: 1 / math.sqrt(a),
 }
 _MAX_FOLD = 6
+# What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
+WIDTHS = frozenset({"arith.extf", "arith.truncf"})
 # Ordered comparisons of arith.cmpf, by number.
 _COMPARED: dict[str, Callable[[Any, Any], int]] = {
     "1": lambda a, b: int(a == b),

@@ -116,7 +116,7 @@ class _Key:
         return results, ties, parameters, variables, graph.rearranged, graph.factors, graph.through
 
     def _result(self, result: Result) -> Any:
-        return self._node(result.node), None if result.labels is None else self._at(result.labels)
+        return self._node(result.node), None if result.labels is None else self._at(result.labels), result.element
 
     def _at(self, labels: tuple[Label, ...]) -> tuple[tuple[int, bool], ...]:
         return tuple((self._labels.setdefault(label, len(self._labels)), label.pack) for label in labels)

@@ -114,10 +114,14 @@ class Named:
 
 @dataclass(frozen=True)
 class Result:
-    """A node together with the labels of the tensor that it is the element of; None for an unknown rank."""
+    """A node together with the labels of the tensor that it is the element of; None for an unknown rank.
+
+    element: the type variable that the tensor's element type is one for, "" where the ops that make it say it.
+    """
 
     node: Node
     labels: tuple[Label, ...] | None
+    element: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +269,12 @@ class _Builder:
         self._ask(scope)
         results = []
         for expr in pattern.results:
-            labels = self._labels_of(self.types.get(expr))
-            results.append(Result(self._lower(expr, labels, scope), labels))
+            kind = self.types.get(expr)
+            labels = self._labels_of(kind)
+            element = scope.element(kind) if "cast" in self.through else ""
+            results.append(
+                Result(self._lower(expr, labels, scope), labels, element if element in self.variables else "")
+            )
         return Graph(
             pattern=pattern,
             results=tuple(results),

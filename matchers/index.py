@@ -10,7 +10,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.canonical import BECOMES, READ_AS, names_of
+from opsplice.matchers.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.graph import Graph, Whole, heads
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import defining_op, is_structured, shape_of
@@ -35,6 +35,7 @@ class Index:
         self._by_name: dict[str, list[Graph]] = {}
         self._anywhere = [graph for graph in graphs if None in _outermost(graph)]
         self._rearranged = [graph for graph in graphs if graph.rearranged]
+        self._cast = [graph for graph in graphs if "cast" in graph.through]
         self._ranked = {graph: rank for graph in graphs if (rank := _rank(graph)) is not None}
         for graph in graphs:
             for name in _outermost(graph):
@@ -47,7 +48,7 @@ class Index:
         """The names of ops and of ops in bodies that some graph can start at; None if it may be any."""
         if self._anywhere or self._rearranged:
             return None
-        names = {name for name in (*self._by_name, *BECOMES, *READ_AS, *_ENDS_WITH) if self._named(name)}
+        names = {name for name in (*self._by_name, *BECOMES, *READ_AS, *_ENDS_WITH, *WIDTHS) if self._named(name)}
         return frozenset(names | {SPLIT} if self._ranked else names)
 
     def starting_at(self, ends: Ends) -> tuple[Graph, ...]:
@@ -77,7 +78,8 @@ class Index:
     def _named(self, name: str) -> list[Graph]:
         """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
         names = dict.fromkeys((*names_of(name), *names_of(_ENDS_WITH.get(name, name))))
-        return [graph for each in names for graph in self._by_name.get(each, [])]
+        found = [graph for each in names for graph in self._by_name.get(each, [])]
+        return found + self._cast if name in WIDTHS else found
 
 
 def _outermost(graph: Graph) -> tuple[str | None, ...]:

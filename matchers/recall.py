@@ -57,7 +57,7 @@ _KNOWN_FIELDS = {
     Anything: set(),
     Window: {"terms", "pack", "windowed"},
     Label: {"id", "name", "pack", "windowed"},
-    Result: {"node", "labels"},
+    Result: {"node", "labels", "element"},
     Tie: {"labels", "size", "pack", "node"},
     Graph: {
         "pattern",

@@ -18,6 +18,7 @@ from iree.compiler import ir
 from opsplice.matchers import chains, conditions, effects, numbers, uses
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bounds import bounds_of
+from opsplice.matchers.canonical import WIDTHS
 from opsplice.matchers.graph import (
     Accumulated,
     Anything,
@@ -68,8 +69,6 @@ from opsplice.spec_lang import ops, tree
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
-# What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
-_WIDTHS = frozenset({"arith.extf", "arith.truncf"})
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
 _RESHAPES = frozenset(
     {
@@ -320,6 +319,8 @@ class Search:
         if not is_tensor(value):
             self._fail(result.node, "a tensor", f"a value of type {value.type}", Kind.NO_VALUE)
             return None
+        if result.element and not self._bind_type(result.node, result.element, element_type(value)):
+            return None
         access = self.views.whole(value)
         self._set(self.roots, number, access)
         if not self._bind_whole(result, access):
@@ -386,7 +387,7 @@ class Search:
 
     def _passed(self, node: Any, found: Term) -> Term | None:
         """What a cast that is looked through is a cast of."""
-        if "cast" not in self.graph.through or not isinstance(found, Apply) or found.op not in _WIDTHS:
+        if "cast" not in self.graph.through or not isinstance(found, Apply) or found.op not in WIDTHS:
             return None
         return None if isinstance(node, Apply) and node.op == found.op else found.args[0]
 
@@ -610,20 +611,26 @@ class Search:
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
         assert isinstance(parameter.type, tree.ScalarType)
-        found = self._look(node, term)
-        found = self.views.constant(found) or found
-        if isinstance(found, Constant):
-            binding = Binding(constant=found.value, element=found.type)
-        else:
-            holders = [a for a in self._chain(term) if not a.indices]
-            wanted = self._wanted_elements(parameter.type)
-            fitting = (a for a in holders if wanted is None or element_type(a.value) in wanted)
-            holder = next(fitting, holders[0] if holders else None)
-            if holder is None:
-                self._fail(node, f"a scalar for {node.name}", self._describe(found), Kind.NO_VALUE)
-                return None
-            binding = Binding(value=holder.value, element=element_type(holder.value))
+        wanted = self._wanted_elements(parameter.type)
+        levels = list(self._scalars(node, term))
+        binding = next((b for b in levels if wanted is None or b.element in wanted), levels[0] if levels else None)
+        if binding is None:
+            self._fail(node, f"a scalar for {node.name}", self._describe(self._look(node, term)), Kind.NO_VALUE)
+            return None
         return [] if self._bind(node, parameter.type.name, binding) else None
+
+    def _scalars(self, node: Input, term: Term) -> Iterator[Binding]:
+        """The constants that a term is, and the values that hold it alone, from the nearest on."""
+        at: Term | None = term
+        while at is not None:
+            found = self._resolve(at)
+            known = self.views.constant(found)
+            if known is not None:
+                yield Binding(constant=known.value, element=known.type)
+            at = self._passed(node, found)
+        for access in self._chain(term):
+            if not access.indices:
+                yield Binding(value=access.value, element=element_type(access.value))
 
     def _wanted_elements(self, kind: tree.ScalarType) -> tuple[str, ...] | None:
         """The element types that a scalar may have, None for any."""

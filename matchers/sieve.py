@@ -14,6 +14,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import chains, numbers
+from opsplice.matchers.canonical import WIDTHS
 from opsplice.matchers.graph import Graph, Number
 from opsplice.matchers.terms import Apply, Constant, Reduce
 from opsplice.matchers.views import Views
@@ -23,7 +24,7 @@ _DEEPEST = 4
 
 # What fits anything.
 _ANYTHING: Any = None
-_ANY_CONSTANT = ("constant", -math.inf, math.inf)
+_ANY_CONSTANT = ("constant", -math.inf, math.inf, True)
 
 
 class Sieve:
@@ -88,10 +89,11 @@ class _Outlines:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self._casts = "cast" in graph.through
         self._made: dict[tuple[int, int], Any] = {}
 
     def at(self, depth: int) -> Any:
-        if self.graph.through:
+        if self.graph.through - {"cast"}:
             return _ANYTHING  # what is looked through may stand between any two ops
         root = self.graph.results[0].node
         return self._of(root, depth) if depth > 1 else _inexact(self._of(root, depth))
@@ -106,15 +108,17 @@ class _Outlines:
         """Parts that this module does not know fit anything."""
         if type(node) is Apply:
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
-            below = tuple([self._of(arg, depth - 1) for arg in operands]) if depth else None
-            return ("chain" if len(operands) > len(node.args) else "apply", node.op, below)
+            is_chain = len(operands) > len(node.args)
+            deep = depth and not (is_chain and self._casts)  # casts may stand between the ops of a chain
+            below = tuple([self._of(arg, depth - 1) for arg in operands]) if deep else None
+            return ("chain" if is_chain else "apply", node.op, below, self._casts)
         if type(node) is Reduce:
-            return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None)
+            return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
         if type(node) is Number and isinstance(node.low, tree.Literal):
             if node.high is None:
-                return ("constant", Constant(node.low.value, ""), None)  # told apart by the sign of zero
+                return ("constant", Constant(node.low.value, ""), None, self._casts)  # told apart by the sign of zero
             if isinstance(node.high, tree.Literal):
-                return ("constant", node.low.value, node.high.value)
+                return ("constant", node.low.value, node.high.value, self._casts)
             return _ANY_CONSTANT
         return _ANYTHING
 
@@ -123,17 +127,19 @@ def _inexact(outline: Any) -> Any:
     """An outline of depth one, with constants of any value."""
     if outline is _ANYTHING or outline[0] == "constant":
         return _ANYTHING if outline is _ANYTHING else _ANY_CONSTANT
-    kind, what, below = outline
+    kind, what, below, casts = outline
     if below is None:
         return outline
-    return (kind, what, _inexact(below) if kind == "reduce" else tuple(map(_inexact, below)))
+    return (kind, what, _inexact(below) if kind == "reduce" else tuple(map(_inexact, below)), casts)
 
 
 def _fits(outline: Any, term: Any, views: Views) -> bool:
     if outline is _ANYTHING:
         return True
-    kind, what, below = outline
+    kind, what, below, casts = outline
     found = views.resolve(term)
+    while casts and isinstance(found, Apply) and found.op in WIDTHS and found.op != what:
+        found = views.resolve(found.args[0])
     if kind == "constant":
         known = views.constant(found)
         return known is not None and _is_number(known, what, below)

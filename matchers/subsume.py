@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from opsplice.matchers import numbers
+from opsplice.matchers.canonical import WIDTHS
 from opsplice.matchers.graph import Graph, Input, Label, Node, Number, Result, Tie, Whole
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.spec_lang import decide, ops, tree
@@ -30,7 +31,7 @@ UNDERSTOOD: Mapping[type, frozenset[str]] = {
     Whole: frozenset({"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions"}),
     Apply: frozenset({"op", "args", "attributes", "type"}),
     Reduce: frozenset({"combiner", "loops", "body"}),
-    Result: frozenset({"node", "labels"}),
+    Result: frozenset({"node", "labels", "element"}),
     Tie: frozenset({"labels", "size", "pack", "node"}),
     Label: frozenset({"id", "name", "pack", "windowed"}),
 }
@@ -62,6 +63,8 @@ def covers(graph: Graph, other: Graph, *, inner: bool = False) -> Cover | None:
         return None
     if len(graph.results) != 1 and len(graph.results) != len(other.results):
         return None
+    if not other.through <= graph.through:
+        return None
     if not _parts(graph) <= _parts(other):
         return None
     # Of the further results nothing is known of whether they are rearranged.
@@ -71,7 +74,9 @@ def covers(graph: Graph, other: Graph, *, inner: bool = False) -> Cover | None:
 
 def is_understood(graph: Graph) -> bool:
     """Whether a graph is made of what is understood here. Nothing may be claimed of others."""
-    if graph.through or graph.factors:
+    if graph.through - {"cast"} or graph.factors:
+        return False
+    if graph.through and any(isinstance(node, Apply) and node.op in WIDTHS for node in nodes_of(graph)):
         return False
     for node in nodes_of(graph):
         if not isinstance(node, (Input, Number, Whole, Apply, Reduce)):
@@ -91,7 +96,7 @@ def _is_open(attribute: tree.Attribute) -> bool:
 
 def covers_part(graph: Graph, other: Graph) -> Cover | None:
     """How `graph` holds at an op inside `other`, wherever a program keeps that op's result as a value of its own."""
-    if len(graph.results) != 1 or graph.rearranged:
+    if len(graph.results) != 1 or graph.rearranged or not other.through <= graph.through:
         return None
     if not _parts(graph) <= _parts(other):
         return None
@@ -239,8 +244,14 @@ class _Comparison:
                     return None
             elif left.labels is not right.labels:
                 return None
+            if self.right.through and left.element and not self._same_result(left, right, state):
+                return None
             goals.append((left.node, right.node))
         return self._solve(goals, state)
+
+    def _same_result(self, left: Result, right: Result, state: _State) -> bool:
+        """Whether results are of one type where casts may lie before them."""
+        return bool(right.element) and self._element(left.element, right.element, state)
 
     def run_inside(self, result: Result, node: Node) -> Cover | None:
         """With the left result at a node of the right graph, under whatever labels that has."""

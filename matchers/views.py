@@ -38,6 +38,7 @@ from opsplice.matchers.terms import (
     split,
     summed,
 )
+from opsplice.spec_lang import ops
 from opsplice.spec_lang.ops import identity
 
 # Attributes that never change which computation an op is.
@@ -324,16 +325,21 @@ class Views:
     def _attention(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
         """`contract(softmax(contract(q, k) * scale + mask), v)`; None where the op does anything else besides.
 
-        A mask of booleans is read as IREE does it: minus infinity in place of the score where it is false.
+        A mask of booleans is read as IREE does it: minus infinity in place of the score where it is false. Where the
+        scale or a mask is of a wider type than the rest, all is computed in that, and the result cut short.
         """
         maps = [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
         body = op.regions[0].blocks[0]
-        kind = element_type(op.results[0])
+        made = element_type(op.results[0])
         if len(op.results) != 1 or len(maps) != len(op.operands) or len(maps) not in (5, 6):
             return None
         if len(body.operations) != 1 or body.operations[0].operands[0] != body.arguments[0]:
             return None  # the scores are changed in the body
-        if any(element_type(v) != kind for v in (*op.operands[:4],)):
+        if any(element_type(v) != made for v in (*op.operands[:3],)):
+            return None
+        beside = [element_type(v) for v in list(op.operands)[3:-1] if element_type(v) != "i1"]
+        kind = max((made, *beside), key=lambda name: ops.bits(name) or 0)
+        if not all(map(ops.is_float, (made, *beside))):
             return None
         loops = _loops_of_output(maps[-1], indices)
         names = [{e.position for e in m.results if isinstance(e, ir.AffineDimExpr)} for m in maps]
@@ -343,8 +349,10 @@ class Views:
         (along,), (depth,) = keys, summed
         sizes = _loop_sizes(op, maps)
 
-        def element(number: int, at: dict[int, Index]) -> Access:
-            return _operand_at(op.operands[number], maps[number], at)
+        def element(number: int, at: dict[int, Index]) -> Term:
+            access = _operand_at(op.operands[number], maps[number], at)
+            own = element_type(op.operands[number])
+            return access if own in (kind, "i1") else Apply("arith.extf", (access,), (), kind)
 
         def score(index: Index) -> Term:
             inner = self._fresh(sizes.get(depth))
@@ -363,7 +371,8 @@ class Views:
         index = self._fresh(sizes.get(along))
         weight = self._softmax_of(score, index, sizes.get(along), kind)
         product = Apply("arith.mulf", (weight, element(2, {**loops, along: index})), (), kind)
-        return Reduce("arith.addf", (index,), product) if isinstance(index, Loop) else product
+        total = Reduce("arith.addf", (index,), product) if isinstance(index, Loop) else product
+        return total if made == kind else Apply("arith.truncf", (total,), (), made)
 
 
 class _Body:

@@ -595,7 +595,9 @@ class _Signature:
         if isinstance(parameter.type, tree.TensorType):
             self._bind_buffer(parameter.type, arg)
         elif isinstance(arg, tree.Name) and arg.name in self.match.inputs:
-            self._bind_type(parameter.type, self.match.inputs[arg.name].element, arg.name)
+            binding, wanted = self.match.inputs[arg.name], self.types.get(parameter.type.name, parameter.type.name)
+            if binding.constant is None or not _is_wider_float(wanted, binding.element):
+                self._bind_type(parameter.type, binding.element, arg.name)
 
     def _bind_buffer(self, kind: tree.TensorType, arg: tree.Name | tree.Literal) -> None:
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
@@ -715,6 +717,12 @@ def _product(size: Size | tuple[Size | None, ...] | None) -> int | None:
     parts = size if isinstance(size, tuple) else (size,)
     known = [p for p in parts if isinstance(p, int)]
     return math.prod(known) if len(known) == len(parts) else None
+
+
+def _is_wider_float(wanted: str, element: str) -> bool:
+    """Whether each number of one float type is one of another, wider type."""
+    bits = (ops.bits(wanted) or 0, ops.bits(element) or 0)
+    return ops.is_float(wanted) and ops.is_float(element) and bits[0] > bits[1]
 
 
 def _known_unequal(left: Size | tuple[Size, ...], right: Size | tuple[Size, ...]) -> bool:

@@ -261,7 +261,7 @@ class _Speller:
     def _elementwise(self, op: ops.Op, expr: tree.Call, scope: _Scope) -> Lazy:
         args = [self._value(a, scope) for a in expr.args]
         letters: dict[str, str] = {}
-        for letter, arg in zip(op.operands, args, strict=True):
+        for letter, arg in sorted(zip(op.operands, args, strict=True), key=lambda pair: not pair[1].dims):
             if arg.element:
                 letters.setdefault(letter, arg.element)
         if op.name == "fpowi":
@@ -270,6 +270,7 @@ class _Speller:
             replace(a, element=letters.get(letter, "")) if isinstance(a, Number) and not a.element else a
             for letter, a in zip(op.operands, args, strict=True)
         ]
+        args = [self._cast(a, letters.get(letter, ""), expr.span) for letter, a in zip(op.operands, args, strict=True)]
         if not all(a.element for a in args):
             raise GapError.at(expr.span, f"`{op.name}` of constants alone", "the compiler folds it; write the result")
         element = "i1" if op.result == "B" else letters.get(op.result, "")
@@ -281,6 +282,14 @@ class _Speller:
         dims = max((a.dims for a in args), key=len)
         made = Apply(op.full_name, tuple(args), _scalar_attributes(op, expr), element, dims)
         return made if self.spelling.elementwise == "fused" else self.writer.settled(made, expr.span)
+
+    def _cast(self, value: Lazy, element: str, span: tree.Span) -> Lazy:
+        """A value in the float type of what it is combined with: scalars may have one of their own (`through cast`)."""
+        if value.element == element or not (ops.is_float(value.element) and ops.is_float(element)):
+            return value
+        narrower = (ops.bits(element) or 0) < (ops.bits(value.element) or 0)
+        made = Apply("arith.truncf" if narrower else "arith.extf", (value,), "{}", element, value.dims)
+        return made if self.spelling.elementwise == "fused" else self.writer.settled(made, span)
 
     def _quoted(self, expr: tree.Call, scope: _Scope) -> Lazy:
         args = [self.writer.materialise(self._value(a, scope), a.span) for a in expr.args]

@@ -23,7 +23,7 @@ from tests.matchers.test_match_random import case
 
 FOLDER = Path(__file__).parent / "frontends"
 SAMPLE = Path(__file__).parents[2] / "samples" / "transformer"
-KEPT = sorted((Path(__file__).parent / "library").glob("*.mlir"))
+KEPT = sorted(f for folder in ("library", "half") for f in (Path(__file__).parent / folder).glob("*.mlir"))
 PROGRAMS = [*sorted(FOLDER.glob("*/*.mlir")), SAMPLE / "jax.mlir", SAMPLE / "torch.mlir"]
 
 

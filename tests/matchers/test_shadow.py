@@ -47,6 +47,26 @@ def graphs(text: str) -> list[Graph]:
     return [compile_pattern(p, spec.patterns, spec.types)[0] for p in spec.patterns.values()]
 
 
+# ---- patterns that look through casts -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("general", "narrow", "covered"),
+    [
+        ("<T>(x: tensor<m x T>) through cast", "<T>(x: tensor<m x T>)", True),
+        ("<T>(x: tensor<m x T>)", "<T>(x: tensor<m x T>) through cast", False),
+        ("<T>(x: tensor<m x T>) through cast", "<T in {f16}>(x: tensor<m x T>) through cast", True),
+        ("<T>(x: tensor<m x T>) through cast", "(x: tensor<m x f16>) through cast", False),  # its result is of any type
+        ("(x: tensor<m x f16>) through cast", "<T in {f16}>(x: tensor<m x T>) through cast", True),
+        ("<T>(x: tensor<m x T>) through reshape", "<T>(x: tensor<m x T>) through reshape", False),  # nothing is claimed
+    ],
+)
+def test_patterns_that_look_through_casts_hold_where_others_do(general: str, narrow: str, covered: bool) -> None:
+    first, second = graphs(f"pattern a{general} {{ exp(negf(x)) }} pattern b{narrow} {{ exp(negf(x)) }}")
+    understood = subsume.is_understood(first) and subsume.is_understood(second)
+    assert (understood and subsume.covers(first, second) is not None) == covered
+
+
 # ---- rules of one pattern -------------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,14 @@ def test_equal_spellings(sides: Sider) -> None:
     assert sides(program(body.replace("?", "8"), "tensor<8xf32>"), SPEC).counts == (1, 0)
 
 
+def test_casts_where_the_pattern_looks_through_them(sides: Sider) -> None:
+    spec = SPEC.replace(") { addf", ") through cast { addf")
+    assert sides(of_tensors(), spec).counts == (1, 1)
+    wide, cut = "arith.extf %0 : tensor<?xf32> to tensor<?xf64>", "arith.truncf %2 : tensor<?xf64> to tensor<?xf32>"
+    body = f"%0 = arith.mulf %x, %x : {KIND}\n%1 = math.exp %y : {KIND}\n%2 = {wide}\n%3 = {cut}"
+    assert sides(program(f"{body}\n%r = arith.addf %3, %1 : {KIND}"), spec).counts == (1, 0)
+
+
 def test_a_fusion_that_no_spelling_has(sides: Sider) -> None:
     empty = (
         "%c0 = arith.constant 0 : index\n%n = tensor.dim %x, %c0 : tensor<?xf32>\n%e = tensor.empty(%n) : tensor<?xf32>"
