@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from iree.compiler import ir
@@ -108,10 +109,8 @@ class _Outlines:
         """Parts that this module does not know fit anything."""
         if type(node) is Apply:
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
-            is_chain = len(operands) > len(node.args)
-            deep = depth and not (is_chain and self._casts)  # casts may stand between the ops of a chain
-            below = tuple([self._of(arg, depth - 1) for arg in operands]) if deep else None
-            return ("chain" if is_chain else "apply", node.op, below, self._casts)
+            below = tuple([self._of(arg, depth - 1) for arg in operands]) if depth else None
+            return ("chain" if len(operands) > len(node.args) else "apply", node.op, below, self._casts)
         if type(node) is Reduce:
             return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
         if type(node) is Number and isinstance(node.low, tree.Literal):
@@ -149,11 +148,20 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     if not spellings or below is None:
         return bool(spellings)
     if kind == "chain":
+        unwrap = partial(_without_casts, views) if casts else None
         return any(
             _pair_up(below, grouping.operands, views)
-            for grouping in chains.groupings(views, what, spellings, len(below))
+            for grouping in chains.groupings(views, what, spellings, len(below), unwrap)
         )
     return any(_fit_below(what, below, spelling.args, views) for spelling in spellings)
+
+
+def _without_casts(views: Views, term: Any) -> tuple[Any, tuple[ir.Operation, ...]]:
+    """What makes a term, behind views and casts."""
+    found = views.resolve(term)
+    while isinstance(found, Apply) and found.op in WIDTHS:
+        found = views.resolve(found.args[0])
+    return found, ()
 
 
 def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: Views) -> bool:
