@@ -21,7 +21,7 @@ from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
-from opsplice.rewrites import externals, generation, scalar_function, static_function
+from opsplice.rewrites import c_types, externals, generation, scalar_function, static_function
 from opsplice.rewrites.calls import (
     Action,
     Annotation,
@@ -229,9 +229,12 @@ class _Planner:
         if any(c.clause.is_generated and c.target.is_cpu for c in choices):
             call = dataclasses.replace(call, symbol=request.name)
         kept = self._without(choices)
+        for choice in choices:
+            if choice.artifact is not None and choice.target.is_cpu:
+                c_types.check(call, choice.clause, choice.artifact)
         if kernel.is_scalar:
             linked = [(c.target, c.artifact) for c in choices if c.artifact is not None]
-            scalar_function.check_artifacts(call, [artifact for _, artifact in linked])
+            scalar_function.check_artifacts(call, [artifact for target, artifact in linked if not target.is_cpu])
             files = {object_key(target, self.targets): artifact.path for target, artifact in linked}
             importing = tuple(sorted(object_key(c.target, self.targets) for c in choices if c.artifact is None))
             way: Approach = "dynamic function" if importing else "static function"

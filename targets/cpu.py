@@ -73,8 +73,7 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
     def build(output: Path) -> Mapping[str, Any]:
         included = toolchain.compile(source, output, target, form, language, request.flags)
         sources.check_complete(inputs, included, source)
-        notes = _check_product(output, request, target, form)
-        return {"toolchain": toolchain.version(), "notes": notes}
+        return {"toolchain": toolchain.version(), **_check_product(output, request, target, form)}
 
     key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
     return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
@@ -89,7 +88,7 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Ar
             _check_module(module, request)
         else:
             _check_object(output.read_bytes(), request, target)
-        return {"toolchain": llvm.version(), "notes": module.notes}
+        return {"toolchain": llvm.version(), **_noted(module)}
 
     key = _key(request, target, form, sources.read_file(request.path), llvm.version())
     return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
@@ -111,23 +110,29 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
             return {"toolchain": None, "notes": ()}
         module = llvm.import_bitcode(output, request.path.name, target)
         _check_module(module, request, prebuilt=True)
-        return {"toolchain": None, "notes": module.notes}
+        return {"toolchain": None, **_noted(module)}
 
     key = _key(request, target, form, data, llvm.version() if form == "bitcode" else "")
     return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
 
 
-def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, form: Form) -> tuple[str, ...]:
-    """Checks what a compiler made of a source; bitcode is also freed of the CPU that the compiler wrote into it."""
+def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, form: Form) -> dict[str, Any]:
+    """Checks what a compiler made of a source; bitcode is also freed of the CPU that the compiler wrote into it.
+
+    Returns what there is to note of it."""
     if form == "object":
         _check_object(output.read_bytes(), request, target)
-        return ()
+        return {}
     neutral = output.with_name(f"neutral{output.suffix}")
     module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
     _check_module(module, request)
     if module.symbols is not None:
         os.replace(neutral, output)
-    return module.notes
+    return _noted(module)
+
+
+def _noted(module: llvm.Module) -> dict[str, Any]:
+    return {"notes": module.notes, "signatures": dict(module.signatures)}
 
 
 def _check_object(data: bytes, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False) -> None:

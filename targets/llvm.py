@@ -78,7 +78,7 @@ def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Mod
         features=archs.feature_string(target.features | _BASE_FEATURES[target.arch]),
         abi=_ABI[target.arch],
     )
-    return Module(_symbols(answer), _made_for_note(answer, source.name, target.arch))
+    return Module(_symbols(answer), _made_for_note(answer, source.name, target.arch), answer["signatures"])
 
 
 def compile_ptx(source: Path, output: Path, target: CudaTarget) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
     answer = _run({"do": "import", "source": str(source), "output": str(neutral) if neutral else None}, name)
     if "unreadable" in answer:
         return _unread(answer, name)
-    return Module(_symbols(answer), _made_for_note(answer, name, target.arch))
+    return Module(_symbols(answer), _made_for_note(answer, name, target.arch), answer["signatures"])
 
 
 def _unread(answer: dict[str, Any], name: str) -> Module:

@@ -104,7 +104,7 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
     }
     with open(job["output"], "wb") as file:
         file.write(emit[job["form"]]())
-    return {"made_for": made_for, "symbols": _symbols(module)}
+    return {"made_for": made_for, "symbols": _symbols(module), "signatures": _signatures(module)}
 
 
 def _assemble(job: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,9 @@ def _has_cycle(after: dict[str, list[str]]) -> bool:
 
 
 def _signatures(module: Any) -> dict[str, str]:
-    return {function.name: str(function.global_value_type) for function in module.functions}
+    return {
+        function.name: str(function.global_value_type) for function in module.functions if not function.is_declaration
+    }
 
 
 def _without_cpu(text: str) -> str:

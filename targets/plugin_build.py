@@ -18,8 +18,8 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import cpu, fatelf, objects, plugin_source, toolchains
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.targets import cpu, fatelf, ir_types, objects, plugin_source, toolchains
+from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.plugin_source import Function
 from opsplice.targets.store import Store, key_of
 
@@ -131,7 +131,10 @@ def _embedded(
         request = ArtifactRequest(source.path, (), "object", source.flags)
         artifact = cpu.resolve(request, target, store, environ)
         built.append(artifact.path)
-        functions += source.choose(objects.read_object(artifact.path.read_bytes(), source.path.name).functions)
+        chosen = source.choose(objects.read_object(artifact.path.read_bytes(), source.path.name).functions)
+        for function in chosen:
+            _check_types(function, artifact, source.path.name)
+        functions += chosen
     functions = _distinct(functions)
     toolchain = toolchains.choose(target, "object", environ)
     with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
@@ -141,6 +144,13 @@ def _embedded(
         command = [_embedded_linker(), *_LINK_FLAGS, *map(str, built), str(Path(folder) / "plugin.o")]
         _link([*command, "-o", str(output)])
         return Built(output.read_bytes(), tuple(functions), toolchain.version())
+
+
+def _check_types(function: Function, artifact: Artifact, name: str) -> None:
+    """Raises OpspliceError for a function that is known to have other types than it is called with."""
+    parameters = [ir_types.ADDRESS if argument.pointer else argument.element for argument in function.arguments]
+    if (written := artifact.signatures.get(function.symbol)) is not None:
+        ir_types.check(name, function.symbol, written, "void", parameters, "the plugin")
 
 
 def _distinct(functions: Sequence[Function]) -> list[Function]:

@@ -593,13 +593,19 @@ replace negated with f(a)
         ('cpu "k.c"', CODE, ".so", "imported from a plugin"),
         ('cpu aarch64 "k.c" as plugin', CODE, ".so", "no clause `as plugin` for x86_64"),
         ('cpu when avx2 "k.c" as plugin', CODE, ".so", "no clause `as plugin` for x86_64"),
+        (
+            'cpu "k.ll" as plugin',
+            "define void @f(ptr %a) {\n ret void\n}",
+            ".sos",
+            "is `void .ptr.`, and the plugin calls",
+        ),
         ('cpu "k.c" as plugin', CODE, ".dll", "cannot end in '.dll'"),
     ],
 )
 @pytest.mark.skipif(archs.host_arch() != "x86_64", reason="the messages name this architecture")
 def test_what_cannot_be_built(tmp_path, clause, code, suffix, message):
     spec = f"kernel f(a: f32[m]) -> f32[m] {{ {clause} }}"
-    path = write_spec(tmp_path, spec, {"k.c": code})
+    path = write_spec(tmp_path, spec, {"k.ll" if "k.ll" in clause else "k.c": code})
     with pytest.raises(OpspliceError, match=message.replace("(", r"\(")):
         plugin_kernels.build(path, suffix)
 

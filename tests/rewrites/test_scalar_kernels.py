@@ -689,6 +689,7 @@ FOREIGN = (
     "define float @softsign(float %x) {\n  %r = call float @mystery(float %x)\n  ret float %r\n}\n"
 )
 NO_LIBDEVICE = FOREIGN.replace("mystery", "__nv_mystery")
+WRONG_ON_CPU = r"'softsign' in k.ll is `double \(double\)`, and kernel softsign calls it as `float \(float\)`"
 SPIRV_WRONG_TYPE = 'spirv.func @softsign(%x: f64) -> f64 "None" { spirv.ReturnValue %x : f64 }'
 SPIRV_WITHOUT = 'spirv.func @other(%x: f32) -> f32 "None" { spirv.ReturnValue %x : f32 }'
 
@@ -710,6 +711,14 @@ SPIRV_WITHOUT = 'spirv.func @other(%x: f32) -> f32 "None" { spirv.ReturnValue %x
         (VULKAN, 'vulkan "k.mlir"', "func.func private @f()", "the kernel's file holds a func.func"),
         (VULKAN, 'vulkan "k.spv"', "", "k.spv is not a kind of file that a function for Vulkan can be"),
         ((), 'cpu "k.c"', "float other(float x) { return x; }", "softsign"),
+        ((), 'cpu "k.ll"', WRONG_TYPE, WRONG_ON_CPU),
+        ((), 'cpu "k.ll" as bitcode', WRONG_TYPE, WRONG_ON_CPU),
+        (
+            (),
+            'cpu "k.c" as bitcode',
+            "float softsign(float x, float y) { return y; }",
+            r"is `float \(float, float\)`, and",
+        ),
     ],
 )
 def test_a_file_that_does_not_fit(spliced, flags: tuple[str, ...], clause: str, content: str, message: str) -> None:

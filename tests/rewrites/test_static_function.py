@@ -475,6 +475,31 @@ def test_prebuilt_files(pairs, form, suffix):
     made.run("static", vector(9))
 
 
+OTHER_TYPES = "define void @negate(ptr %a, ptr %out) {\n  ret void\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("clause", "code", "written"),
+    [
+        ('"k.ll"', OTHER_TYPES, r"void \(ptr, ptr\)"),
+        ('"k.ll" as bitcode', OTHER_TYPES, r"void \(ptr, ptr\)"),
+        (
+            '"k.c" as bitcode',
+            "void negate(const float *a, float *out, int n) { out[0] = n; }",
+            r"void \(ptr, ptr, i32\)",
+        ),
+        ('"k.ll" as provided', OTHER_TYPES, r"void \(ptr, ptr\)"),
+        ('"k.c" as bitcode', "float negate(const float *a) { return *a; }", r"float \(ptr\)"),
+    ],
+)
+def test_functions_of_other_types_are_refused(spliced, clause, code, written):
+    name = clause.split('"')[1]
+    with pytest.raises(
+        OpspliceError, match=f"'negate' in {name} is `{written}`, and kernel negate calls it as `void .ptr, ptr, i64"
+    ):
+        spliced(SHAPES, NEGATE_SPEC.replace('"k.c"', clause), {name: code})
+
+
 def test_the_clause_whose_features_the_target_has(spliced):
     spec = """
 kernel k(a: f32[n]) -> f32[n] {

@@ -1,0 +1,29 @@
+"""Whether a function of C that a call is of has the types that the call passes, where its file says them."""
+
+from __future__ import annotations
+
+from opsplice.errors import OpspliceError
+from opsplice.rewrites.calls import Buffer, KernelCall
+from opsplice.spec_lang import tree
+from opsplice.targets import ir_types
+from opsplice.targets.artifacts import Artifact
+
+
+def check(call: KernelCall, clause: tree.ArtifactClause, artifact: Artifact) -> None:
+    """Raise OpspliceError for a function on a CPU that has other types than the call; objects do not say them."""
+    written = artifact.signatures.get(call.symbol)
+    if written is None:
+        return
+    result, parameters = "void", [ir_types.ADDRESS if isinstance(a, Buffer) else a.element for a in call.arguments]
+    if clause.form == "dispatch":
+        result, parameters = "i32", [ir_types.ADDRESS] * 3
+    elif call.kernel.is_scalar:
+        result, parameters = call.outputs[0].element, [a.element for a in call.arguments]
+    else:
+        parameters += [ir_types.ADDRESS for output in call.outputs if output.alias is None]
+        parameters += ["index"] * (len(call.dims) + len(call.kernel.grid))
+    try:
+        ir_types.check(clause.file.name, call.symbol, written, result, parameters, f"kernel {call.kernel.name}")
+    except OpspliceError as error:
+        error.details = f"needed by the kernel at {clause.span}"
+        raise
