@@ -7,13 +7,12 @@ WGSL, of which MLIR is made. It must not know where the function is called.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import llvm, shaders, sources, spirv_to_mlir
+from opsplice.targets import llvm, shaders, sources, spirv_to_mlir, temporary
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.store import Store, key_of
 from opsplice.targets.stored import artifact_of
@@ -71,7 +70,7 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
 def _made_of_wgsl(request: ArtifactRequest, compiler: shaders.ShaderCompiler) -> str:
     """The functions of a file in WGSL, as MLIR."""
     source = request.path.resolve()
-    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+    with temporary.folder() as folder:
         output = Path(folder) / "functions.spv"
         # SPIR-V has names of functions for debugging only.
         compiler.compile(source, output, SpirvTarget(), ("--generate-debug-symbols",))

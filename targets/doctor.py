@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes.util
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import cuda_compilers, llvm, ptxas, shaders, spirv_val, toolchains
+from opsplice.targets import cuda_compilers, llvm, ptxas, shaders, spirv_val, temporary, toolchains
 from opsplice.targets.artifacts import CpuTarget, CudaTarget, Form, SpirvTarget
 from opsplice.targets.store import Store
 
@@ -53,7 +52,7 @@ class Check:
 
 def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -> list[Check]:
     """Looks at everything; takes about a second. A thing that fails is a check that is not ok, never an exception."""
-    with tempfile.TemporaryDirectory(prefix="opsplice-") as name:
+    with temporary.folder() as name:
         folder = Path(name)
         return [
             *(_package(package) for package in ("iree-base-compiler", "iree-base-runtime")),

@@ -7,13 +7,12 @@ what the functions are for.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, shaders, sources, spirv_link, spirv_val
+from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, shaders, sources, spirv_link, spirv_val, temporary
 from opsplice.targets.artifacts import CudaTarget, SpirvTarget
 from opsplice.targets.store import Store, key_of
 
@@ -68,7 +67,7 @@ def read(path: Path, store: Store) -> FunctionFile:
 
 def _validate(file: FunctionFile) -> None:
     """Raise OpspliceError for a module that the validator refuses, where there is one: drivers may crash on others."""
-    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+    with temporary.folder() as folder:
         path = Path(folder) / "functions.spv"
         path.write_bytes(spirv_link.as_library(file.code, file.path.name))
         spirv_val.validate(spirv_val.find(), path, file.path.name, None)
@@ -130,7 +129,7 @@ def _ptx_of(file: FunctionFile, target: CudaTarget, store: Store) -> str:
         return ptx.decode(file.code, file.path.name)
 
     def build(output: Path) -> dict[str, object]:
-        with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+        with temporary.folder() as folder:
             source = Path(folder) / file.path.name
             source.write_bytes(file.code)
             llvm.compile_ptx(source, output, target)

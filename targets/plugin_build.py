@@ -11,14 +11,13 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import cpu, fatelf, ir_types, objects, plugin_source, toolchains
+from opsplice.targets import cpu, fatelf, ir_types, objects, plugin_source, temporary, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.plugin_source import Function
 from opsplice.targets.store import Store, key_of
@@ -67,7 +66,7 @@ def build_system(
             hint="write an embedded one, which is built for any: -o kernels.sos",
         )
     toolchain = _hosted(toolchains.choose(target, "object", environ))
-    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+    with temporary.folder() as folder:
         functions: list[Function] = []
         built: list[Path] = []
         for number, source in enumerate(sources):
@@ -137,7 +136,7 @@ def _embedded(
         functions += chosen
     functions = _distinct(functions)
     toolchain = toolchains.choose(target, "object", environ)
-    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+    with temporary.folder() as folder:
         glue, output = Path(folder) / "plugin.c", Path(folder) / "plugin.so"
         glue.write_text(plugin_source.write(name, functions, standalone=True), encoding="utf-8")
         toolchain.compile(glue, Path(folder) / "plugin.o", target, "object", "c")

@@ -3,7 +3,7 @@
 It carries results, OpspliceErrors and progress events over a pipe, and knows nothing of what it runs.
 
 The child leads a process group of its own and has a private temporary folder. Whatever ends the call (the result, a
-crash, Ctrl-C), the group is killed and the folder removed. On Linux the child also dies with its parent.
+crash, Ctrl-C, SIGTERM), the group is killed and the folder removed. On Linux the child also dies with its parent.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, Literal, NoReturn
 
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.noise import adopt_stderr
+from opsplice.targets import temporary
 
 # A message on the pipe: its kind, the length of the pickle that follows, the pickle.
 _HEADER = struct.Struct("<cQ")
@@ -87,10 +88,10 @@ def call_isolated(
     fork. "spawn" starts a fresh Python: function, args and results must pickle, and function must be importable
     (`__main__` is not run again).
 
-    Raises the OpspliceError that the function raised, ChildCrashError when the child died, and RuntimeError with the
-    child's traceback for any other exception: that is a bug.
+    Raises the OpspliceError or KeyboardInterrupt that the function raised, ChildCrashError when the child died, and
+    RuntimeError with the child's traceback for any other exception: that is a bug.
     """
-    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder, tempfile.TemporaryFile() as stderr:
+    with temporary.folder() as folder, tempfile.TemporaryFile() as stderr:
         job = _Job(function, args, folder, capture_stderr)
         child = (_fork if method == "fork" else _spawn)(job, stderr.fileno())
         last_event = None
@@ -169,6 +170,8 @@ def _serve_spawned(job_file: int, writer: int, parent: int) -> NoReturn:
 def _serve(job: _Job, writer: int, parent: int) -> NoReturn:
     """The child's whole life after its start. Ends without Python's or the compiler's shutdown: both can crash."""
     _die_with(parent)
+    for number in temporary.SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # the folder is the parent's
     os.environ["TMPDIR"] = tempfile.tempdir = job.temporary_folder
     if job.stderr_captured:
         adopt_stderr()
@@ -184,6 +187,9 @@ def _serve(job: _Job, writer: int, parent: int) -> NoReturn:
     except OpspliceError as error:
         _flush_streams()
         _send(writer, _ERROR, error)
+    except KeyboardInterrupt:  # no terminal's, which this process does not have, but raised by what was called
+        _flush_streams()
+        _send(writer, _ERROR, KeyboardInterrupt())
     except BaseException:
         _flush_streams()
         _send(writer, _BUG, traceback.format_exc())

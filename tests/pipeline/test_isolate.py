@@ -30,6 +30,10 @@ def fail_with_a_bug(_report):
     raise KeyError("a bug")
 
 
+def interrupt(_report):
+    raise KeyboardInterrupt
+
+
 def crash(report, how):
     # The test runner's handler would print a traceback of its own.
     faulthandler.disable()
@@ -217,6 +221,22 @@ def test_interrupt_leaves_nothing_behind(waiting):
     assert ends_soon(child)
     assert ends_soon(grandchild)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_end_the_process_leave_nothing_behind(waiting, number):
+    process, child, grandchild, folder = waiting
+    process.send_signal(number)
+    assert process.wait(timeout=10) == -number
+    assert ends_soon(child)
+    assert ends_soon(grandchild)
+    assert not folder.exists()
+
+
+@METHODS
+def test_an_interrupt_that_is_raised_is_one_here(method):
+    with pytest.raises(KeyboardInterrupt):
+        call_isolated(interrupt, method=method)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
