@@ -8,9 +8,12 @@ compiled it calls itself.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import inspect
 import json
 import math
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -37,7 +40,7 @@ class Commands:
     def __init__(self, files: Mapping[str, Path]) -> None:
         self._modules = {name: _loaded(name, path) for name, path in files.items() if path.suffix != _COMPILED}
         self._files = dict(files)
-        self.failure: OpspliceError | None = None  # of the last call
+        self.failure: OpspliceError | KeyboardInterrupt | None = None  # of the last call
 
     def modules(self, program: Any, device: Any, load: Callable[[Path, str], Any]) -> list[Any]:
         """The modules to load before a program. Raises OpspliceError for a function that no file has.
@@ -157,19 +160,40 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
         given = [np.array(g) if a["name"] in overwritten else g for a, g in zip(command.arguments, given, strict=True)]
         named = dict(zip((a["name"] for a in command.arguments), given, strict=True))
         fresh = [np.empty(_sizes(o, sizes), _dtype(o)) for o in command.outputs if o["alias"] is None]
-        command.function(*given, *fresh)
+        returned = command.function(*given, *fresh)
         rest = iter(fresh)
         outputs = [named[o["alias"]] if o["alias"] is not None else next(rest) for o in command.outputs]
+        _check_returned(returned, outputs)
         made = [_to_device(command.device, o, array) for o, array in zip(command.outputs, outputs, strict=True)]
         if after is not None:
             after.signal()
-    except Exception as error:
-        frames = "".join(traceback.format_exception(error)) if not isinstance(error, OpspliceError) else ""
-        commands.failure = OpspliceError(
-            f"the command '{command.name}' failed: {type(error).__name__}: {error}", details=frames
-        )
+    except BaseException as error:
+        # IREE's binding makes one kind of error of all, so what it was is kept here.
+        commands.failure = _failure(command.name, error)
         raise RuntimeError(command.name) from None
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _check_returned(returned: Any, outputs: Sequence[np.ndarray]) -> None:
+    """Raise OpspliceError if a function returned what it should have filled: only `return np.exp(x, out=out)` did."""
+    if returned is None or any(returned is output for output in outputs):
+        return
+    if inspect.iscoroutine(returned):
+        returned.close()  # or Python warns that nobody waited for it
+    raise OpspliceError(
+        f"it returned a value of type {type(returned).__name__}",
+        hint="a command is an ordinary function that fills the arrays it gets for results: out[...] = ...",
+    )
+
+
+def _failure(name: str, error: BaseException) -> OpspliceError | KeyboardInterrupt:
+    """What a call failed with, for those who called the program."""
+    if isinstance(error, KeyboardInterrupt):
+        return KeyboardInterrupt()
+    what = f"the command '{name}' failed:"
+    if isinstance(error, OpspliceError):
+        return OpspliceError(f"{what} {error.message}", hint=error.hint, details=error.details)
+    return OpspliceError(f"{what} {type(error).__name__}: {error}", details="".join(traceback.format_exception(error)))
 
 
 def _parts(values: Sequence[Any], views: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
@@ -236,13 +260,19 @@ def _loaded(name: str, path: Path) -> Any:
     """A file as a module of Python."""
     if not path.is_file():
         raise OpspliceError(f"there is no file {path}", hint=f"the program calls functions of {name} in it")
-    spec = importlib.util.spec_from_file_location(f"opsplice_command_{name}", path)
+    # Under a name of its own, and known by it, for what looks its module up (dataclasses, pickle).
+    own = f"opsplice_command_{name}_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(own, path)
     if spec is None or spec.loader is None:
         raise OpspliceError(f"{path} is no Python file", hint=f"a command's file ends in .py, or in {_COMPILED}")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[own] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
+        del sys.modules[own]
+        if not isinstance(error, (Exception, SystemExit)):
+            raise
         raise OpspliceError(
             f"{path} does not load: {type(error).__name__}: {error}", details=traceback.format_exc()
         ) from None

@@ -245,6 +245,54 @@ def test_what_it_raises_is_shown(pairs):
     made.run("in_place", *INPUTS["in_place"])
 
 
+RETURNED = {
+    "an array": "return -a",
+    "a generator": "yield -a",
+    "a number": "return 0",
+}
+
+
+@pytest.mark.parametrize("what", RETURNED)
+def test_what_it_returns_is_no_result(pairs, what):
+    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", RETURNED[what])})
+    with pytest.raises(OpspliceError, match=r"'host\.negate' failed: it returned a value of type") as failure:
+        made.spliced.run("twice", *INPUTS["twice"])
+    assert "out[...] =" in failure.value.hint
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_is_no_result(pairs):
+    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("def negate", "async def negate")})
+    with pytest.raises(OpspliceError, match="it returned a value of type coroutine"):
+        made.spliced.run("twice", *INPUTS["twice"])
+
+
+def test_it_may_return_what_it_filled(pairs):
+    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "return np.negative(a, out=out)")})
+    made.run("twice", *INPUTS["twice"])
+
+
+def test_an_end_of_the_process_is_an_error_and_an_interrupt_is_one(pairs):
+    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "exit(3)")})
+    with pytest.raises(OpspliceError, match=r"'host\.negate' failed: SystemExit: 3"):
+        made.spliced.run("twice", *INPUTS["twice"])
+    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "raise KeyboardInterrupt")})
+    with pytest.raises(KeyboardInterrupt):
+        made.spliced.run("twice", *INPUTS["twice"])
+
+
+def test_files_that_look_their_module_up(pairs, tmp_path):
+    text = "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass Pair:\n  left: int\n"
+    pairs(MODEL, SPEC, {"host.py": text + PYTHON.replace("out[...] = -a", "out[...] = Pair(-a).left")}).run(
+        "twice", *INPUTS["twice"]
+    )
+    known = set(sys.modules)
+    (tmp_path / "exits.py").write_text("raise SystemExit(5)")
+    with pytest.raises(OpspliceError, match="does not load: SystemExit: 5"):
+        Commands({"host": tmp_path / "exits.py"})
+    assert set(sys.modules) == known
+
+
 def test_a_program_without_its_files(made, tmp_path):
     with pytest.raises(OpspliceError, match="there is no file for it") as failure:
         load_program(made.spliced.vmfb)
