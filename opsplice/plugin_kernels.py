@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -109,7 +108,7 @@ def _sources(kernels: Iterable[tree.Kernel], target: CpuTarget) -> Iterator[Sour
     files: dict[tuple[Path, tuple[str, ...]], list[tree.Kernel]] = {}
     for kernel in kernels:
         clause = _clause_for(kernel, target)
-        files.setdefault((clause.file, tuple(shlex.split(clause.flags or ""))), []).append(kernel)
+        files.setdefault((clause.file, clause.words), []).append(kernel)
     for (path, flags), of_file in files.items():
         yield Source(path, flags, partial(_functions_in, path.name, of_file))
 

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import itertools
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,7 +165,7 @@ class Splicer:
             made = generators.make(clause.file, request)
         except OpspliceError as error:
             raise _needed_by(clause, error) from None
-        flags = (*made.flags, *shlex.split(clause.flags or ""))
+        flags = (*made.flags, *clause.words)
         try:
             return _artifact(ArtifactRequest(made.path, (request.name,), flags=flags), target, self.store)
         except OpspliceError as error:
@@ -181,7 +180,7 @@ class Splicer:
             path=clause.file,
             symbols=(symbol,),
             form="library" if _is_library(clause) else _FORMS[clause.form],
-            flags=tuple(shlex.split(clause.flags or "")),
+            flags=clause.words,
         )
         try:
             return find(request, target, self.store)

@@ -12,6 +12,7 @@ import hashlib
 import os
 import pickle
 import re
+import shlex
 import sys
 import tempfile
 import threading
@@ -34,6 +35,7 @@ RESERVED = frozenset(
     {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
     | {"transpose", "only", "shared", "accumulated", "through"}
 )
+_QUOTING = "what stands between quotes is one word, as in a shell: -DNAME='two words'"
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
 _PROPERTIES = ("bits", "rank")
 _PREDICATES = ("weight", "only", "shared", "inside")
@@ -359,6 +361,11 @@ class _Builder:
             if str(word) in found:
                 self._fail(word, f"there is a second {word} here")
             found[str(word)] = self._string(value) if value.type == "STRING" else str(value)
+            if str(word) == "flags":
+                try:
+                    shlex.split(found["flags"])
+                except ValueError as problem:
+                    self._fail(value, f"the flags are no words of a command line: {str(problem).lower()}", _QUOTING)
         span = self._span(backend, modifiers[-1][1] if modifiers else path)
         made = tree.ArtifactClause(
             span,

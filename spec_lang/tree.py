@@ -7,6 +7,7 @@ nothing of MLIR payloads. Every node carries the span of source text that it cam
 from __future__ import annotations
 
 import bisect
+import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -453,6 +454,11 @@ class ArtifactClause:
     limits: tuple[Limit, ...] = ()
     form: str | None = None
     flags: str | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The flags, as words of a command line."""
+        return tuple(shlex.split(self.flags or ""))
 
     @property
     def file(self) -> Path:

@@ -239,11 +239,16 @@ _FINDERS: dict[str, Callable[[], Toolchain | None]] = {"clang": _find_clang, "zi
 
 def _from_command(line: str, name: str | None = None) -> Toolchain:
     """The compiler behind a command line, which is asked what it is."""
-    words = shlex.split(line)
-    path = shutil.which(words[0])
+    try:
+        words = shlex.split(line)
+    except ValueError as problem:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} is no command line: {str(problem).lower()}", hint=f"it is {line}"
+        ) from None
+    path = shutil.which(words[0]) if words else None
     if path is None:
         raise OpspliceError(
-            f"{ENVIRONMENT_VARIABLE} names '{words[0]}', which is not a program here",
+            f"{ENVIRONMENT_VARIABLE} names '{words[0] if words else line}', which is not a program here",
             hint=f"give clang, zig, gcc or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
         )
     command = (path, *words[1:])

@@ -177,6 +177,12 @@ def test_an_absent_program_is_named():
         toolchains.find_all({"OPSPLICE_CC": "/no/such/cc -x"})
 
 
+@pytest.mark.parametrize("line", ["clang 'x", "''"])
+def test_what_is_no_command_line_is_refused(line):
+    with pytest.raises(OpspliceError, match=r"OPSPLICE_CC (is no command line: no closing quotation|names '')"):
+        toolchains.find_all({"OPSPLICE_CC": line})
+
+
 def test_an_absent_compiler_is_named_with_the_remedy(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(OpspliceError, match="asks for clang, which is not here") as caught:
