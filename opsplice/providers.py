@@ -61,7 +61,7 @@ class Provider:
         found = self._found.get((name, form))
         if found is None:
             raise self._missing(name, form)
-        code = found if isinstance(found, bytes) else _read(found)
+        code = found if isinstance(found, bytes) else read_kernel((name, form), found)
         return linked((name, form), code, self._functions)
 
     def modules(self, load: Callable[[Path, str], Any]) -> list[Any]:
@@ -166,11 +166,23 @@ def write_folder(folder: Path, kernels: Mapping[Key, bytes]) -> list[Path]:
     return [write_file(folder / file_name(key), code) for key, code in sorted(kernels.items())]
 
 
-def _read(path: Path) -> bytes:
+def read_kernel(key: Key, path: Path) -> bytes:
+    """The executable in a folder's file. Raises OpspliceError when it cannot be read, or is none of the format."""
+    from opsplice.targets import arch, elf_dispatch  # what only few programs need
+
     try:
-        return path.read_bytes()
+        code = path.read_bytes()
     except OSError as error:
         raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    again = "compile the program again, which writes it; or give another folder with --provider"
+    if not code:
+        raise OpspliceError(f"{path} is empty", hint=again)
+    if key[1] in map(arch.iree_key, arch.ARCHS):
+        try:
+            elf_dispatch.check(code, str(path), arch.from_iree_key(key[1]))
+        except OpspliceError as error:
+            raise OpspliceError(error.message, hint=again) from None
+    return code
 
 
 # ---- as a module ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import objects, sources
+from opsplice.targets.arch import Arch
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.store import Store, key_of
 from opsplice.targets.stored import artifact_of
@@ -43,10 +44,18 @@ def resolve(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifa
 
 
 def _check(data: bytes, name: str, target: CpuTarget, symbols: tuple[str, ...]) -> None:
+    check(data, name, target.arch)
+    for symbol in symbols:
+        if b"\0" + symbol.encode() + b"\0" not in data:
+            raise OpspliceError(f"{name} has no dispatch '{symbol}'", hint="that is the kernel's name, or its `symbol`")
+
+
+def check(data: bytes, name: str, arch: Arch) -> None:
+    """Raises OpspliceError for bytes that are no executable of IREE's for `arch`. name: how errors call the file."""
     library = objects.read_library(data, name)
-    if library.arch != target.arch:
+    if library.arch != arch:
         found = library.arch or f"ELF machine {library.machine}"
-        raise OpspliceError(f"{name} is for {found}, but the target is {target.arch}", hint="build it for the target")
+        raise OpspliceError(f"{name} is for {found}, but the target is {arch}", hint="build it for the target")
     if library.exports is not None and _QUERY not in library.exports:
         raise OpspliceError(
             f"{name} is no executable of IREE's: it does not export {_QUERY}",
@@ -56,6 +65,3 @@ def _check(data: bytes, name: str, target: CpuTarget, symbols: tuple[str, ...]) 
         listed = ", ".join(sorted(library.imports)[:8])
         raise OpspliceError(f"{name} wants {listed} of other libraries, and IREE loads it with none")
     objects.check_constructors(library, name)
-    for symbol in symbols:
-        if b"\0" + symbol.encode() + b"\0" not in data:
-            raise OpspliceError(f"{name} has no dispatch '{symbol}'", hint="that is the kernel's name, or its `symbol`")

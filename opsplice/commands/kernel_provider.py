@@ -10,7 +10,7 @@ from pathlib import Path
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.providers import Key, linked, read_folder, registry_source
+from opsplice.providers import Key, linked, read_folder, read_kernel, registry_source
 from opsplice.targets import function_link
 from opsplice.targets.store import Store
 
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
             f"there are no kernels in {', '.join(options.folders)}", hint="they are files ending in .bin"
         )
     functions = [function_link.read(Path(path), Store()) for path in options.plugin]
-    code = {key: linked(key, path.read_bytes(), functions) for key, path in sorted(kernels.items())}
+    code = {key: linked(key, read_kernel(key, path), functions) for key, path in sorted(kernels.items())}
     path = write_file(output, isolated.call(_compile, code, options.flags))
     if options.json:
         found = [{"name": name, "format": form, "file": str(kernels[name, form])} for name, form in code]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -193,6 +194,32 @@ def test_a_missing_kernel_is_named_with_the_places_and_the_nearest_names(made, t
         load_program(made.spliced.vmfb, provider=Provider([tmp_path]))
     assert f"product.{form}.bin in: {tmp_path}" in failure.value.details
     assert failure.value.hint == "did you mean products?"
+
+
+DAMAGED = {
+    "empty": (lambda _code: b"", "is empty"),
+    "cut": (lambda code: code[:700], "is a damaged ELF object"),
+    "text": (lambda _code: b"#!/bin/sh\n", "is not an ELF object"),
+    "other": (lambda code: code[:18] + b"\x08\x00" + code[20:], "is for ELF machine 8, but the target is"),
+    "folder": (None, "cannot read .*: is a directory"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGED)
+def test_a_file_that_is_no_kernel_is_named(folder, made, tmp_path, how):
+    change, message = DAMAGED[how]
+    for path in (folder / "kernels").iterdir():
+        if change is None:
+            (tmp_path / path.name).mkdir()
+        else:
+            (tmp_path / path.name).write_bytes(change(path.read_bytes()))
+    message = rf"{tmp_path}/\w+\.embedded-elf-\w+\.bin.* {message}" if change else message
+    with pytest.raises(OpspliceError, match=message):
+        load_program(made.spliced.vmfb, provider=Provider([tmp_path]))
+    packed = command("kernel", "provider", tmp_path, "-o", tmp_path / "registry.vmfb")
+    assert packed.returncode == 1
+    assert re.match(f"error: {message}", packed.stderr)
+    assert not (tmp_path / "registry.vmfb").exists()
 
 
 def test_a_kernel_for_another_target_only(made, tmp_path):
