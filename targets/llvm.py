@@ -36,6 +36,7 @@ _ABI: dict[archs.Arch, str] = {"x86_64": "", "aarch64": "", "riscv64": "lp64d"}
 _MAGIC = b"BC\xc0\xde"
 _WRAPPER_MAGIC = b"\xde\xc0\x17\x0b"
 _LONGEST_DETAILS = 4000
+_MADE_AND_READ_BY = re.compile(r"\(Producer: '([^']*)' Reader: '([^']*)'\)")
 _UNKNOWN_CPU = re.compile(r"'([^'\n]*)' is not a recognized processor")
 
 _NVPTX = "nvptx64-nvidia-cuda"
@@ -123,17 +124,27 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
     """Reads a bitcode file's names; with `neutral`, also writes it there without the CPU that its functions name.
 
     A module of a newer LLVM than llvmlite's cannot be read: then the symbols are None, a note says so, and `neutral` is
-    not written. name: how errors and notes call the file. Raises OpspliceError when the file is not bitcode.
+    not written. name: how errors and notes call the file. Raises OpspliceError when the file is not bitcode, or damaged,
+    or for another architecture: how C passes arguments and what its types are is settled in bitcode.
     """
     _check_magic(source, name)
     answer = _run({"do": "import", "source": str(source), "output": str(neutral) if neutral else None}, name)
     if "unreadable" in answer:
         return _unread(answer, name)
-    return Module(_symbols(answer), _made_for_note(answer, name, target.arch), answer["signatures"])
+    triple = answer["made_for"]
+    if triple and not triple.startswith("unknown") and archs.of_triple(triple) != target.arch:
+        raise OpspliceError(
+            f"{name} is bitcode for {triple}, but the target is {target.arch}",
+            hint=f"build it for {target.arch}, or give the source, which is built for each target",
+        )
+    return Module(_symbols(answer), signatures=answer["signatures"])
 
 
 def _unread(answer: dict[str, Any], name: str) -> Module:
+    """What is left of bitcode that this LLVM cannot read. Raises OpspliceError unless a newer one may read it."""
     reason = answer["unreadable"].replace("LLVM bitcode parsing error\n", "").strip()
+    if not _may_be_newer(reason):
+        raise OpspliceError(f"{name} is damaged bitcode: {reason}", hint="build or copy it again")
     return Module(None, (f"the symbols of {name} were not checked: {version()} cannot read it ({reason})",))
 
 
@@ -144,6 +155,16 @@ def harmless_functions(bitcode: Path) -> frozenset[str]:
     They have no loops, read no memory and cannot trap. There are none in a file that this LLVM cannot read.
     """
     return frozenset(_run({"do": "harmless", "source": str(bitcode)}, bitcode.name).get("harmless", ()))
+
+
+def _may_be_newer(reason: str) -> bool:
+    """Whether a newer LLVM made what this one cannot read. The frame of bitcode, which says who did, never changes."""
+    if "Incompatible epoch" in reason:
+        return True
+    if (found := _MADE_AND_READ_BY.search(reason)) is None:
+        return False
+    maker, reader = (re.match(r"LLVM ?(\d+)", each) for each in found.groups())
+    return maker is None or reader is None or int(maker[1]) > int(reader[1])
 
 
 def import_device_code(source: Path, name: str, output: Path) -> Module:

@@ -141,12 +141,44 @@ def test_a_crash_of_llvm_is_an_error(compiled):
     compiled(text, CpuTarget.of("x86_64", {"avx"}))
 
 
-def test_bitcode_that_cannot_be_read_is_noted_not_refused(tmp_path):
-    path = tmp_path / "future.bc"
-    path.write_bytes(b"BC\xc0\xde" + bytes(64))
-    module = llvm.import_bitcode(path, "future.bc", X86)
-    assert module.symbols is None
-    assert "future.bc were not checked" in module.notes[0]
+@pytest.mark.parametrize(
+    ("reason", "newer"),
+    [
+        ("Invalid record (Producer: 'LLVM99.1.0' Reader: 'LLVM 22.1.0')", True),
+        ("Unknown attribute kind (99) (Producer: 'APPLE_1_1700' Reader: 'LLVM 22.1.0')", True),
+        ("Incompatible epoch: Bitcode '1' vs current: '0'", True),
+        ("Invalid record (Producer: 'LLVM22.1.8' Reader: 'LLVM 22.1.0')", False),
+        ("Invalid record (Producer: 'LLVM14.0.6' Reader: 'LLVM 22.1.0')", False),
+        ("Malformed block", False),
+    ],
+)
+def test_bitcode_of_a_newer_llvm_is_noted_and_not_refused(tmp_path, monkeypatch, reason, newer):
+    path = tmp_path / "k.bc"
+    path.write_bytes(b"BC\xc0\xde")
+    monkeypatch.setattr(llvm, "_run", lambda _job, _name: {"unreadable": f"LLVM bitcode parsing error\n{reason}"})
+    if newer:
+        module = llvm.import_bitcode(path, "k.bc", X86)
+        assert module.symbols is None
+        assert "k.bc were not checked" in module.notes[0]
+    else:
+        with pytest.raises(OpspliceError, match=r"k\.bc is damaged bitcode: "):
+            llvm.import_bitcode(path, "k.bc", X86)
+
+
+def test_bitcode_for_another_architecture_is_refused(tmp_path, compiled):
+    _, output = compiled(NAMES, X86, "bitcode")
+    assert llvm.import_bitcode(output, "k.bc", X86).symbols is not None
+    with pytest.raises(OpspliceError, match=r"k\.bc is bitcode for x86_64-none-elf, but the target is aarch64"):
+        llvm.import_bitcode(output, "k.bc", CpuTarget("aarch64"))
+
+
+def test_damaged_bitcode_is_refused(tmp_path, compiled):
+    _, output = compiled(NAMES, X86, "bitcode")
+    path, data = tmp_path / "k.bc", output.read_bytes()
+    for damaged in (b"BC\xc0\xde" + bytes(64), data[: len(data) // 8 * 4], data[:-8]):
+        path.write_bytes(damaged)
+        with pytest.raises(OpspliceError, match=r"k\.bc is damaged bitcode: "):
+            llvm.import_bitcode(path, "k.bc", X86)
 
 
 @pytest.mark.parametrize(
