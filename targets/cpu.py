@@ -67,16 +67,18 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
     if form == "bitcode" and language == "assembler-with-cpp":
         raise OpspliceError(f"{request.path.name} is assembly, which has no bitcode", hint="remove 'as bitcode'")
     source = request.path.resolve()
-    toolchain = toolchains.choose(target, form, environ)
     inputs = sources.read_inputs(source, request.flags, toolchains.HEADERS)
 
-    def build(output: Path) -> Mapping[str, Any]:
-        included = toolchain.compile(source, output, target, form, language, request.flags)
-        sources.check_complete(inputs, included, source)
-        return {"toolchain": toolchain.version(), **_check_product(output, request, target, form)}
+    def built_by(toolchain: toolchains.Toolchain) -> Artifact:
+        def build(output: Path) -> Mapping[str, Any]:
+            included = toolchain.compile(source, output, target, form, language, request.flags)
+            sources.check_complete(inputs, included, source)
+            return {"toolchain": toolchain.version(), **_check_product(output, request, target, form)}
 
-    key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
-    return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
+        key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
+        return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
+
+    return toolchains.build_with_first(target, form, environ, built_by)
 
 
 def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:

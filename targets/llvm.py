@@ -124,8 +124,8 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
     """Reads a bitcode file's names; with `neutral`, also writes it there without the CPU that its functions name.
 
     A module of a newer LLVM than llvmlite's cannot be read: then the symbols are None, a note says so, and `neutral` is
-    not written. name: how errors and notes call the file. Raises OpspliceError when the file is not bitcode, or damaged,
-    or for another architecture: how C passes arguments and what its types are is settled in bitcode.
+    not written. name: how errors and notes call the file. Raises OpspliceError when the file is not bitcode, is
+    damaged, or is for another architecture: how C passes arguments and what its types are is settled in bitcode.
     """
     _check_magic(source, name)
     answer = _run({"do": "import", "source": str(source), "output": str(neutral) if neutral else None}, name)

@@ -65,7 +65,12 @@ def build_system(
             f"a system library for {target.arch} cannot be built on {archs.host_arch() or 'this machine'}",
             hint="write an embedded one, which is built for any: -o kernels.sos",
         )
-    toolchain = _hosted(toolchains.choose(target, "object", environ))
+    return toolchains.build_with_first(
+        target, "object", environ, lambda toolchain: _system(name, sources, target, _hosted(toolchain))
+    )
+
+
+def _system(name: str, sources: Sequence[Source], target: CpuTarget, toolchain: toolchains.Toolchain) -> Built:
     with temporary.folder() as folder:
         functions: list[Function] = []
         built: list[Path] = []
@@ -135,14 +140,17 @@ def _embedded(
             _check_types(function, artifact, source.path.name)
         functions += chosen
     functions = _distinct(functions)
-    toolchain = toolchains.choose(target, "object", environ)
-    with temporary.folder() as folder:
-        glue, output = Path(folder) / "plugin.c", Path(folder) / "plugin.so"
-        glue.write_text(plugin_source.write(name, functions, standalone=True), encoding="utf-8")
-        toolchain.compile(glue, Path(folder) / "plugin.o", target, "object", "c")
-        command = [_embedded_linker(), *_LINK_FLAGS, *map(str, built), str(Path(folder) / "plugin.o")]
-        _link([*command, "-o", str(output)])
-        return Built(output.read_bytes(), tuple(functions), toolchain.version())
+
+    def linked(toolchain: toolchains.Toolchain) -> Built:
+        with temporary.folder() as folder:
+            glue, output = Path(folder) / "plugin.c", Path(folder) / "plugin.so"
+            glue.write_text(plugin_source.write(name, functions, standalone=True), encoding="utf-8")
+            toolchain.compile(glue, Path(folder) / "plugin.o", target, "object", "c")
+            command = [_embedded_linker(), *_LINK_FLAGS, *map(str, built), str(Path(folder) / "plugin.o")]
+            _link([*command, "-o", str(output)])
+            return Built(output.read_bytes(), tuple(functions), toolchain.version())
+
+    return toolchains.build_with_first(target, "object", environ, linked)
 
 
 def _check_types(function: Function, artifact: Artifact, name: str) -> None:

@@ -6,6 +6,7 @@ environment variable OPSPLICE_CC overrides that. It must not know the store, nor
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -16,7 +17,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
@@ -55,6 +56,14 @@ _ARCH_FLAGS: dict[archs.Arch, list[str]] = {
 FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX", "hsaco": "code objects"}
 
 _MOST_LINES = 40
+
+_LACKS_TYPE = re.compile(r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b")
+
+Made = TypeVar("Made")
+
+
+class TooOldError(OpspliceError):
+    """A compiler does not know a type of the source."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,8 @@ def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> 
     """Runs a compiler in the source's folder; raises OpspliceError with its lines when it fails."""
     done = run_program(command, cwd=source.parent)
     if done.returncode != 0:
-        raise OpspliceError(
+        kind = TooOldError if _LACKS_TYPE.search(done.stderr) else OpspliceError
+        raise kind(
             f"{toolchain.name} cannot compile {source.name}",
             hint=_hint(done.stderr, toolchain),
             details=shown(done.stderr, done.returncode),
@@ -198,10 +208,30 @@ def find_all(environ: Mapping[str, str] = os.environ) -> tuple[Toolchain, ...]:
 
 def choose(target: CpuTarget, form: Form, environ: Mapping[str, str] = os.environ) -> Toolchain:
     """The preferred compiler that makes `form` for `target`. Raises OpspliceError when there is none."""
+    return _fitting(target, form, environ)[0]
+
+
+def build_with_first(
+    target: CpuTarget, form: Form, environ: Mapping[str, str], build: Callable[[Toolchain], Made]
+) -> Made:
+    """What `build` makes with the preferred compiler that makes `form` for `target`.
+
+    Where that one is too old for a type of the source, with the next. Raises OpspliceError when there is no compiler,
+    and what `build` raises.
+    """
+    *others, last = _fitting(target, form, environ)
+    for toolchain in others:
+        with contextlib.suppress(TooOldError):
+            return build(toolchain)
+    return build(last)
+
+
+def _fitting(target: CpuTarget, form: Form, environ: Mapping[str, str]) -> list[Toolchain]:
+    """The compilers that make `form` for `target`, at least one. Raises OpspliceError when there is none."""
     found = find_all(environ)
-    for toolchain in found:
-        if target.arch in toolchain.archs and form in toolchain.forms:
-            return toolchain
+    fitting = [toolchain for toolchain in found if target.arch in toolchain.archs and form in toolchain.forms]
+    if fitting:
+        return fitting
     here = ", ".join(f"{toolchain.name} ({', '.join(toolchain.archs)})" for toolchain in found) or "none"
     needed = "clang" if form == "bitcode" or target.arch != archs.host_arch() else "clang or gcc"
     unset = f", and unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
@@ -309,7 +339,7 @@ def _hint(stderr: str, toolchain: Toolchain) -> str | None:
         )
     if re.search(r"requires target feature|target specific option mismatch|needs target feature", stderr):
         return "the code needs a CPU feature: name it for this artifact ('when avx2') or add the flag (-mavx2)"
-    if re.search(r"(_Float16|__bf16) is not supported on this target", stderr):
+    if _LACKS_TYPE.search(stderr):
         return f"this compiler is too old for that type: {HOW_TO_GET['zig']} and set {ENVIRONMENT_VARIABLE}=zig"
     if "cc1plus" in stderr and toolchain.family == "gcc":
         return "apt-get install g++"
