@@ -120,7 +120,7 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
     )
     parser.add_argument(
         "--target",
-        type=_list,
+        type=_targets,
         default=(),
         metavar="TARGET,...",
         help="what to hold code for in one program: CPU architectures (cpu, x86_64, aarch64, riscv64), vulkan, cuda, "
@@ -219,7 +219,7 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
         help="how kernels go along: by path, as copies beside the file, or as bytes in it (bitcode only)",
     )
     parser.add_argument(
-        "--target", type=_list, default=(), metavar="ARCH,...", help="CPU architectures, as for compile"
+        "--target", type=_targets, default=(), metavar="ARCH,...", help="CPU architectures, as for compile"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
@@ -311,7 +311,11 @@ def _add_kernel(commands: argparse._SubParsersAction) -> None:
     )
     plugin.add_argument("--kernel", action="append", default=[], metavar="NAME", help="only this; several times")
     plugin.add_argument(
-        "--arch", type=_list, default=(), metavar="ARCH,...", help="default: this machine's; several go into one .sos"
+        "--arch",
+        type=_targets,
+        default=(),
+        metavar="ARCH,...",
+        help="default: this machine's; several go into one .sos",
     )
     plugin.add_argument(
         "--features", default="", metavar="NAME,...", help="what the CPU has, as avx2,fma, or host; for `when` clauses"
@@ -345,6 +349,13 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
     about = "show what this machine can build and run, and how to get the rest"
     parser = _command(commands, "doctor", about, flags=False)
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+def _targets(text: str) -> tuple[str, ...]:
+    names = _list(text)
+    if not names or len(names) < len(text.split(",")):
+        raise argparse.ArgumentTypeError(f"'{text}' lacks a name: write names with commas between, x86_64,aarch64")
+    return names
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -55,7 +55,10 @@ class ProgramTarget:
 
 
 def sm_of(arch: str | None) -> int | None:
-    """The number of a CUDA architecture, `sm_80`: code for it runs on newer ones too."""
+    """The number of a CUDA architecture, `sm_80`: code for it runs on newer ones too. None for others.
+
+    Code for `sm_90a` runs on just these.
+    """
     number = (arch or "").removeprefix("sm_")
     return int(number) if number.isdigit() else None
 

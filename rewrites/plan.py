@@ -397,8 +397,13 @@ def _name(rule: tree.Rule) -> str:
 
 def _clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:
     """The first clause that a target can take; of those for one SM version or another the newest."""
+
+    def newness(clause: tree.ArtifactClause) -> tuple[int, bool]:
+        number = sm_of((clause.arch or "").rstrip("af")) or 0
+        return number, number > 0 and sm_of(clause.arch) is None
+
     fitting = [clause for clause in _of_backend(kernel, target) if not _unfit(clause, target)]
-    return max(fitting, key=lambda clause: sm_of(clause.arch) or 0) if fitting else None
+    return max(fitting, key=newness) if fitting else None
 
 
 def _of_backend(kernel: tree.Kernel, target: ProgramTarget) -> list[tree.ArtifactClause]:
@@ -433,7 +438,7 @@ def _runs_on(arch: str | None, target: ProgramTarget) -> bool:
         return True
     if target.is_cpu:
         return _same_arch(arch, target.arch)
-    wanted, given = sm_of(arch), sm_of(target.arch)
+    wanted, given = sm_of(arch), sm_of(target.arch.rstrip("af"))
     return arch == target.arch if wanted is None or given is None else wanted <= given
 
 

@@ -8,6 +8,7 @@ kernels.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,9 +16,10 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
+from opsplice.pipeline import chips
 from opsplice.pipeline.compiler import Compilation, Step
 from opsplice.pipeline.noise import captured
-from opsplice.rewrites.devices import ProgramTarget, device_texts, sm_of, targets_of
+from opsplice.rewrites.devices import ProgramTarget, device_texts, targets_of
 from opsplice.targets import arch as arch_names
 
 _ATTRIBUTE = "hal.device.targets"
@@ -41,10 +43,10 @@ _GPUS = {
     "metal": ("metal", None),
 }
 
-# IREE 3.13 makes no code for newer GPUs, which run the code for this one: the driver compiles PTX for them. Kernels for
-# them are taken all the same, as the target says which GPU is meant.
-_NEWEST_SM = 89
-_CUDA_CONFIG = '"cuda-nvptx-fb", {'
+# IREE 3.13 makes code for some GPUs only; newer ones run the code for an older one, as the driver compiles PTX.
+# Of some it does not tell the names. Kernels for them are taken all the same: the target says which GPU is meant.
+_CONFIG = re.compile(r'(#hal\.executable\.target<"[^"]*", "[^"]*", \{)')
+_NAMED = re.compile(r'#iree_gpu\.target<arch = "[^"]')
 
 # How LLVM says on stderr that it leaves out a feature that it does not know.
 _UNKNOWN_FEATURE = "is not a recognized feature"
@@ -87,8 +89,8 @@ def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
     archs: as for `parse_archs`, `cpu` for the host's, and `vulkan`, `cuda`, `rocm` and `metal`, each maybe with a chip
     (`vulkan:llvmpipe`, `cuda:sm_80`). flags: the compile's; those about the CPU count for the architecture that they
     name (the host's by default) unless its entry has features of its own.
-    Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, and for a feature that the
-    architecture does not have.
+    Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, for a feature that the
+    architecture does not have, and for a chip that IREE does not know.
     """
     unknown = next((text for text in archs if not _is_known(text)), None)
     if unknown is not None:
@@ -146,15 +148,18 @@ def _host(text: str) -> str:
 
 def _gpu(text: str, flags: Sequence[str]) -> str:
     """The attribute that IREE makes of a device."""
-    name, _, chip = text.strip().partition(":")
+    name, colon, chip = text.strip().partition(":")
     device, chip_flag = _GPUS[name]
     kept = [flag for flag in flags if not flag.startswith(("--iree-hal-target", "--iree-hal-local-target"))]
-    if chip and chip_flag is None:
+    if colon and chip_flag is None:
         raise OpspliceError(f"'{text}' names a chip, and {name} has none to choose")
-    is_newer = name == "cuda" and (sm_of(chip) or 0) > _NEWEST_SM
-    if chip:
-        built = f"sm_{_NEWEST_SM}" if is_newer else chip
+    built = ""
+    if colon:
+        chip = chips.normalized(name, chip)
+        built = chips.built_for(chip) if name == "cuda" else chip
         kept = [*(flag for flag in kept if _name(flag) != chip_flag), f"{chip_flag}={built}"]
+    elif name == "rocm" and not any(_name(flag) == chip_flag for flag in kept):
+        raise OpspliceError("rocm does not say for which chip", hint="name it, such as rocm:gfx942")
     with captured() as noise, Compilation([*kept, f"--iree-hal-target-device={device}"]) as compilation:
         compilation.load(ModuleSource(content="module {}"))
         compilation.run_to("preprocessing")
@@ -162,7 +167,8 @@ def _gpu(text: str, flags: Sequence[str]) -> str:
     if len(found) != 1:
         raise OpspliceError(f"IREE knows no device '{text}'", details=noise.text.strip())
     text = found[0].removesuffix(" : !hal.device")
-    return text.replace(_CUDA_CONFIG, f'{_CUDA_CONFIG}opsplice.chip = "{chip}", ') if is_newer else text
+    is_told = built == chip and bool(_NAMED.search(text))
+    return _CONFIG.sub(rf'\1opsplice.chip = "{chip}", ', text, count=1) if chip and not is_told else text
 
 
 def _target(wanted: CpuArch, flags: Sequence[str]) -> ProgramTarget:

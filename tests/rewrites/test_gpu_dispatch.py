@@ -242,3 +242,21 @@ def test_inserted_mlir_on_vulkan(tmp_path, vulkan):
     program = opsplice.compile(PROGRAM, [write_spec(tmp_path, INLINE, {})], archs=["vulkan:llvmpipe"])
     x = np.arange(5, dtype=np.float32)
     np.testing.assert_allclose(program.run("main", x, device="vulkan"), x * np.float32(np.pi))
+
+
+@pytest.mark.parametrize(
+    ("clauses", "target", "chosen"),
+    [
+        (("sm_80", "sm_90a", "sm_90"), "cuda:sm_90a", "sm_90a"),
+        (("sm_80", "sm_90a", "sm_90"), "cuda:sm_90", "sm_90"),
+        (("sm_80", "sm_90a"), "cuda:sm_100", "sm_80"),
+        (("sm_80",), "cuda:sm_90a", "sm_80"),
+    ],
+)
+def test_clauses_for_one_architecture_only(tmp_path, clauses, target, chosen):
+    pytest.importorskip("llvmlite")
+    text = "\n".join(f'cuda {arch} "{arch}.ll"' for arch in clauses)
+    spec = SPEC.format(more="", argument="", workgroup="workgroup (64)", clause=text)
+    path = write_spec(tmp_path, spec, {f"{arch}.ll": PTX for arch in clauses})
+    (replacement,) = opsplice.compile(PROGRAM, [path], archs=[target]).report.replacements
+    assert [Path(use.source).stem for use in replacement.artifacts] == [chosen]
