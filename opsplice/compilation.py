@@ -7,6 +7,7 @@ It imports the compiler; import it only when there is something to compile.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,8 @@ from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
 from opsplice.job import Job, Outcome, Question
-from opsplice.pipeline.compiler import Compilation, Step, compile_module, run
+from opsplice.pipeline import compiler
+from opsplice.pipeline.compiler import Compilation, CompileError, Step, compile_module, run
 from opsplice.pipeline.crash import compiler_crash
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
@@ -27,6 +29,7 @@ from opsplice.pipeline.executable import compile_executable
 from opsplice.pipeline.flags import asks_to_print, links_executables, with_slp
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.phases import START, phase_index
+from opsplice.render import unmatched_lines
 from opsplice.report import Report
 from opsplice.rewrites import dynamic_function, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
@@ -54,7 +57,16 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     if job.specs and not links_executables(flags):
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     edits = [*steps.all(), *noting, *steps.late()]
-    compiled = compile_module(job.source, edits, flags, verbose=job.verbose, on_progress=on_progress)
+
+    def report(progress: compiler.Progress) -> None:
+        on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))
+
+    try:
+        compiled = compile_module(job.source, edits, flags, verbose=job.verbose, on_progress=report)
+    except CompileError as error:
+        # What a rule was to replace may be what IREE cannot compile.
+        error.details = "\n".join(filter(None, [error.details, *unmatched_lines(steps.report)]))
+        raise
     warnings = tuple(render([w]) for w in compiled.warnings)
     return Outcome(compiled.vmfb, steps.report, warnings, steps.provided, steps.commands())
 

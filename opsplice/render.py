@@ -42,7 +42,8 @@ def report_text(report: Report, *, verbose: bool, color: bool) -> str:
         lines.append(style("left alone", "bold", color))
         lines += [f"  {short_location(r.location)}  {_match(r)}: {r.reason}" for r in kept]
     if report.unmatched:
-        lines += _unmatched(report, verbose, color)
+        lines += unmatched_lines(report, verbose=verbose, color=color)
+    lines += [f"{style('note:', 'cyan', color)} {note}" for note in report.notes]
     lines += [w.text for w in report.spec_warnings]
     lines += [f"{style('warning:', 'yellow', color)} {w}" for w in report.warnings]
     return "\n".join(lines)
@@ -87,7 +88,7 @@ def _artifacts(replacement: Replacement) -> str:
     return f" from {', '.join(sources)}" if sources else ""
 
 
-def _unmatched(report: Report, verbose: bool, color: bool) -> list[str]:
+def unmatched_lines(report: Report, *, verbose: bool = False, color: bool = False) -> list[str]:
     """Rules that matched nothing: each said in a line, with where they came nearest if nothing else matched either."""
     detailed = verbose or not report.replacements
     lines = []

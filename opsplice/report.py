@@ -106,6 +106,13 @@ class Report:
     warnings: tuple[str, ...] = ()
     spec_warnings: tuple[SpecWarning, ...] = ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be checked of the files that were taken, each once."""
+        used = [artifact for replacement in self.replacements for artifact in replacement.artifacts]
+        found = [(artifact.source.rpartition("/")[2], note) for artifact in used for note in artifact.notes]
+        return tuple(dict.fromkeys(note if name in note else f"{name}: {note}" for name, note in found))
+
     def __add__(self, other: Report) -> Report:
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
         return Report(*(left + right for left, right in pairs))

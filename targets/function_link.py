@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, shaders, sources, spirv_link, spirv_val, temporary
+from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, ptxas, shaders, sources, spirv_link, spirv_val, temporary
 from opsplice.targets.artifacts import CudaTarget, SpirvTarget
 from opsplice.targets.store import Store, key_of
 
@@ -22,6 +22,9 @@ _BUILDER = "function file 1"
 SPIRV, CUDA = "vulkan-spirv-fb", "cuda-nvptx-fb"
 _SUFFIXES = {".spv": SPIRV, ".wgsl": SPIRV, ".ptx": CUDA, ".ll": CUDA}
 SUFFIXES = tuple(_SUFFIXES)
+
+# To read what functions there are, for which the GPU does not matter.
+_ANY_GPU = CudaTarget(90)
 
 Functions = spirv_link.Library | ptx_link.Library
 
@@ -40,12 +43,10 @@ class FunctionFile:
     toolchain: str = "no compiler"
 
     def functions(self) -> dict[str, str]:
-        """The types of its functions by name, as `(f32) -> f32`; of LLVM IR none is known."""
+        """The types of its functions by name, as `(f32) -> f32`. LLVM IR becomes PTX for that."""
         if self.form == SPIRV:
             return spirv_link.Library(self.path.name, self.code).functions()
-        if self.path.suffix == ".ll":
-            return {}
-        return ptx_link.Library(self.path.name, ptx.decode(self.code, self.path.name)).functions()
+        return ptx_link.Library(self.path.name, _ptx_of(self, _ANY_GPU, Store())).functions()
 
     @property
     def identity(self) -> str:
@@ -122,6 +123,23 @@ def link(executable: bytes, form: str, name: str, files: Sequence[FunctionFile],
             texts = [ptx_link.Library(file.path.name, _ptx_of(file, target, store)) for file in fitting]
             code.set(ptx_link.link(text, name, texts).encode("utf-8", "surrogateescape"))
     return executable if buffer is None else flatbuffer.wrap(buffer, executable)
+
+
+def unchecked(executable: bytes, form: str, name: str) -> tuple[str, ...]:
+    """Assembles the code of an executable for CUDA; returns notes on what could not be checked.
+
+    Raises OpspliceError for code that the assembler refuses.
+    """
+    if form != CUDA:
+        return ()
+    notes: dict[str, None] = {}
+    for code in _modules(executable, form, name):
+        module = ptx.reflect(ptx.decode(code.data, name), name)
+        with temporary.folder() as folder:
+            path = folder / "linked.ptx"
+            path.write_bytes(code.data)
+            notes.update(dict.fromkeys(ptxas.check(ptxas.find(), path, name, module.target)))
+    return tuple(notes)
 
 
 def _ptx_of(file: FunctionFile, target: CudaTarget, store: Store) -> str:

@@ -62,6 +62,10 @@ class Library:
         return [found for found in self._found if not _has_body(found) and found["name"] in symbols]
 
 
+# What the names of CUDA's own functions begin with, which the compiler links where it makes all of the code.
+_LIBDEVICE = "__nv_"
+
+
 def imports(text: str, name: str) -> dict[str, str]:
     """The types of the functions that a text calls and nothing defines, by name. Raises OpspliceError for no PTX."""
     library = Library(name, text)
@@ -83,9 +87,10 @@ def link(text: str, name: str, libraries: Sequence[Library]) -> str:
         ptx.check_target(library.module, library.name, CudaTarget(whole.module.sm))
         missing = sorted(set(library.module.externs) - set(wanted))
         if missing:
-            raise OpspliceError(
-                f"{library.name} calls {', '.join(missing)}, which nothing defines", hint="define it in the same file"
-            )
+            hint = "define it in the same file"
+            if any(symbol.startswith(_LIBDEVICE) for symbol in missing):
+                hint = "libdevice is not linked into plugins: PTX that nvcc makes (-ptx -rdc=true) has its code in it"
+            raise OpspliceError(f"{library.name} calls {', '.join(missing)}, which nothing defines", hint=hint)
         if twice := sorted(known & library.defined()):
             raise OpspliceError(
                 f"{library.name} defines {', '.join(twice)}, which is there already",

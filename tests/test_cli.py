@@ -270,6 +270,51 @@ def test_a_cache_that_cannot_be_written(sample: Path) -> None:
     assert_clean_error(done, "cannot write to the artifact cache", "OPSPLICE_CACHE")
 
 
+PTX = """
+.version 99.9
+.target sm_60
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 out, .param .u32 n) .reqntid 64, 1, 1 { ret; }
+"""
+NEGATED = """func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = arith.negf %x : tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+"""
+NEGATE = """kernel k(x: f32[n]) -> f32[n] {
+  grid (n)
+  CLAUSE
+}
+pattern p(x: tensor<n x f32>) { negf(x) }
+replace p with k(x)
+"""
+
+
+def test_what_could_not_be_checked_is_said(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(NEGATED)
+    (tmp_path / "k.ptx").write_text(PTX)
+    (tmp_path / "s.splice").write_text(NEGATE.replace("CLAUSE", 'cuda "k.ptx"'))
+    done = opsplice("compile", "m.mlir", "--spec=s.splice", "--target=cuda:sm_80", "-o", "m.vmfb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: k.ptx was not assembled: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [('"my.op"(%x) : (tensor<?xf32>) -> tensor<?xf32>', "crashed"), ("tensor.splat %s[%n] : tensor<?xf32>", "(phase")],
+)
+def test_a_failure_of_the_compiler_tells_which_rules_matched_nothing(tmp_path: Path, op: str, wanted: str) -> None:
+    dim = (
+        "  %c0 = arith.constant 0 : index\n  %s = arith.constant 1.0 : f32\n  %n = tensor.dim %x, %c0 : tensor<?xf32>\n"
+    )
+    (tmp_path / "m.mlir").write_text(
+        NEGATED.replace("  %0 = ", f"{dim}  %0 = ").replace("arith.negf %x : tensor<?xf32>", op)
+    )
+    (tmp_path / "s.splice").write_text(NEGATE.replace("CLAUSE", 'cpu "k.c"'))
+    done = opsplice("compile", "m.mlir", "--spec=s.splice", "-o", "m.vmfb", cwd=tmp_path)
+    assert_clean_error(done, wanted, "s.splice:6:1: `replace p with k` matched nothing")
+
+
 def test_an_output_that_cannot_be_written(sample: Path) -> None:
     done = opsplice("compile", "model.mlir", "-o", "nowhere/out.vmfb", cwd=sample)
     assert_clean_error(done, "there is no folder nowhere")

@@ -11,6 +11,7 @@ from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
 from opsplice.providers import Key, linked, read_folder, read_kernel, registry_source
+from opsplice.render import style
 from opsplice.targets import function_link
 from opsplice.targets.store import Store
 
@@ -26,12 +27,17 @@ def run(options: argparse.Namespace) -> int:
             f"there are no kernels in {', '.join(options.folders)}", hint="they are files ending in .bin"
         )
     functions = [function_link.read(Path(path), Store()) for path in options.plugin]
-    code = {key: linked(key, read_kernel(key, path), functions) for key, path in sorted(kernels.items())}
+    given = {key: read_kernel(key, path) for key, path in sorted(kernels.items())}
+    code = {key: linked(key, data, functions) for key, data in given.items()}
+    changed = {key: data for key, data in code.items() if data != given[key]}
+    notes = [note for (name, form), data in changed.items() for note in function_link.unchecked(data, form, name)]
     path = write_file(output, isolated.call(_compile, code, options.flags))
     if options.json:
         found = [{"name": name, "format": form, "file": str(kernels[name, form])} for name, form in code]
-        print(json.dumps({"output": str(path), "kernels": found}, indent=2))
+        print(json.dumps({"output": str(path), "kernels": found, "notes": notes}, indent=2))
         return 0
+    for note in notes:
+        print(f"{style('note:', 'cyan', sys.stderr.isatty())} {note}", file=sys.stderr)
     print(f"wrote {path}: {len(code)} kernel{'s' * (len(code) != 1)}", file=sys.stderr)
     return 0
 

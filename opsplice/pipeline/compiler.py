@@ -60,10 +60,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a compile is: in a phase, or applying an edit at one."""
+    """Where a compile is: in a phase, or applying an edit at one. notes: what to say if it goes no further."""
 
     phase: str
     edit: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"phase {self.phase}" if self.edit is None else f"'{self.edit}' at phase {self.phase}"

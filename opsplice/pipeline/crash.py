@@ -39,7 +39,7 @@ def compiler_crash(
     reproduce = f"reproduce with `{command}`; " if command else ""
     return CompilerCrashError(
         f"the compiler {how}",
-        details=_last_words(crash.output),
+        details="\n".join([*filter(None, [_last_words(crash.output)]), *getattr(crash.last_event, "notes", ())]),
         hint=f"{reproduce}the module, the flags and the compiler's output are kept in {folder}",
     )
 

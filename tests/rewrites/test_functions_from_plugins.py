@@ -21,6 +21,8 @@ from opsplice.targets.store import Store
 from .conftest import write_spec
 from .test_scalar_kernels import SOFTSIGN_LL
 
+NO_PTXAS = "assembled: there is no ptxas here"
+
 SPEC = """
 kernel softsign(x: f32) -> f32 { %s }
 pattern p(x: tensor<...m x f32>) { divf(x, addf(absf(x), 1.0)) }
@@ -236,9 +238,23 @@ def test_cuda(tmp_path):
     text = linked[linked.rindex(b".version") :].partition(b"\0")[0].decode()
     assert "0f41200000" in text
     assert ".extern .func" not in text
-    source = tmp_path / "linked.ptx"
-    source.write_text(text)
-    ptxas.check(ptxas.find(), source, source.name, "sm_80")
+    assert function_link.unchecked(linked, form, name) == (() if ptxas.find() else (f"{name} was not {NO_PTXAS}",))
+
+
+@pytest.mark.skipif(ptxas.find() is None, reason=f"there is no ptxas ({ptxas.HOW_TO_GET})")
+def test_code_for_cuda_that_the_assembler_refuses_or_does_not_know(tmp_path):
+    program = compiled(tmp_path, "cuda as plugin", "cuda:sm_80")
+    (((name, form), code),) = program.provided.items()
+    plugin = tmp_path / "softsign.ptx"
+    for version, body in (("99.9", "ret;"), ("7.6", "nonsense;")):
+        head = f".version {version}\n.target sm_80\n.address_size 64\n"
+        plugin.write_text(f"{head}.visible .func (.param .b32 r) softsign(.param .b32 x) {{ {body} }}\n")
+        linked = function_link.link(code, form, name, [function_link.read(plugin, Store())], Store())
+        if version == "99.9":
+            assert "was not assembled: it is PTX 99.9" in function_link.unchecked(linked, form, name)[0]
+        else:
+            with pytest.raises(OpspliceError, match="ptxas refuses"):
+                function_link.unchecked(linked, form, name)
 
 
 # ---- refused ---------------------------------------------------------------------------------------------------------

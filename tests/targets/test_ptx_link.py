@@ -106,3 +106,29 @@ def test_files_that_are_none(tmp_path):
             function_link.read(tmp_path / name, Store())
     with pytest.raises(OpspliceError, match="no such file"):
         function_link.read(tmp_path / "absent.spv", Store())
+
+
+LLVM = """
+declare float @__nv_expf(float)
+define float @slope(float %x, i8 %n) {
+  %r = fmul float %x, 2.0
+  ret float %r
+}
+"""
+
+
+def test_functions_of_llvm_ir_are_listed(tmp_path):
+    pytest.importorskip("llvmlite")
+    path = tmp_path / "slope.ll"
+    path.write_text(LLVM)
+    assert function_link.read(path, Store(tmp_path / "store")).functions() == {"slope": "(b32, b32) -> b32"}
+
+
+def test_libdevice_is_not_linked_into_plugins():
+    library = LIBRARY.replace(
+        ".func (.param .b32 r) helper(",
+        ".extern .func (.param .b32 r) __nv_expf(.param .b32 x);\n.func (.param .b32 r) helper(",
+    ).replace("helper(.param .f32 x) { ret; }", "helper(.param .f32 x) { call (r), __nv_expf, (x); ret; }")
+    with pytest.raises(OpspliceError, match=r"k\.ptx calls __nv_expf, which nothing defines") as error:
+        link(PROGRAM, "p", [Library("k.ptx", library)])
+    assert "libdevice" in error.value.hint
