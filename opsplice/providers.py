@@ -61,8 +61,9 @@ class Provider:
         found = self._found.get((name, form))
         if found is None:
             raise self._missing(name, form)
-        code = found if isinstance(found, bytes) else read_kernel((name, form), found)
-        return linked((name, form), code, self._functions)
+        if isinstance(found, bytes):
+            return linked((name, form), found, self._functions)
+        return linked((name, form), read_kernel((name, form), found), self._functions, found)
 
     def modules(self, load: Callable[[Path, str], Any]) -> list[Any]:
         """The modules to load before the program. When `load` fails in them, `failure` says why.
@@ -110,13 +111,26 @@ def _load_buffer(provider: Provider, name: Any, form: Any) -> Any:
     return buffer.ref
 
 
-def linked(key: Key, code: bytes, functions: Sequence[FunctionFile]) -> bytes:
-    """An executable with the functions that it imports. Raises OpspliceError when no file has one of them."""
+def linked(key: Key, code: bytes, functions: Sequence[FunctionFile], file: Path | None = None) -> bytes:
+    """An executable with the functions that it imports. Raises OpspliceError when no file has one of them.
+
+    file: where it was read from; an error if it cannot be what the compiler wrote there.
+    """
     from opsplice.targets import function_link  # what only few programs need takes long to load
     from opsplice.targets.store import Store
 
     name, form = key
-    if not function_link.imports(code, form, name):
+    try:
+        imports = function_link.imports(code, form, name)
+    except OpspliceError as error:
+        if file is None:
+            raise
+        raise OpspliceError(
+            f"{file} is damaged, or is no code for {form}",
+            details=error.message,
+            hint="copy it again, or let `opsplice compile` write it again",
+        ) from None
+    if not imports:
         return code
     return function_link.link(code, form, name, functions, Store())
 

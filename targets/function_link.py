@@ -136,7 +136,7 @@ def unchecked(executable: bytes, form: str, name: str) -> tuple[str, ...]:
     for code in _modules(executable, form, name):
         module = ptx.reflect(ptx.decode(code.data, name), name)
         with temporary.folder() as folder:
-            path = folder / "linked.ptx"
+            path = Path(folder) / "linked.ptx"
             path.write_bytes(code.data)
             notes.update(dict.fromkeys(ptxas.check(ptxas.find(), path, name, module.target)))
     return tuple(notes)

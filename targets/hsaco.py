@@ -63,7 +63,7 @@ def reflect(data: bytes, name: str) -> HsacoModule:
 
     name: how errors call the file. Raises OpspliceError for anything else, or a damaged one.
     """
-    machine, notes = objects.read_notes(data, name)
+    machine, notes = objects.read_notes(data, name, "a code object is what `hipcc --genco` makes")
     if machine != _EM_AMDGPU:
         raise OpspliceError(f"{name} is a library for another processor than AMD's GPUs (ELF machine {machine})")
     metadata = _metadata(notes, name)

@@ -175,12 +175,13 @@ def read_object(data: bytes, name: str) -> ObjectFile:
     )
 
 
-def read_notes(data: bytes, name: str) -> tuple[int, tuple[bytes, ...]]:
+def read_notes(data: bytes, name: str, needed: str) -> tuple[int, tuple[bytes, ...]]:
     """e_machine of an ELF64 shared library, and the contents of its sections of notes.
 
-    name: how errors call the file. Raises OpspliceError for anything else than such a library, or a damaged one.
+    name: how errors call the file; needed: what they say to do for another. Raises OpspliceError for anything else than
+    such a library, or a damaged one.
     """
-    machine, sections = _read_layout(data, name, _ET_DYN)
+    machine, sections = _read_layout(data, name, _ET_DYN, needed)
     notes = [section for section in sections if section.kind == _SHT_NOTE]
     if sum(section.size for section in notes) > len(data):
         raise _damaged(name, "its notes overlap")
@@ -306,15 +307,19 @@ def _advice(missing: Sequence[str], form: Form, *, prebuilt: bool) -> str:
     return "a kernel has no C library and no other files beside it: put all that it uses into this file"
 
 
-def _read_layout(data: bytes, name: str, wanted: int = _ET_REL) -> tuple[int, list[_Section]]:
-    """e_machine and the section headers, whose contents lie inside the file. wanted: the e_type that it is to have."""
-    _check_kind(data, name, _NEEDED[wanted])
+def _read_layout(data: bytes, name: str, wanted: int = _ET_REL, needed: str = "") -> tuple[int, list[_Section]]:
+    """e_machine and the section headers, whose contents lie inside the file.
+
+    wanted: the e_type that it is to have. needed: what to do for another.
+    """
+    needed = needed or _NEEDED[wanted]
+    _check_kind(data, name, needed)
     if len(data) < _HEADER.size:
         raise _damaged(name, "the header is cut off")
     header = _HEADER.unpack_from(data)
     kind, machine, table, entry_size, count = header[1], header[2], header[6], header[11], header[12]
     if kind != wanted:
-        raise OpspliceError(f"{name} is {_KINDS.get(kind, 'an ELF file of another kind')}", hint=_NEEDED[wanted])
+        raise OpspliceError(f"{name} is {_KINDS.get(kind, 'an ELF file of another kind')}", hint=needed)
     if table == 0:
         return machine, []
     if entry_size != _SECTION.size or table + entry_size > len(data):

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         )
     functions = [function_link.read(Path(path), Store()) for path in options.plugin]
     given = {key: read_kernel(key, path) for key, path in sorted(kernels.items())}
-    code = {key: linked(key, data, functions) for key, data in given.items()}
+    code = {key: linked(key, data, functions, kernels[key]) for key, data in given.items()}
     changed = {key: data for key, data in code.items() if data != given[key]}
     notes = [note for (name, form), data in changed.items() for note in function_link.unchecked(data, form, name)]
     path = write_file(output, isolated.call(_compile, code, options.flags))

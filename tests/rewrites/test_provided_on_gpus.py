@@ -330,6 +330,18 @@ def test_a_program_without_its_shader(compiled, vulkan, tmp_path):
         load_program(program.vmfb, "vulkan", provider=Provider([tmp_path / "none"]))
 
 
+@pytest.mark.parametrize("content", [b"", b"VKE1", bytes(900)])
+def test_a_damaged_file_is_named(compiled, vulkan, tmp_path, content):
+    program = compiled(VULKAN, "vulkan:llvmpipe")
+    (name, _), *_ = program.provided
+    path = tmp_path / f"{name}.{FORM}.bin"
+    path.write_bytes(content)
+    with pytest.raises(OpspliceError, match="is damaged, or is no code for|is empty") as error:
+        load_program(program.vmfb, "vulkan", provider=Provider([tmp_path]))
+    assert str(path) in error.value.message
+    assert "bug" not in str(error.value)
+
+
 # ---- the command line ----------------------------------------------------------------------------------------------
 
 

@@ -217,3 +217,10 @@ def test_no_bytes_break_the_reader(data):
         value = data.draw(st.sampled_from([b"\0", b"\xff", b"\xdd\xff\xff\xff\xff", b"\xdf\x00\xff", b"\x91", b"\xc0"]))
         broken[place : place + len(value)] = value
     assert read_or_refuse(bytes(broken))
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"MZ"])
+def test_what_is_no_code_object_at_all(data):
+    with pytest.raises(OpspliceError, match=r"k\.hsaco is") as error:
+        hsaco.reflect(data, "k.hsaco")
+    assert "hipcc --genco" in error.value.hint
