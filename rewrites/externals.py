@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from opsplice.errors import OpspliceError
@@ -63,9 +64,17 @@ def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) 
             hint="put scalars into a buffer, or give dims as numbers in the signature",
         )
     spirv_binary.check(module, name, entry, buffers=written, push_constant_bytes=size, workgroup=workgroup)
-    local_size = next(e.local_size for e in module.entries if e.name == entry)
-    assert local_size is not None, "it was checked"
-    return local_size
+    found = next(e for e in module.entries if e.name == entry)
+    assert found.local_size is not None, "it was checked"
+    _check_words(call, found.floats, f"entry '{entry}' of {name}")
+    most = choice.target.limit("memory")
+    if most and found.shared_bytes > most[0]:
+        raise OpspliceError(
+            f"entry '{entry}' of {name} shares {found.shared_bytes} bytes in a workgroup, and {choice.target.backend} "
+            f"{choice.target.arch} has {most[0]}",
+            hint="make it smaller, name the device, such as --target=vulkan:ada, or add a clause: when memory >= ...",
+        )
+    return found.local_size
 
 
 def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
@@ -80,6 +89,8 @@ def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> 
     threads = _threads(call, workgroup or (found.max_threads if found.exact else None))
     buffers, constants = len(static_dispatch.written(call)), static_dispatch.constants(call)
     ptx.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
+    floats = [number for number, each in enumerate(found.parameters[buffers:]) if each.type == "f32"]
+    _check_words(call, floats, f"'{entry}' in {name}")
     return threads
 
 
@@ -104,6 +115,22 @@ def _check_metal(call: KernelCall, choice: Choice, workgroup: _Threads | None) -
     written, constants = static_dispatch.written(call), static_dispatch.constants(call)
     metal_source.check(module, name, entry, buffers=written, constants=constants, workgroup=threads)
     return threads
+
+
+def _check_words(call: KernelCall, floats: Collection[int], where: str) -> None:
+    """Raises OpspliceError for a word that code takes as a float and is none. Floats may be taken as their bits.
+
+    floats: the numbers of the words that are floats in the code.
+    """
+    given = static_dispatch.word_names(call)
+    for number in sorted(floats):
+        if number < len(given) and given[number][1] != "f32":
+            name, element = given[number]
+            listed = ", ".join(f"{n} ({e})" for n, e in given)
+            raise OpspliceError(
+                f"{where} takes a float where {name} is passed, which is {element}",
+                hint=f"the words are, in order: {listed}",
+            )
 
 
 def _check_threads(call: KernelCall, workgroup: _Threads, target: ProgramTarget) -> None:

@@ -43,6 +43,13 @@ def constants(call: KernelCall) -> int:
     return sum(words.count(s.element) for s in scalars) + len(call.dims)
 
 
+def word_names(call: KernelCall) -> list[tuple[str, str]]:
+    """For each constant what it is of, a scalar or a dim, and the element type; a dim is an i32."""
+    scalars = [(a.name, a.element) for a in call.arguments if isinstance(a, Scalar)]
+    held = [each for each in scalars for _ in range(words.count(each[1]))]
+    return [*held, *((f"dim {name}", "i32") for name in call.dims)]
+
+
 def written(call: KernelCall) -> tuple[bool, ...]:
     """For each binding whether the kernel writes to it."""
     aliases = {o.alias for o in call.outputs}

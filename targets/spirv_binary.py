@@ -7,7 +7,7 @@ from the binary and compared before anything is compiled. It must not know where
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
@@ -65,6 +65,8 @@ class Entry:
     used:       the bindings that it, or a function that it calls, touches.
     written:    those that it writes. unclear: those that an extension's instruction gets, which may write.
     push_constant_bytes: the end of the last member of the push-constant block that it uses; 0 without one.
+    floats:     the words of that block that are `float`, by number.
+    shared_bytes: of the memory that a workgroup shares, as far as its types say a size.
     """
 
     name: str
@@ -73,6 +75,8 @@ class Entry:
     written: frozenset[Slot] = frozenset()
     unclear: frozenset[Slot] = frozenset()
     push_constant_bytes: int = 0
+    floats: frozenset[int] = frozenset()
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,25 +107,29 @@ def reflect(data: bytes, name: str) -> SpirvModule:
     declared, first_function = read_declarations(instructions, name)
     accesses = Accesses(instructions[first_function:], declared, name)
     bindings: dict[int, Binding] = {}
-    blocks: dict[int, int] = {}
+    blocks: dict[int, _Block] = {}
+    shared: dict[int, int] = {}
     members = _member_flags(declared)
     for target, variable in declared.variables.items():
         if variable.storage_class in _BOUND_CLASSES:
             bindings[target] = _binding(declared, members, target, variable, name)
         elif variable.storage_class == StorageClass.PUSH_CONSTANT:
-            blocks[target] = _block_size(declared, variable, name)
+            blocks[target] = _block(declared, variable, name)
+        elif variable.storage_class == StorageClass.WORKGROUP and variable.pointee is not None:
+            held = declared.types.get(variable.pointee)
+            shared[target] = (held.size if held else None) or 0
     size_constant = declared.workgroup_size
     return SpirvModule(
         version=version,
         capabilities=frozenset(map(spirv_names.capability, declared.capabilities)),
         extensions=frozenset(declared.extensions),
         entries=tuple(
-            _entry(declared, size_constant, function, entry, accesses.of(function), bindings, blocks)
+            _entry(declared, size_constant, function, entry, accesses.of(function), bindings, blocks, shared)
             for model, function, entry in declared.entries
             if model == _GL_COMPUTE
         ),
         bindings=tuple(sorted(bindings.values(), key=lambda binding: (binding.set, binding.number, binding.label))),
-        push_constant_bytes=max(blocks.values(), default=0),
+        push_constant_bytes=max((block.size for block in blocks.values()), default=0),
     )
 
 
@@ -282,19 +290,23 @@ def _entry(
     entry: str,
     access: Access,
     bindings: dict[int, Binding],
-    blocks: dict[int, int],
+    blocks: dict[int, _Block],
+    shared: dict[int, int],
 ) -> Entry:
     def slots(ids: Collection[int]) -> frozenset[Slot]:
         found = (bindings.get(target) for target in ids)
         return frozenset((binding.set, binding.number) for binding in found if binding is not None)
 
+    taken = [blocks[target] for target in access.used if target in blocks]
     return Entry(
         name=entry,
         local_size=_local_size(declared, size_constant, function),
         used=slots(access.used),
         written=slots(access.written),
         unclear=slots(access.unclear),
-        push_constant_bytes=max((blocks.get(target, 0) for target in access.used), default=0),
+        push_constant_bytes=max((block.size for block in taken), default=0),
+        floats=frozenset(word for block in taken for word in block.floats),
+        shared_bytes=sum(shared.get(target, 0) for target in access.used),
     )
 
 
@@ -361,7 +373,15 @@ def _binding(
     )
 
 
-def _block_size(declared: Declarations, variable: Variable, name: str) -> int:
+@dataclass(frozen=True)
+class _Block:
+    """Push constants: how many bytes, and the words of them that are `float`, by number."""
+
+    size: int
+    floats: frozenset[int]
+
+
+def _block(declared: Declarations, variable: Variable, name: str) -> _Block:
     held = declared.types.get(variable.pointee) if variable.pointee is not None else None
     if held is None:
         raise damaged(name, "its push constants have no type")
@@ -370,4 +390,16 @@ def _block_size(declared: Declarations, variable: Variable, name: str) -> int:
             f"{name} does not say how its push constants lie in memory",
             hint="make them one block of numbers, vectors, and arrays of a fixed length",
         )
-    return held.size
+    return _Block(held.size, frozenset(_floats(declared, variable.pointee, held.operands)))
+
+
+def _floats(declared: Declarations, struct: int | None, members: Sequence[int]) -> Iterator[int]:
+    """The words of a struct that are 32-bit floats, alone or in vectors."""
+    for index, member in enumerate(members):
+        kind, count = declared.types.get(member), 1
+        if kind is not None and kind.opcode == Op.TYPE_VECTOR:
+            count = kind.operands[1]
+            kind = declared.types.get(kind.operands[0])
+        offset = declared.members.get((struct or 0, index, Decoration.OFFSET))
+        if offset and kind is not None and kind.opcode == Op.TYPE_FLOAT and kind.operands[0] == 32:
+            yield from range(offset[0] // 4, offset[0] // 4 + count)

@@ -260,3 +260,85 @@ def test_clauses_for_one_architecture_only(tmp_path, clauses, target, chosen):
     path = write_spec(tmp_path, spec, {f"{arch}.ll": PTX for arch in clauses})
     (replacement,) = opsplice.compile(PROGRAM, [path], archs=[target]).report.replacements
     assert [Path(use.source).stem for use in replacement.artifacts] == [chosen]
+
+
+# ---- types of words, and memory that a workgroup shares -----------------------------------------------------------
+
+WORDS_PTX = """
+.version 7.6
+.target sm_80
+.address_size 64
+.visible .entry scale(.param .u64 x, .param .u64 out, {words}) {{ ret; }}
+"""
+WORDS_GLSL = """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X {{ float x[]; }};
+layout(binding = 1) writeonly buffer Out {{ float result[]; }};
+layout(push_constant) uniform Words {{ {words} }};
+void main() {{ result[gl_GlobalInvocationID.x] = x[gl_GlobalInvocationID.x] + float(a) + float(b); }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("suffix", "words", "wrong"),
+    [
+        (".ptx", ".param .f32 s, .param .u32 n", None),
+        (".ptx", ".param .b32 s, .param .s32 n", None),
+        (".ptx", ".param .u32 s, .param .f32 n", "'scale' in scale.ptx takes a float where dim n is passed"),
+        (".comp", "float a; uint b;", None),
+        (".comp", "uint a; int b;", None),
+        (".comp", "uint a; float b;", "entry 'main' of scale.comp takes a float where dim n is passed"),
+        (
+            ".comp",
+            "vec2 v; };\n#define a v.x\n#define b v.y\nstruct Unused { int u;",
+            "where dim n is passed",
+        ),
+    ],
+)
+def test_floats_where_the_kernel_has_none(tmp_path, suffix, words, wrong):
+    needs_glsl(suffix)
+    backend, template = ("cuda", WORDS_PTX) if suffix == ".ptx" else ("vulkan", WORDS_GLSL)
+    clause = f'{backend} "scale{suffix}"'
+    spec = SPEC.format(more=", s: f32", argument=", 2.0", workgroup="workgroup (64)", clause=clause)
+    path = write_spec(tmp_path, spec, {f"scale{suffix}": template.format(words=words)})
+    target = ["cuda:sm_80" if backend == "cuda" else "vulkan:llvmpipe"]
+    if wrong is None:
+        assert len(opsplice.compile(PROGRAM, [path], archs=target).report.replacements) == 1
+        return
+    with pytest.raises(OpspliceError) as error:
+        opsplice.compile(PROGRAM, [path], archs=target)
+    assert wrong in error.value.message
+    assert error.value.hint == "the words are, in order: s (f32), dim n (i32)"
+
+
+@pytest.mark.parametrize(("count", "target", "fits"), [(4096, "vulkan", True), (4097, "vulkan", False),
+                                                       (8192, "vulkan:llvmpipe", True), (20000, "vulkan:ada", True),
+                                                       (40000, "vulkan:llvmpipe", False)])  # fmt: skip
+def test_memory_that_a_workgroup_shares(tmp_path, count, target, fits):
+    needs_glsl(".comp")
+    code = f"""#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X {{ float x[]; }};
+layout(binding = 1) writeonly buffer Out {{ float result[]; }};
+shared float held[{count}];
+shared float unused[90000];
+void main() {{
+  uint i = gl_GlobalInvocationID.x;
+  held[gl_LocalInvocationID.x] = x[i];
+  barrier();
+  result[i] = held[63 - gl_LocalInvocationID.x];
+}}
+"""
+    spec = SPEC.format(more="", argument="", workgroup="workgroup (64)", clause='vulkan "scale.comp"')
+    path = write_spec(tmp_path, spec, {"scale.comp": code})
+    if fits:
+        assert len(opsplice.compile(PROGRAM, [path], archs=[target]).report.replacements) == 1
+        return
+    with pytest.raises(OpspliceError, match=f"shares {4 * count} bytes in a workgroup") as error:
+        opsplice.compile(PROGRAM, [path], archs=[target])
+    assert "when memory >=" in error.value.hint
+
+
+def needs_glsl(suffix: str) -> None:
+    if suffix == ".comp" and not any(map(shaders.find, shaders.COMPILERS["GLSL"])):
+        pytest.skip("no compiler of GLSL")
