@@ -313,6 +313,8 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
         _check_arithmetic(size, names, report)
         for asked in _properties(size):
             report(error(asked.span, f"a grid is made of dims, and {asked.kind} is for conditions"))
+        if isinstance(size, tree.Literal) and size.value < 1:
+            report(error(size.span, f"a grid of {size.value} workgroups runs nothing"))
     if len(kernel.grid) > 3:
         report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
     _check_buffers(kernel, report)
@@ -328,6 +330,9 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
             report(error(span, f"unknown backend {clause.backend}", advice))
         for limit in clause.limits:
             _check_limit(limit, clause, report)
+        for name in LIMITS:
+            if name in clause.features:
+                report(error(clause.span, f"{name} is a number, and is compared", f"write such as `{name} >= 32`"))
         if clause.form is not None and clause.form not in FORMS:
             advice = did_you_mean(clause.form, FORMS) or f"there are {' '.join(FORMS)}"
             report(error(clause.span, f"a kernel's code cannot be taken as {clause.form}", advice))

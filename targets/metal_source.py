@@ -105,11 +105,15 @@ def check(
     name: how errors call the file. buffers: for each binding whether the kernel writes it. workgroup: threads in x, y
     and z.
     """
-    for count, most, things in ((len(buffers), MOST_BUFFERS, "buffers"), (constants, MOST_CONSTANTS, "32-bit words")):
+    fewer_words = "put scalars into a buffer, or give dims as numbers in the signature"
+    fewer_buffers = "pass fewer tensors, such as several joined into one, or split the kernel"
+    for count, most, things, hint in (
+        (len(buffers), MOST_BUFFERS, "buffers", fewer_buffers),
+        (constants, MOST_CONSTANTS, "32-bit words", fewer_words),
+    ):
         if count > most:
             raise OpspliceError(
-                f"'{entry}' would be passed {count} {things}, and IREE's Metal runtime takes {most}",
-                hint="put scalars into a buffer, or give dims as numbers in the signature",
+                f"'{entry}' would be passed {count} {things}, and IREE's Metal runtime takes {most}", hint=hint
             )
     found = find_entry(module, name, entry)
     what = f"'{entry}' in {name}"

@@ -123,6 +123,12 @@ def check_file(path: Path, accepted: Sequence[str]) -> None:
         return
     if os.path.isdir(path):
         raise OpspliceError(f"{path} is a folder, not a kernel's file", hint=f"accepted: {' '.join(accepted)}")
+    if os.path.islink(path) and not os.path.exists(path):
+        raise OpspliceError(
+            f"{path} is a link to {os.readlink(path)}, which leads to no file", hint="make the link again"
+        )
+    if os.path.exists(path):
+        raise OpspliceError(f"{path} is a device or a pipe, not a file", hint=f"accepted: {' '.join(accepted)}")
     try:
         there = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:

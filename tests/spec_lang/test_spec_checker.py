@@ -319,6 +319,11 @@ def test_warnings():
         ('k(x: f32[n]) -> x { cqu "k.c" }', "unknown backend cqu; did you mean cpu?"),
         ('k(x: f32[n]) -> x { cpu "" }', "the file has no name"),
         ('k(x: f32[n]) -> x { grid (n, n, n, n) cpu "k.c" }', "a grid has 3 dims at most, found 4"),
+        ('k(x: f32[n]) -> x { grid (n, 0) cpu "k.c" }', "a grid of 0 workgroups runs nothing"),
+        (
+            'k(x: f32[n]) -> x { grid (n) vulkan when subgroup "k.comp" }',
+            "subgroup is a number, and is compared; write such as `subgroup >= 32`",
+        ),
         ('k(x: f32[n]) -> x { grid (k) cpu "k.c" }', "unknown dim k"),
         ('k(x: f32[n]) -> x { grid (n / 2) cpu "k.c" }', "write ceildiv or floordiv"),
         ('k(x: f32[n]) -> f32[...m] { cpu "k.c" }', "no buffer has a pack m"),

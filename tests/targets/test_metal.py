@@ -133,3 +133,9 @@ def test_executables_that_are_none(size):
     for data in (b"\xff" * size, (header + b"\xff" * 200)[:size]):
         with pytest.raises(OpspliceError, match="this executable for Metal is of a format that is not known"):
             metal_executable.replace(data, kernel)
+
+
+def test_advice_for_too_many_buffers_is_about_buffers():
+    with pytest.raises(OpspliceError) as error:
+        checked(buffers=(True,) * 17)
+    assert error.value.hint.startswith("pass fewer tensors")

@@ -1,12 +1,13 @@
 """What a build depends on, found by reading the source."""
 
+import os
 import shutil
 
 import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.shaders import slang_names
-from opsplice.targets.sources import check_complete, read_inputs
+from opsplice.targets.sources import check_complete, check_file, read_inputs
 
 
 @pytest.fixture
@@ -112,3 +113,21 @@ def test_response_files_are_refused(folder):
 )
 def test_slang_names_of_modules_and_files(text, name):
     assert name in slang_names(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("dangling", r"is a link to .*absent\.comp, which leads to no file"),
+        ("loop", r"is a link to .*k\.comp, which leads to no file"),
+        ("pipe", "is a device or a pipe, not a file"),
+    ],
+)
+def test_what_is_no_file_of_its_own(tmp_path, kind, message):
+    path = tmp_path / "k.comp"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / ("absent.comp" if kind == "dangling" else "k.comp"))
+    with pytest.raises(OpspliceError, match=message):
+        check_file(path, (".comp",))
