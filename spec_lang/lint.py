@@ -23,6 +23,7 @@ CODES: Mapping[str, str] = {
     "always-true": "a condition that holds whatever the dims are",
     "kernel-never-fits": "a rule whose kernel can take no match of the pattern",
     "missing-file": "a kernel's file that is not there",
+    "unknown-feature": "a feature that is spelled almost as a device's",
     "never-applies": "a rule whose condition contradicts its pattern's",
     "never-matches": "a pattern that no program can hold",
     "overlapping-rules": "two rules that can want the same ops, and none is the narrower",

@@ -25,6 +25,8 @@ MOST_BUFFERS, MOST_CONSTANTS = 16, 64
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:[^"\\\n]|\\.)*")', re.DOTALL)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"\n]*)"', re.MULTILINE)
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_BRANCH = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|define)\b", re.MULTILINE)
 _FUNCTION = re.compile(r"\bvoid\s+(\w+)\s*\(")
 _STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{([^{}]*)\}")
 _ATTRIBUTES = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
@@ -65,8 +67,16 @@ class MetalModule:
 
 
 def reflect(text: str, name: str) -> MetalModule:
-    """What a file says. Raises OpspliceError for one that includes another: the text is compiled when it is loaded."""
+    """What a file says.
+
+    Raises OpspliceError for one that includes another, as the text is compiled when it is loaded, and for one in which
+    brackets are not closed.
+    """
     text = _COMMENT.sub(lambda found: found[1] or " ", text)
+    bare = _STRING.sub("", text)
+    # Branches of the preprocessor may have a bracket each.
+    if not _BRANCH.search(bare) and (open_ := next((a for a, b in ("{}", "()") if bare.count(a) > bare.count(b)), "")):
+        raise OpspliceError(f"{name} is cut off: a '{open_}' is not closed", hint="copy it again")
     if included := _INCLUDE.search(text):
         raise OpspliceError(
             f'{name} includes "{included[1]}", which is not there when the program is loaded',

@@ -84,3 +84,8 @@ _CAPABILITIES = {
 def capability(number: int) -> str:
     """SPIR-V's name of a capability; one that is not known here is called by its number."""
     return _CAPABILITIES.get(number, f"capability {number}")
+
+
+def capabilities() -> frozenset[str]:
+    """The names of all capabilities that are known here."""
+    return frozenset(_CAPABILITIES.values())

@@ -167,3 +167,14 @@ def test_a_kernel_is_told_how_its_window_steps(rule: str, untold: str | None, tm
     messages = [found.message for found in linting.brief([spec]) if found.code == "untold-stride"]
     assert len(messages) == (untold is not None)
     assert untold is None or untold in messages[0]
+
+
+@pytest.mark.parametrize(
+    ("clause", "count"),
+    [("when Float64", 0), ("when float16", 1), ("when SomethingNew", 0), ("when Int64 and Intt8", 1)],
+)
+def test_only_what_is_nearly_a_feature_is_called_unknown(tmp_path: Path, clause: str, count: int):
+    text = EXAMPLES["unknown-feature"].replace("when Flaot64", clause)
+    found = linting.findings(load(written(tmp_path, text)))
+    assert [each.code for each in found] == ["unknown-feature"] * count
+    assert all((each.help or "").startswith("did you mean") for each in found)

@@ -135,6 +135,16 @@ def test_executables_that_are_none(size):
             metal_executable.replace(data, kernel)
 
 
+@pytest.mark.parametrize(("end", "bracket"), [(-3, "{"), (SHADER.rindex("("), None), (SHADER.rindex("(") + 1, "[({]")])
+def test_text_that_is_cut_off(end, bracket):
+    with pytest.raises(OpspliceError, match=rf"is cut off: a '{bracket or '{'}' is not closed"):
+        checked(SHADER[:end])
+
+
+def test_brackets_in_branches_of_the_preprocessor():
+    checked(SHADER + "#if 0\nvoid f() {\n#else\nvoid f() {\n#endif\n}\n" + 'constant char text[] = "{";\n')
+
+
 def test_advice_for_too_many_buffers_is_about_buffers():
     with pytest.raises(OpspliceError) as error:
         checked(buffers=(True,) * 17)
