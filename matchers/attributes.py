@@ -22,6 +22,16 @@ def attribute_text(value: tree.AttributeValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def payload_text(found: ir.Attribute) -> str:
+    """An attribute of a program as `attribute_text` has it; what patterns have no words for, as MLIR prints it."""
+    if isinstance(found, (ir.StringAttr, ir.IntegerAttr, ir.FloatAttr)):
+        return str(found.value)
+    if isinstance(found, ir.BoolAttr):
+        return "true" if found.value else "false"
+    numbers = _numbers_of(found)
+    return str(found) if numbers is None else attribute_text(tuple(numbers))
+
+
 def parse_attribute(value: tree.MlirText, context: ir.Context, span: tree.Span) -> ir.Attribute:
     """The attribute that a spec writes at `span` as MLIR does. Raises OpspliceError for what MLIR cannot read."""
     try:

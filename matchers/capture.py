@@ -210,7 +210,7 @@ class _Writer:
         attributes = []
         for name, value in part.attributes:
             predicate = name == "predicate" and known.predicates
-            attributes.append(f"{name} = {known.predicates[int(value)]}" if predicate else f'{name} = "{value}"')
+            attributes.append(f"{name} = {known.predicates[int(value)]}" if predicate else f"{name} = {_string(value)}")
         text = f"{known.name}({args})"
         if attributes:
             text += f" {{{', '.join(attributes)}}}"

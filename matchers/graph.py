@@ -15,6 +15,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions
+from opsplice.matchers.attributes import attribute_text
 from opsplice.matchers.canonical import canonical, combiner
 from opsplice.matchers.terms import Apply, Constant, Reduce
 from opsplice.spec_lang import inference, ops, tree
@@ -649,7 +650,8 @@ def _element(kind: tree.Type | None) -> str | None:
 def _attributes(op: ops.Op, expr: tree.Call) -> tuple[tuple[str, str], ...]:
     found = []
     for attribute in sorted(expr.attributes, key=lambda a: a.name):
-        value = str(attribute.value)
+        assert attribute.value is not None, "attributes of elementwise ops are compared"
+        value = attribute_text(attribute.value)
         if attribute.name == "predicate" and value in op.predicates:
             value = str(op.predicates.index(value))  # the IR keeps a predicate as a number
         found.append((attribute.name, value))

@@ -19,6 +19,7 @@ from iree.compiler import ir
 # The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.matchers.attributes import payload_text
 from opsplice.matchers.canonical import BECOMES, canonical, combiner, constant, hoisted, readings
 from opsplice.matchers.terms import (
     UNIT,
@@ -449,13 +450,7 @@ class _Body:
 
 def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:
     names = [a for a in op.attributes if a not in _IGNORED_ATTRIBUTES and "." not in a]
-    return tuple((a, _attribute_text(op.attributes[a])) for a in sorted(names))
-
-
-def _attribute_text(attribute: ir.Attribute) -> str:
-    if isinstance(attribute, ir.IntegerAttr):
-        return str(attribute.value)
-    return str(attribute)
+    return tuple((a, payload_text(op.attributes[a])) for a in sorted(names))
 
 
 def _constant(op: ir.Operation) -> Step | None:

@@ -443,3 +443,29 @@ def test_reshapes_around_an_op_by_name(find, unregistered):
     spec = 'pattern p(x: tensor<m x n x f32>) {} {{ "test.op"(x) : tensor<? x f32> }}'
     assert find(payload, spec.format("")).count == 0
     assert find(payload, spec.format("through reshape")).inputs == {"x": "%arg0"}
+
+
+@pytest.mark.parametrize(
+    ("program", "pattern", "matches"),
+    [
+        ('"one"', '"one"', True),
+        ('"one"', '"two"', False),
+        ('"say \\22a\\22"', '"say \\"a\\""', True),
+        ("true", "true", True),
+        ("true", "false", False),
+        ("7", "7", True),
+        ("0.5", "0.5", True),
+        ("[1, 2]", "[1, 2]", True),
+        ("array<i64: 1, 2>", "[1, 2]", True),
+        ("array<i64: 1, 2>", "[1, 3]", False),
+        ("{a = 1 : i64}", 'mlir "{a = 1 : i64}"', True),
+    ],
+)
+def test_attributes_of_elementwise_ops(find, program, pattern, matches):
+    payload = f"""
+    func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %0 = arith.negf %x {{place = {program}}} : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}"""
+    found = find(payload, f"pattern p(x: tensor<n x f32>) {{ negf(x) {{place = {pattern}}} }}")
+    assert found.count == int(matches)
