@@ -1,6 +1,7 @@
 """What a program says of sizes that are only known at run time: `util.assume.int %d<umin = 16, udiv = 16>`.
 
-Such a size is tied to a tensor by `flow.tensor.tie_shape`, or by the import of an argument.
+Such a size is tied to a tensor by `flow.tensor.tie_shape`, or by the import of an argument; or it is that of an empty
+tensor which ops then write to.
 """
 
 from __future__ import annotations
@@ -17,22 +18,16 @@ from opsplice.matchers.terms import DimSize
 
 # Ops whose operands after the first are the sizes of the result's dynamic dims.
 TYING_OPS = frozenset({"flow.tensor.tie_shape", "hal.tensor.import"})
+_EMPTY = "tensor.empty"
 ASSUMING_OP = "util.assume.int"
 _FIELD = re.compile(r"\b(umin|umax|udiv) = (\d+)")
 
 
 def bounds_of(size: DimSize, reads: MutableMapping[Any, None] | None = None) -> Bounds | None:
     """What is assumed of a size, None if nothing is. reads: takes the values whose defining ops were read."""
-    value = size.value
-    if not isinstance(value, ir.Value) or isinstance(value.owner, ir.Block):
+    dim = _dim_of(size, {} if reads is None else reads)
+    if dim is None:
         return None
-    if reads is not None:
-        reads[value] = None
-    op = value.owner.operation
-    if op.name not in TYING_OPS or not isinstance(value.type, ir.RankedTensorType):
-        return None
-    place = 1 + sum(value.type.is_dynamic_dim(axis) for axis in range(size.axis))
-    dim = op.operands[place]
     if reads is not None:
         reads[dim] = None
     maker = None if isinstance(dim.owner, ir.Block) else dim.owner.operation
@@ -40,6 +35,28 @@ def bounds_of(size: DimSize, reads: MutableMapping[Any, None] | None = None) -> 
         return None
     cases = ir.ArrayAttr(ir.ArrayAttr(maker.attributes["assumptions"])[ir.OpResult(dim).result_number])
     return _any_of([{name: int(number) for name, number in _FIELD.findall(str(case))} for case in cases])
+
+
+def _dim_of(size: DimSize, reads: MutableMapping[Any, None]) -> ir.Value | None:
+    """The value of type index that is the size of a tensor, or of the one that it is written to, or was cast from."""
+    value = size.value
+    while isinstance(value, ir.Value) and not isinstance(value.owner, ir.Block):
+        reads[value] = None
+        op, kind = value.owner.operation, value.type
+        if not isinstance(kind, ir.RankedTensorType) or not kind.is_dynamic_dim(size.axis):
+            return None
+        place = sum(kind.is_dynamic_dim(axis) for axis in range(size.axis))
+        if op.name == _EMPTY:
+            return op.operands[place]
+        if op.name in TYING_OPS:
+            return op.operands[1 + place]
+        if op.name == "tensor.cast":
+            value = op.operands[0]
+        elif op.name.startswith("linalg.") and len(op.results) == 1:
+            value = op.operands[len(op.operands) - 1]
+        else:
+            return None
+    return None
 
 
 def _any_of(cases: list[dict[str, int]]) -> Bounds | None:

@@ -64,6 +64,40 @@ def test_what_is_not_assumed_and_several_cases(find, assumption, condition, coun
     assert find(PAYLOAD.format(assumption=assumption), spec).count == count
 
 
+WRITTEN = """
+func.func @f(%i: index, %j: index, %x: tensor<8x?x4xf32>, %y: tensor<8x4x?xf32>) -> tensor<8x?x?xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %a = util.assume.int %i{assumption} : index
+  %empty = tensor.empty(%j, %a) : tensor<8x?x?xf32>
+  %filled = linalg.fill ins(%zero : f32) outs(%empty : tensor<8x?x?xf32>) -> tensor<8x?x?xf32>
+  %0 = linalg.batch_matmul ins(%x, %y : tensor<8x?x4xf32>, tensor<8x4x?xf32>) outs(%filled : tensor<8x?x?xf32>)
+      -> tensor<8x?x?xf32>
+  %1 = tensor.cast %0 : tensor<8x?x?xf32> to tensor<?x?x?xf32>
+  %2 = math.tanh %1 : tensor<?x?x?xf32>
+  %r = tensor.cast %2 : tensor<?x?x?xf32> to tensor<8x?x?xf32>
+  return %r : tensor<8x?x?xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [("n % 16 == 0", 1), ("n % 32 == 0", 0), ("n >= 16 and n <= 4096", 1), ("m % 16 == 0", 0), ("m >= 16", 0)],
+)
+def test_assumptions_of_what_a_tensor_is_written_to(find, condition, count):
+    spec = f"pattern p(x: tensor<k x m x n x f32>) where {condition} {{ tanh(x) }}"
+    assert find(WRITTEN.format(assumption=ASSUMED), spec).count == count
+
+
+def test_places_with_other_assumptions_of_what_is_written_to_are_told_apart(find):
+    payload = "".join(
+        WRITTEN.format(assumption=text).replace("@f", f"@f{i}")
+        for i, text in enumerate(["<udiv = 16>", "<udiv = 8>", "<udiv = 16>"])
+    )
+    spec = "pattern p(x: tensor<k x m x n x f32>) where n % 16 == 0 { tanh(x) }"
+    assert [m.function for m in find(f"module {{ {payload} }}", spec).found.matches] == ["f0", "f2"]
+
+
 def test_places_with_other_assumptions_are_told_apart(find):
     payload = "".join(
         PAYLOAD.format(assumption=text).replace("@f", f"@f{i}")
