@@ -235,7 +235,7 @@ def _pattern(template: Template, conditions: list[str]) -> str:
             parameters.append(f"{each.name}: {each.element}")
             continue
         names = [template.dim(axis) for axis in each.dims]
-        pack = [f"...r{each.position}"] * each.variable
+        pack = [f"...r{each.position}"] * each.open
         parameters.append(f"{each.name}: tensor<{' x '.join([*names, *pack, each.element])}>")
         for name, axis in zip(names, each.dims, strict=True):
             size = template.axes.size(axis)

@@ -21,6 +21,8 @@ def kernel(call: Call, template: Template, inputs: Mapping[int, Input]) -> tuple
         known = inputs.get(argument) if isinstance(argument, int) else None
         if known is None:
             raise UnreadableError(template.op, "a number for a scalar of the C function")
+        if known.variable:
+            raise UnreadableError(template.op, "a tensor of any type for the C function")
         names.append(known.name)
         parameters.append((f"a{number}", known.element))
         shapes.append(None if scalar else (known.dims or ()))

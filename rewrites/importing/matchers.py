@@ -9,7 +9,7 @@ from opsplice.rewrites.importing.contention import Shape, template_node
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.importing.structured import MATCHERS, Place, Structured
-from opsplice.rewrites.importing.templates import NAME_ONLY, Axes, Input, Template, read_template
+from opsplice.rewrites.importing.templates import NAME_ONLY, Axes, Input, Template, check_root, read_template
 
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 _NAME = "transform.match.operation_name"
@@ -47,6 +47,8 @@ class Matcher:
             return self._by_name(ops)
         template = read_template(self._template(roots[0]), self.from_neutral)
         template.source = self.structured
+        if self.structured is not None:
+            template = self.structured.opened(template)
         for op in ops:
             if op is not roots[0] and not self._navigates(op):
                 self._check(op, template)
@@ -227,6 +229,7 @@ def _names(op: ir.Operation) -> tuple[str, ...]:
 
 def named_template(named: NamedOp) -> Template:
     """The pattern of an op by its name. Raises UnreadableError for what patterns have no words for."""
+    check_root(named.op, *named.names)
     axes = Axes()
     known: dict[str, int] = {}
 
@@ -245,7 +248,7 @@ def named_template(named: NamedOp) -> Template:
         kind = asked.kind
         is_tensor = kind is None or isinstance(kind, ir.RankedTensorType)
         word = f"T{number}" if kind is None else str(getattr(kind, "element_type", kind))
-        inputs.append(Input(f"x{number}", word, dims(asked) if is_tensor else None, number, kind is None))
+        inputs.append(Input(f"x{number}", word, dims(asked) if is_tensor else None, number, kind is None, kind is None))
     words = ["_"] * (max((i.position for i in inputs), default=-1) + 1)
     for each in inputs:
         words[each.position] = each.name

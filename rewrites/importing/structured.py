@@ -6,13 +6,15 @@ indexing maps: which operands have them, and how.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
 from opsplice.rewrites.importing.gaps import UnreadableError
-from opsplice.rewrites.importing.templates import terms_of
+from opsplice.rewrites.importing.templates import Label, Parts, Template, terms_of
 from opsplice.spec_lang import ops
 
 # Where a size is: (argument, axis), the result's for argument -1; or the size itself.
@@ -21,16 +23,42 @@ Place = tuple[int, int] | int
 
 @dataclass(frozen=True)
 class Structured:
-    """The template's function, and for each result of the matcher that stands for sizes where these are."""
+    """The template's function, and for each result of the matcher that stands for sizes where these are.
+
+    widened: the arguments whose elements are integers that are widened, with or without their sign. any_type: those of
+    which the element type is not looked at.
+    """
 
     module: ir.Module
     block: ir.Block
     dims: tuple[tuple[Place, ...], ...]
+    widened: tuple[int, ...] = ()
+    any_type: tuple[int, ...] = ()
+
+    def opened(self, template: Template) -> Template:
+        """The template's pattern, with all that the matcher takes: any signs, and masks of any type."""
+        inputs = [
+            dataclasses.replace(i, element=f"T{i.position}", variable=True) if i.position in self.any_type else i
+            for i in template.inputs
+        ]
+        names = {i.name for i in inputs if i.position in self.widened}
+        result: Parts = ()
+        for casts in itertools.product(("extsi", "extui"), repeat=len(names)):
+            of = dict(zip(sorted(names), casts, strict=True))
+            if "extui" in casts:  # a contraction widens with the sign where it is not told
+                result += (" | ", *(self._widened(part, of, template.result_element) for part in template.result))
+            else:
+                result += template.result
+        return dataclasses.replace(template, inputs=inputs, result=result)
+
+    def _widened(self, part: str | int | Label, casts: Mapping[str, str], element: str) -> str | int | Label:
+        return f"{casts[part]}({part}) : {element}" if isinstance(part, str) and part in casts else part
 
 
 def contraction(op: ir.Operation) -> Structured:
     """The template of a `transform.iree.match.contraction`: sizes of its batch, m, n and k dims."""
-    return _of(op, _product(op), lambda maps: tuple(tuple(_places(maps, loops)) for loops in _kinds(maps)))
+    sizes = _of(op, _product(op), lambda maps: tuple(tuple(_places(maps, loops)) for loops in _kinds(maps)))
+    return dataclasses.replace(sizes, widened=_widened(op))
 
 
 def convolution(op: ir.Operation) -> Structured:
@@ -38,12 +66,13 @@ def convolution(op: ir.Operation) -> Structured:
 
     Sizes: batch, output image, output channel, filter, input channel and depth dims; then strides and dilations.
     """
-    return _of(op, _product(op), _convolved)
+    return dataclasses.replace(_of(op, _product(op), _convolved), widened=_widened(op))
 
 
 def attention(op: ir.Operation) -> Structured:
     """The template of a `transform.iree.match.attention`: sizes of its batch, m, n, k1 and k2 dims."""
-    return _of(op, _attention(op), _attended)
+    mask = (4,) if len(_attributes(op)) == 6 else ()
+    return dataclasses.replace(_of(op, _attention(op), _attended), any_type=mask)
 
 
 MATCHERS = {
@@ -128,6 +157,12 @@ def _attended(maps: Sequence[_Map]) -> tuple[tuple[Place, ...], ...]:
 
 def _types(op: ir.Operation, *names: str) -> list[str]:
     return [str(ir.TypeAttr(op.attributes[name]).value) for name in names]
+
+
+def _widened(op: ir.Operation) -> tuple[int, ...]:
+    """The factors of a product of integers, if both are of one type and the result of another."""
+    left, right, out = _types(op, "lhs_type", "rhs_type", "output_type")
+    return () if ops.is_float(out) or left != right or left == out else (0, 1)
 
 
 def _tensor(shape: _Map, element: str) -> str:

@@ -17,6 +17,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers import effects
+from opsplice.matchers.index import SPLIT
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.spec_lang import ops
 
@@ -29,7 +30,7 @@ _ORDINARY = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "pred
 class Input:
     """A parameter of the pattern. dims: the axis classes of a tensor, None for a scalar. position: among arguments.
 
-    variable: whether the element type is a type variable, and any number of dims follows.
+    variable: whether the element type is a type variable; open: whether any number of dims follows.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Input:
     dims: tuple[int, ...] | None
     position: int
     variable: bool = False
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,7 @@ class _Reader:
             self._input(position, argument)
         *inner, _ = self.block.operations
         root = inner[-1].operation
+        check_root(root, root.name)
         for each in inner:
             self._read(each.operation, root)
         result = self.values[root.results[0]]
@@ -344,7 +347,8 @@ class _Reader:
         axes = self._fresh(kind)
         maps = _maps_of(op)
         # What a structured op writes to is an operand too, and no part of what it computes.
-        read = list(op.operands)[: -1 if maps else None]
+        writes = bool(maps) or op.name.startswith("linalg.")
+        read = list(op.operands)[: -1 if writes else None]
         args = [self.operand(op, v) for v in read]
         for value, operand in zip(maps, [*args, Value((), axes, "")], strict=False):
             for axis, position in zip(operand.axes, _positions(op, value), strict=True):
@@ -353,7 +357,7 @@ class _Reader:
         words = [*attributes, *["..."] * bool(len(op.regions))]
         braces = f" {{{', '.join(words)}}}" if words else ""
         element = str(kind.element_type)
-        called = _called(f'"{op.name}"', args, rest=bool(maps))
+        called = _called(f'"{op.name}"', args, rest=writes)
         return Value((*called, braces, *type_parts(axes, element)), axes, element)
 
     def _loops(self, op: ir.Operation) -> list[int]:
@@ -504,6 +508,12 @@ class _Structured:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def check_root(op: ir.Operation, *names: str) -> None:
+    """Raises UnreadableError for ops that no pattern has as its root. op: where they are asked for."""
+    if SPLIT in names:
+        raise UnreadableError(op, f"{SPLIT} as a root, where patterns look at what it makes several dims of")
 
 
 def _element(kind: ir.Type) -> str:

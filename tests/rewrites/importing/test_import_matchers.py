@@ -323,7 +323,94 @@ def test_the_same_ops_are_marked(case: str, context: ir.Context) -> None:
     assert by_us(PROGRAM, back, context) == expected
 
 
+SIGNS = """
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+util.func @main(%a: tensor<4x8xi8>, %b: tensor<8x6xi8>, %c: tensor<4x6xi32>) -> (tensor<4x6xi32>, tensor<4x6xi32>,
+    tensor<4x6xi32>) {
+  %0 = linalg.matmul {place = "signed"} ins(%a, %b : tensor<4x8xi8>, tensor<8x6xi8>)
+      outs(%c : tensor<4x6xi32>) -> tensor<4x6xi32>
+  %1 = linalg.matmul {place = "unsigned", cast = #linalg.type_fn<cast_unsigned>}
+      ins(%a, %b : tensor<4x8xi8>, tensor<8x6xi8>) outs(%c : tensor<4x6xi32>) -> tensor<4x6xi32>
+  %2 = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : tensor<4x8xi8>, tensor<8x6xi8>) outs(%c : tensor<4x6xi32>) attrs = {place = "both"} {
+  ^bb0(%x: i8, %y: i8, %o: i32):
+    %3 = arith.extui %x : i8 to i32
+    %4 = arith.extsi %y : i8 to i32
+    %5 = arith.muli %3, %4 : i32
+    %6 = arith.addi %o, %5 : i32
+    linalg.yield %6 : i32
+  } -> tensor<4x6xi32>
+  util.return %0, %1, %2 : tensor<4x6xi32>, tensor<4x6xi32>, tensor<4x6xi32>
+}
+"""
+MASKS = """
+#query = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#key = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#value = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#scale = affine_map<(b, m, n, d, k) -> ()>
+#mask = affine_map<(b, m, n, d, k) -> (b, m, k)>
+#out = affine_map<(b, m, n, d, k) -> (b, m, n)>
+util.func @main(%q: tensor<2x6x4xf16>, %k: tensor<2x5x4xf16>, %v: tensor<2x5x7xf16>, %s: f16, %o: tensor<2x6x7xf16>,
+    %float: tensor<2x6x5xf16>, %bool: tensor<2x6x5xi1>) -> (tensor<2x6x7xf16>, tensor<2x6x7xf16>) {
+  %0 = iree_linalg_ext.attention <indexing_maps = [#query, #key, #value, #scale, #mask, #out]> {place = "floats"}
+      ins(%q, %k, %v, %s, %float : tensor<2x6x4xf16>, tensor<2x5x4xf16>, tensor<2x5x7xf16>, f16, tensor<2x6x5xf16>)
+      outs(%o : tensor<2x6x7xf16>) {
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  } -> tensor<2x6x7xf16>
+  %1 = iree_linalg_ext.attention <indexing_maps = [#query, #key, #value, #scale, #mask, #out]> {place = "bools"}
+      ins(%q, %k, %v, %s, %bool : tensor<2x6x4xf16>, tensor<2x5x4xf16>, tensor<2x5x7xf16>, f16, tensor<2x6x5xi1>)
+      outs(%o : tensor<2x6x7xf16>) {
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  } -> tensor<2x6x7xf16>
+  util.return %0, %1 : tensor<2x6x7xf16>, tensor<2x6x7xf16>
+}
+"""
+_SOFTMAX = """%ins, %out = transform.iree.match.cast_compatible_dag_from_root %op {
+    ^bb0(%x: tensor<?x8xf32>, %e: tensor<?x8xf32>):
+      %0 = linalg.softmax {place = "last"} dimension(1) ins(%x : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>)
+          -> tensor<?x8xf32>
+    } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)"""
+SOFTMAX = """
+util.func @main(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %0 = linalg.softmax {place = "first"} dimension(0) ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>)
+      -> tensor<4x8xf32>
+  %1 = linalg.softmax {place = "last"} dimension(1) ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>)
+      -> tensor<4x8xf32>
+  util.return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "body", "tagged"),
+    [
+        (SIGNS, contraction(_MN, types=("i8", "i8", "i32")), {"signed", "unsigned", "both"}),
+        (MASKS, attention(_maps("a, b, d", "a, e, d", "a, e, c", "", "a, b, e", "a, b, c")), {"floats", "bools"}),
+        (SOFTMAX, _SOFTMAX, {"last"}),
+    ],
+)
+def test_the_same_ops_are_marked_in_other_programs(
+    program: str, body: str, tagged: set[str], context: ir.Context
+) -> None:
+    spec = spec_of(it=body)
+    with context:
+        back = import_spec(ir.Module.parse(spec))
+    assert not back.unread
+    expected = dict.fromkeys(tagged, "it")
+    assert by_iree(program, spec, context) == expected
+    assert by_us(program, back, context) == expected
+
+
 UNREADABLE = {
+    "a root that patterns look through": (
+        named("math.absf", "tensor.expand_shape"),
+        "transform.match.operation_name: tensor.expand_shape as a root",
+    ),
     "a contraction of any shape": (
         contraction(_MN).replace(f", indexing_maps = {_MN}", ""),
         "transform.iree.match.contraction: without indexing maps",
