@@ -38,6 +38,7 @@ WRITERS = "opsplice.written_by"
 IMPORTED = "opsplice.imported"
 # Given raw MLIR, the path of a file that it names, and the text of its target: the file, None to leave the path.
 Locate = Callable[[tree.Code, str, str], Path | None]
+_SYMBOL = re.compile(r'@(?:"([^"]+)"|([\w.$-]+))')
 _YIELD = re.compile(r"^[ \t]*yield\b(.*)\Z", re.MULTILINE | re.DOTALL)
 _SYMBOL = re.compile(r"@([\w$.-]+|\"[^\"\n]*\")")
 _PLACE = re.compile(r":(\d+):(\d+)")
@@ -71,6 +72,44 @@ def written_by(match: Match) -> list[str]:
     if WRITERS not in op.attributes:
         return []
     return [ir.StringAttr(a).value for a in ir.ArrayAttr(op.attributes[WRITERS])]
+
+
+class Calls:
+    """Which functions of a module call which, with the calls that rules' MLIR is to add. Rules must close no circle."""
+
+    def __init__(self) -> None:
+        self._tops: dict[str, ir.Operation] = {}
+        self._present: dict[str, set[str]] = {}
+        self._planned: dict[str, set[str]] = {}
+
+    def recurses(self, match: Match, code: tree.Code) -> bool:
+        """Whether a rule's MLIR, in the place of a match, would be called by what it calls."""
+        pending = _symbols_in(code.text)
+        reached: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name not in reached:
+                reached.add(name)
+                pending |= self._called_by(name, match) | self._planned.get(name, set())
+        return match.function in reached
+
+    def add(self, match: Match, code: tree.Code) -> None:
+        """Note the calls of a rule's MLIR in the place of a match."""
+        self._planned.setdefault(match.function, set()).update(_symbols_in(code.text))
+
+    def _called_by(self, name: str, match: Match) -> set[str]:
+        if not self._tops:
+            top = match.roots[0].owner.operation
+            while top.parent is not None:
+                top = top.parent.operation
+            self._tops = {symbol_of(op.operation): op.operation for op in top.regions[0].blocks[0].operations}
+        if name not in self._present:
+            self._present[name] = _symbols_in(str(self._tops[name])) if name in self._tops else set()
+        return self._present[name]
+
+
+def _symbols_in(text: str) -> set[str]:
+    return {quoted or plain for quoted, plain in _SYMBOL.findall(text)}
 
 
 def forget_writers(module: ir.Module) -> None:

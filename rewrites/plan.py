@@ -35,7 +35,7 @@ from opsplice.rewrites.calls import (
     Written,
 )
 from opsplice.rewrites.devices import ProgramTarget, object_key, sm_of
-from opsplice.rewrites.insertion import written_by
+from opsplice.rewrites.insertion import Calls, written_by
 from opsplice.spec_lang import ops, tree
 from opsplice.targets import arch as archs
 from opsplice.targets.artifacts import Artifact
@@ -161,6 +161,7 @@ class _Planner:
         self.choices: dict[Action, tuple[Choice, ...]] = {}
         self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
         self.set: dict[tuple[Any, str], tree.Rule] = {}
+        self.calls = Calls()
 
     def plan(self) -> Plan:
         order = {match: i for i, match in enumerate(self.matches)}
@@ -212,6 +213,9 @@ class _Planner:
         _check_condition(rule.where, match, "the rule's")
         action: Action
         if rule.code is not None:
+            if "@" in rule.code.text and self.calls.recurses(match, rule.code):
+                raise _LostError("what the rule calls would call itself")
+            self.calls.add(match, rule.code)
             action = Insertion(match, rule, rule.code)
         elif rule.kernel in self.kernels:
             action = self._call(match, rule, self.kernels[rule.kernel])

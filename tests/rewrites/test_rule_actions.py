@@ -58,6 +58,34 @@ def test_mlir_with_symbols_of_the_spec(spliced):
     np.testing.assert_array_equal(spliced(ABS, spec, {}).run("main", X), X + X)
 
 
+def _function(name, *ops):
+    values = ["%a", *(f"%v{i}" for i in range(len(ops)))]
+    lines = [f"{values[i + 1]} = {op} {values[i]} : tensor<?x8xf32>" for i, op in enumerate(ops)]
+    kind = "tensor<?x8xf32>"
+    body = "\n".join(lines)
+    return f"util.func private @{name}(%a: {kind}) -> {kind} {{\n{body}\nutil.return {values[-1]} : {kind}\n}}\n"
+
+
+def _calling(pattern, name):
+    call = f"%r = util.call @{name}(%x) : ($x) -> tensor<?x8xf32>"
+    return f"replace {pattern} with mlir {{\n{call}\nyield %r\n}}\n"
+
+
+def test_mlir_is_not_put_into_what_it_calls(spliced):
+    code = f"mlir {{\n{_function('same', 'math.absf', 'arith.negf', 'arith.negf')}}}\n"
+    program = spliced(ABS, code + PATTERN + _calling("p", "same"), {})
+    np.testing.assert_array_equal(program.run("main", X), X)
+    assert [(r.function, r.lost) for r in program.report.replacements] == [("main", False)]
+
+
+def test_mlir_of_two_rules_closes_no_circle(spliced):
+    first, second = _function("first", "math.absf", "math.sqrt"), _function("second", "math.absf", "arith.negf")
+    other = "pattern q<T>(x: tensor<m x n x T>) { sqrt(absf(x)) }\n"
+    spec = f"mlir {{\n{first}{second}}}\n{PATTERN}{other}{_calling('p', 'first')}{_calling('q', 'second')}"
+    program = spliced(ABS, spec, {})
+    np.testing.assert_array_equal(program.run("main", X), np.sqrt(X))
+
+
 def test_mlir_with_scalars_and_several_results(spliced):
     model = """
     func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
