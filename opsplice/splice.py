@@ -83,7 +83,7 @@ class Splicer:
             if any(map(fallback.is_split, actions, chosen.kept)):
                 split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
             annotations = chosen.annotations if number == 0 else ()
-            functions |= apply(module, actions, annotations, spec.codes, self._beside, spec.rules)
+            functions |= apply(module, actions, annotations, spec.codes, self._beside)
             on_metal = on_metal or _is_on_metal(actions)
             libraries |= _libraries(actions)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.

@@ -23,15 +23,13 @@ def apply(
     annotations: Sequence[Annotation] = (),
     codes: Sequence[tree.Code] = (),
     locate: insertion.Locate | None = None,
-    rules: Sequence[tree.Rule] = (),
 ) -> scalar_function.Functions:
     """Put each action in the place of its match and remove what is then dead.
 
     Returns the functions on elements that are to be linked at later phases (`scalar_link.py`).
 
     The payload values that the actions hold must be of this very module, unchanged since they were found. codes: raw
-    MLIR that insertions refer to; locate finds the files that it names; rules are all that may refer to it.
-    Raises OpspliceError: before anything is
+    MLIR that insertions refer to; locate finds the files that it names. Raises OpspliceError: before anything is
     changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
     calls = [action for action in actions if isinstance(action, KernelCall)]
@@ -41,7 +39,7 @@ def apply(
         for annotation in annotations:
             annotate(annotation)
         if any(isinstance(action, Insertion) for action in actions):
-            insertion.import_symbols(module, codes, locate, rules)
+            insertion.import_symbols(module, codes, locate)
         placer = Placer(module)
         functions = static_function.Writer(placer)
         writer_of: dict[Approach, Any] = {

@@ -24,7 +24,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir_names import ops_in, symbol_of
+from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Binding, Match, Size
 from opsplice.rewrites import emit, objects
 from opsplice.rewrites.calls import Argument, Insertion, Written
@@ -40,7 +40,6 @@ IMPORTED = "opsplice.imported"
 Locate = Callable[[tree.Code, str, str], Path | None]
 _SYMBOL = re.compile(r'@(?:"([^"]+)"|([\w.$-]+))')
 _YIELD = re.compile(r"^[ \t]*yield\b(.*)\Z", re.MULTILINE | re.DOTALL)
-_SYMBOL = re.compile(r"@([\w$.-]+|\"[^\"\n]*\")")
 _PLACE = re.compile(r":(\d+):(\d+)")
 _ERROR_LINE = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
 
@@ -151,17 +150,11 @@ def _number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
     return ir.FloatAttr.get(kind, float(value or 0))
 
 
-def import_symbols(
-    module: ir.Module, codes: Sequence[tree.Code], locate: Locate | None = None, rules: Sequence[tree.Rule] = ()
-) -> None:
+def import_symbols(module: ir.Module, codes: Sequence[tree.Code], locate: Locate | None = None) -> None:
     """Put a spec's raw MLIR into the module, once. locate: finds the files that its executables name.
 
-    rules: all of the spec; those that refer to a symbol of it are not applied to what it holds, as functions could come
-    to call themselves then. Raises OpspliceError for wrong MLIR and for a name that is taken.
+    Raises OpspliceError for wrong MLIR and for a name that is taken.
     """
-    names = "|".join(re.escape(name) for code in codes for name in _SYMBOL.findall(code.text))
-    called = re.compile(rf"@({names})(?![\w$.-])")
-    writers = [str(rule.span) for rule in rules if names and rule.code is not None and called.search(rule.code.text)]
     for code in codes:
         parsed = _parse("\n" * (code.span.line - 1) + code.text, code.span.line, code)
         _locate(parsed, code)
@@ -176,9 +169,6 @@ def import_symbols(
                 raise OpspliceError(f"the program has a symbol @{name} already", details=f"needed by {code.span}")
             copy = op.operation.clone()
             copy.attributes[IMPORTED] = mark
-            for inner in ops_in(copy) if writers else ():
-                if inner.results:
-                    inner.attributes[WRITERS] = emit.strings(writers)
             if locate is not None:
                 objects.resolve_in(copy, partial(locate, code))
             module.body.append(copy)
