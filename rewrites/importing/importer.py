@@ -30,13 +30,14 @@ from opsplice.spec_lang.loader import load_text
 from opsplice.spec_lang.parser import RESERVED
 
 _ENTRY = "__transform_main"
-# Ops of the entry that say where to look, and clean up after: rules are applied everywhere, and leave nothing dead.
+_CANONICAL = "transform.apply_patterns.canonicalization"
+# Ops of the entry that clean up, which rules do by themselves; before matching two of them are passes.
 _ENTRY_OPS = frozenset(
     {
         "transform.apply_cse",
         "transform.apply_dce",
         "transform.apply_patterns",
-        "transform.apply_patterns.canonicalization",
+        _CANONICAL,
         "transform.print",
         "transform.yield",
     }
@@ -110,6 +111,11 @@ class _Importer:
             handles.update(zip(op.regions[0].blocks[0].arguments, map(handles.get, op.operands), strict=True))
         elif op.name == "transform.annotate":
             self._annotate(op, handles)
+        elif op.name == "transform.apply_cse" and not self.patterns:
+            self._pass(op, handles.get(op.operands[0]), "cse")
+        elif op.name == _CANONICAL and not self.patterns:
+            cleaning = op.parent.operation
+            self._pass(cleaning, handles.get(cleaning.operands[0]), "canonicalize")
         elif op.name not in _ENTRY_OPS and not follow(op, handles):
             raise UnreadableError(op, "an op of the entry that rules have no words for")
 
@@ -137,16 +143,18 @@ class _Importer:
         self.pairs.append(Pair(rule, Shape(names=named.names), self.stage, op, frozenset([name])))
 
     def _run(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
-        scope = handles.get(op.operands[0])
         if self.patterns:
             raise UnreadableError(op, "a pass after matching: rules come after all passes of their phase")
         options = str(op.attributes["options"]) if "options" in op.attributes else "{}"
         if options not in ("{}", '""') or len(op.operands) != 1:
             raise UnreadableError(op, "a pass with options")
+        scope = handles[op.results[0]] = handles.get(op.operands[0])
+        self._pass(op, scope, ir.StringAttr(op.attributes["pass_name"]).value)
+
+    def _pass(self, op: ir.Operation, scope: Handle, name: str) -> None:
         if not isinstance(scope, Scope):
             raise UnreadableError(op, "a pass on a part of the program only")
-        handles[op.results[0]] = scope
-        passes = _PIPELINES[scope].format(ir.StringAttr(op.attributes["pass_name"]).value)
+        passes = _PIPELINES[scope].format(name)
         try:
             PassManager.parse(f"builtin.module({passes})")
         except ValueError as failure:

@@ -279,3 +279,15 @@ def test_all_functions_are_the_whole_program(context: ir.Context) -> None:
     assert not back.unread
     assert back.rules == 1
     assert 'run "util.func(canonicalize)" at preprocessing' in back.text
+
+
+def test_cleaning_before_matching_is_a_pass(context: ir.Context) -> None:
+    cleaning = """transform.apply_cse to %m0 : !transform.any_op
+    %part = transform.structured.match ops{["util.func"]} in %m0 : (!transform.any_op) -> !transform.any_op
+    transform.apply_patterns to %part { transform.apply_patterns.canonicalization } : !transform.any_op"""
+    spec = restricted(cleaning).replace(
+        "transform.yield\n  }\n}", "transform.apply_cse to %m1 : !transform.any_op\ntransform.yield\n  }\n}"
+    )
+    back = imported(spec, context)
+    assert not back.unread
+    assert [run.passes for run in load_text(back.text).runs] == ["cse", "util.func(canonicalize)"]
