@@ -47,8 +47,14 @@ class Node:
                 pending += node.operands
         return tuple(found)
 
-    def agrees(self, other: Node) -> bool:
-        """Whether both may stand for one op of a program."""
+    def agrees(self, other: Node, known: dict[tuple[Node, Node], bool] | None = None) -> bool:
+        """Whether both may stand for one op of a program. known: the answers so far, for parts that are shared."""
+        known = {} if known is None else known
+        if (self, other) not in known:
+            known[self, other] = self._agrees(other, known)
+        return known[self, other]
+
+    def _agrees(self, other: Node, known: dict[tuple[Node, Node], bool]) -> bool:
         if self.name != other.name or self.free or other.free:
             return self.name == other.name
         if self.said != other.said or len(self.types) != len(other.types):
@@ -56,7 +62,7 @@ class Node:
         if not all(map(_agree, self.types, other.types)):
             return False
         pairs = zip(self.operands, other.operands, strict=True)
-        return all(a is None or b is None or a.agrees(b) for a, b in pairs)
+        return all(a is None or b is None or a.agrees(b, known) for a, b in pairs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -291,3 +291,9 @@ def test_cleaning_before_matching_is_a_pass(context: ir.Context) -> None:
     back = imported(spec, context)
     assert not back.unread
     assert [run.passes for run in load_text(back.text).runs] == ["cse", "util.func(canonicalize)"]
+
+
+def test_templates_with_shared_parts_are_compared_once(context: ir.Context) -> None:
+    back = imported(spec_of([("a", "mul " * 40 + "neg", ""), ("b", "mul " * 30, "")]), context)
+    assert not back.unread
+    assert back.rules == 2
