@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from opsplice.matchers.graph import Label
 from opsplice.matchers.match import Size
 from opsplice.matchers.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
@@ -83,11 +81,6 @@ def kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
     """Sizes with their indices, without those of size one."""
     sizes = size if isinstance(size, tuple) else (size,)
     return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
-
-
-def flat_size(kept: list[tuple[Size, Index]]) -> int:
-    """The product of sizes; 0 where one is dynamic."""
-    return math.prod(size if isinstance(size, int) else 0 for size, _ in kept)
 
 
 def sizes_of(access: Access) -> dict[Index, Size]:

@@ -86,7 +86,7 @@ def text(value: float, element: str) -> str:
     for digits in range(6, _MOST_DIGITS):
         written = f"{value:.{digits}g}"
         if rounded(float(written), element) == rounded(value, element):
-            return f"{written}.0" if written.lstrip("-").isdigit() else written
+            return written
     return repr(value)
 
 

@@ -9,7 +9,7 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from opsplice.matchers import chains, conditions, effects, numbers, uses
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.canonical import WIDTHS
+from opsplice.matchers.extents import Extent, product
 from opsplice.matchers.graph import (
     Accumulated,
     Anything,
@@ -39,7 +40,6 @@ from opsplice.matchers.graph import (
 from opsplice.matchers.ir_names import location_text, short
 from opsplice.matchers.labels import (
     Sizes,
-    flat_size,
     kept,
     nontrivial,
     pair,
@@ -69,6 +69,7 @@ from opsplice.spec_lang import ops, tree
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
+_MAX_FACTORS = 6
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
 _RESHAPES = frozenset(
     {
@@ -969,12 +970,14 @@ class Search:
         if isinstance(known, int) and known == size:
             return True  # a factor in a window may be a dim's size, and has no index
         left, right = kept(known, known_indices), kept(size, indices)
-        if len(left) != len(right) and isinstance(size, tuple) and flat_size(left) == flat_size(right) != 0:
+        if len(left) == len(right):
+            pairs = zip(left, right, strict=True)
+            if all(
+                classes.same(a, b) or classes.same(i, j) or self._same_extent((a,), (b,)) for (a, i), (b, j) in pairs
+            ):
+                return True
+        elif isinstance(size, tuple) and self._same_extent([s for s, _ in left], [s for s, _ in right]):
             return True  # the same dims of a pack, flattened in one of the two
-        if len(left) == len(right) and all(
-            classes.same(a, b) or classes.same(i, j) for (a, i), (b, j) in zip(left, right, strict=True)
-        ):
-            return True
         found = "another size that is dynamic" if known == size or _is_dynamic(size) else _size_text(size)
         return self._fail(node, f"{_own_name(name)} = {_size_text(known)}", found, Kind.SAME_SIZE)
 
@@ -996,13 +999,56 @@ class Search:
 
     def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
         """A dim that is only known at run time, read from the tensor and cast to the element type."""
-        while isinstance(found, Apply) and found.op in _CASTS:
-            found = self.views.resolve(found.args[0])
-        if isinstance(node.low, tree.DimRef) and isinstance(found, DimSize):
-            known = self.dims.get(node.low.name)
-            if known is not None and classes.same(known[0], found):
+        given = self._computed(found)
+        wanted = self._factors(node.low) if node.high is None else None
+        if given is not None and wanted is not None:
+            if len(given) == len(wanted) == 1 and classes.same(given[0], wanted[0]):
+                return True
+            if self._same_extent(wanted, given):
                 return True
         return self._fail(node, f"the constant {_number_text(node)}", self._describe(found), Kind.CONSTANT)
+
+    def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
+        """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
+        term = self.views.resolve(term)
+        while isinstance(term, Apply) and term.op in _CASTS:
+            term = self.views.resolve(term.args[0])
+        if isinstance(term, Apply) and term.op == "arith.muli" and depth < _MAX_FACTORS:
+            left, right = (self._computed(arg, depth + 1) for arg in term.args)
+            return None if left is None or right is None else left + right
+        if isinstance(term, Constant):
+            return [term.value] if isinstance(term.value, int) and term.value > 0 else None
+        if isinstance(term, DimSize):
+            return [term]
+        return [term.value] if isinstance(term, Access) and not term.indices else None
+
+    def _factors(self, expr: tree.DimExpr) -> list[Size] | None:
+        """The sizes whose product dim arithmetic is, None if it is no product of sizes."""
+        if isinstance(expr, tree.Literal):
+            return [expr.value] if isinstance(expr.value, int) and expr.value > 0 else None
+        if isinstance(expr, tree.DimRef) and expr.name in self.dims:
+            size = self.dims[expr.name][0]
+            return list(size) if isinstance(size, tuple) else [size]
+        if not isinstance(expr, tree.Arithmetic) or expr.op != "*":
+            return None
+        left, right = self._factors(expr.left), self._factors(expr.right)
+        return None if left is None or right is None else left + right
+
+    def _same_extent(self, left: Sequence[Size | ir.Value], right: Sequence[Size | ir.Value]) -> bool:
+        """Whether two products of sizes are equal, by what they are computed from and by what is known to be equal."""
+        first, second = (
+            product(Extent(s) if isinstance(s, int) else self.views.extent(s) for s in side) for side in (left, right)
+        )
+        if first == second or not (first.atoms and second.atoms):
+            return first == second
+        classes = self._equal_atoms()
+        return first.renamed(classes.first) == second.renamed(classes.first)
+
+    def _equal_atoms(self) -> Classes:
+        """What is known to be equal, with the atoms that run-time sizes are."""
+        sizes = dict.fromkeys(thing for two in self.equal for thing in two if isinstance(thing, DimSize))
+        atoms = ((size, self.views.extent(size).atom) for size in sizes)
+        return Classes([*self.equal, *((size, atom) for size, atom in atoms if atom is not None)])
 
     def _static_dims(self) -> dict[str, conditions.Known | tuple[conditions.Known, ...]]:
         def number(size: Size) -> conditions.Known:

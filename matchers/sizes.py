@@ -14,13 +14,14 @@ class Classes:
     def __init__(self, equal: Iterable[tuple[Hashable, Hashable]]) -> None:
         self._parents: dict[Hashable, Hashable] = {}
         for left, right in equal:
-            self._parents[self._first(left)] = self._first(right)
+            self._parents[self.first(left)] = self.first(right)
 
     def same(self, left: Hashable, right: Hashable) -> bool:
         """Whether two things are known to be equal."""
-        return left == right or self._first(left) == self._first(right)
+        return left == right or self.first(left) == self.first(right)
 
-    def _first(self, thing: Hashable) -> Hashable:
+    def first(self, thing: Hashable) -> Hashable:
+        """One thing for all that are known to be equal."""
         while (parent := self._parents.get(thing, thing)) != thing:
             thing = parent
         return thing

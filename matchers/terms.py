@@ -34,12 +34,17 @@ class Point:
 UNIT = Point()
 
 
+# The size of a dim. One that is known at run time only is None among others that are numbers, and says what it is
+# computed from where there are several such (`extents.Extent`): so equal sizes mean that indices are split alike.
+Sized = Any
+
+
 @dataclass(frozen=True)
 class Flat:
-    """Several indices flattened row-major into one. `sizes[i]` is the extent of `parts[i]`, None if dynamic."""
+    """Several indices flattened row-major into one. `sizes[i]` is the size of `parts[i]`."""
 
     parts: tuple[Index, ...]
-    sizes: tuple[int | None, ...]
+    sizes: tuple[Sized, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Part:
 
     whole: Index
     position: int
-    sizes: tuple[int | None, ...]
+    sizes: tuple[Sized, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def summed(terms: dict[Index, int], size: int | None) -> Index:
     return Sum(kept)
 
 
-def flatten(parts: tuple[Index, ...], sizes: tuple[int | None, ...]) -> Index:
+def flatten(parts: tuple[Index, ...], sizes: tuple[Sized, ...]) -> Index:
     """One index for several, the inverse of `split`. Parts of size one vanish."""
     kept = [(p, s) for p, s in zip(parts, sizes, strict=True) if p != UNIT]
     if not kept:
@@ -96,14 +101,9 @@ def flatten(parts: tuple[Index, ...], sizes: tuple[int | None, ...]) -> Index:
     return Flat(parts, sizes)
 
 
-def split(whole: Index, sizes: tuple[int | None, ...]) -> tuple[Index, ...] | None:
-    """The indices of dims of `sizes` that `whole` flattens; size one gives `UNIT`.
-
-    None if two sizes are dynamic: then equal indices would not mean equal splits.
-    """
+def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
+    """The indices of dims of `sizes` that `whole` flattens; size one gives `UNIT`."""
     kept = tuple(s for s in sizes if s != 1)
-    if kept.count(None) > 1:
-        return None
     if whole == UNIT or not kept:
         return (UNIT,) * len(sizes)
     if len(kept) == 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.attributes import payload_text
 from opsplice.matchers.canonical import BECOMES, canonical, combiner, constant, hoisted, readings
+from opsplice.matchers.extents import Extent, extent_of_dim, extent_of_number, groups
 from opsplice.matchers.terms import (
     UNIT,
     Access,
@@ -33,6 +34,7 @@ from opsplice.matchers.terms import (
     LoopIndex,
     Part,
     Reduce,
+    Sized,
     Started,
     Term,
     flatten,
@@ -49,6 +51,7 @@ _IGNORED_ATTRIBUTES = frozenset(
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
+_SEVERAL = 2
 _MAXIMA = frozenset({"arith.maximumf"})
 # The lowest finite numbers of f64, f32, bf16 and f16.
 _LOWEST = frozenset({-1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0})
@@ -117,6 +120,7 @@ class Views:
         self._steps: dict[Access, tuple[Step | None, tuple[ir.Value, ...]]] = {}
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], tuple[ir.Value, ...]]] = {}
         self._wholes: dict[ir.Value, Access] = {}
+        self._extents: dict[DimSize | ir.Value, tuple[Extent, tuple[ir.Value, ...]]] = {}
         self._loops = 0
         self._looking = 0
 
@@ -149,6 +153,7 @@ class Views:
         self._steps.clear()
         self._readings.clear()
         self._wholes.clear()
+        self._extents.clear()
         self.reads.clear()
 
     def __len__(self) -> int:
@@ -184,6 +189,15 @@ class Views:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
         return constant(term, self.resolve)
 
+    def extent(self, size: DimSize | ir.Value) -> Extent:
+        """How large a dim is that is known at run time only, or a whole number that the program computes."""
+        known = self._extents.get(size)
+        if known is None:
+            read = extent_of_dim if isinstance(size, DimSize) else extent_of_number
+            known = self._extents[size] = self._noted(lambda: read(size, self.reads))
+        self.reads.update(dict.fromkeys(known[1]))
+        return known[0]
+
     def note(self, term: Term, op: ir.Operation) -> None:
         """Called for each op in the body of a structured op with the term that it makes; for whoever wants to know."""
 
@@ -211,7 +225,9 @@ class Views:
             attention = self._attention(op, access.indices)
             return None if attention is None else Step(attention, op)
         if name in ("tensor.expand_shape", "tensor.collapse_shape"):
-            source = _reshaped(op, access.indices)
+            return Step(self._regrouped(op, access.indices), op)
+        if name == "tensor.reshape":
+            source = self._reshaped(op, access.indices)
             return None if source is None else Step(source, op)
         if name in ("tensor.cast", "flow.tensor.tie_shape"):
             return Step(Access(op.operands[0], access.indices), op)
@@ -223,9 +239,49 @@ class Views:
             return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)
         if name == "tensor.extract" and len(op.operands) == 1:
             return Step(Access(op.operands[0], ()), op)
-        if name == "tensor.splat":
+        if name == "tensor.splat" or (name == "tensor.from_elements" and len(op.operands) == 1):
             return Step(Access(op.operands[0], ()), op)
         return None
+
+    def _sizes(self, value: ir.Value, axes: Iterable[int]) -> tuple[Sized, ...]:
+        """The sizes of some dims. One that is known at run time only is None, and follows from the others.
+
+        Where there are several such, each says what it is computed from: equal indices mean equal sizes then.
+        """
+        shape = shape_of(value)
+        assert shape is not None
+        sizes = {axis: shape[axis] for axis in axes}
+        if list(sizes.values()).count(None) < _SEVERAL:
+            return tuple(sizes.values())
+        return tuple(self.extent(DimSize(value, axis)) if size is None else size for axis, size in sizes.items())
+
+    def _regrouped(self, op: ir.Operation, indices: tuple[Index, ...]) -> Access:
+        """The element of the source that an element of an expanded or a collapsed tensor is."""
+        written = ir.ArrayAttr(op.attributes["reassociation"])
+        several = [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in written]
+        source = op.operands[0]
+        if op.name == "tensor.expand_shape":
+            made = op.results[0]
+            return Access(source, tuple(flatten(tuple(indices[i] for i in g), self._sizes(made, g)) for g in several))
+        pieces = [split(index, self._sizes(source, g)) for g, index in zip(several, indices, strict=True)]
+        if not several:
+            pieces = [(UNIT,) * len(shape_of(source) or ())]
+        return Access(source, tuple(index for piece in pieces for index in piece))
+
+    def _reshaped(self, op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
+        """The same for a reshape, where it can be told which dims become which; None where it cannot."""
+        source, made = op.operands[0], op.results[0]
+        if not isinstance(source.type, ir.RankedTensorType) or not isinstance(made.type, ir.RankedTensorType):
+            return None
+        sides = [tuple(self.extent(DimSize(v, a)) for a in range(v.type.rank)) for v in (source, made)]
+        found: list[Index] = []
+        regrouped = groups(*sides)
+        if regrouped is None:
+            return None
+        for old, new in regrouped:
+            whole = flatten(tuple(indices[i] for i in new), self._sizes(made, new))
+            found.extend(split(whole, self._sizes(source, old)))
+        return Access(source, tuple(found) if regrouped else (UNIT,) * source.type.rank)
 
     def _elementwise(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
         # A scalar operand of a tensor op (arith.select's condition) is read without indices.
@@ -530,28 +586,6 @@ def _add_up(expr: ir.AffineExpr, factor: int, loops: dict[int, Index], terms: di
         if known is not None and known > 0 and other is not None:
             return _add_up(other, factor * known, loops, terms)
     return None
-
-
-def _reshaped(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
-    """The element of the source that a reshape's element is, or None where that cannot be told."""
-    source = op.operands[0]
-    groups = [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
-    if op.name == "tensor.expand_shape":
-        shape = shape_of(op.results[0])
-        assert shape is not None
-        found = tuple(flatten(tuple(indices[i] for i in g), tuple(shape[i] for i in g)) for g in groups)
-        return Access(source, found)
-    shape = shape_of(source)
-    assert shape is not None
-    pieces: list[Index] = []
-    for group, index in zip(groups, indices, strict=True):
-        piece = split(index, tuple(shape[i] for i in group))
-        if piece is None:
-            return None
-        pieces.extend(piece)
-    if not groups:
-        pieces = [UNIT] * len(shape)
-    return Access(source, tuple(pieces))
 
 
 def _is_neutral(combiner: str, known: Constant, neutral: int | float) -> bool:
