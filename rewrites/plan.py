@@ -220,7 +220,7 @@ class _Planner:
         elif rule.kernel in self.kernels:
             action = self._call(match, rule, self.kernels[rule.kernel])
         else:
-            action = Insertion(match, rule, self.write(match, rule))
+            action = Insertion(match, rule, _fitting(self.write(match, rule), match, rule))
         self.roots.update(dict.fromkeys(match.roots, action))
         self.covered.update(dict.fromkeys(match.ops, action))
         return action
@@ -340,6 +340,16 @@ class _Planner:
 
 
 # ---- checks ------------------------------------------------------------------------------------------------------
+
+
+def _fitting(code: Written, match: Match, rule: tree.Rule) -> Written:
+    """Ops that make what the match does; through casts, a pattern holds for results of other types, too."""
+    wanted = element_type(match.roots[0])
+    kind = ir.Type.parse(code.kind, match.roots[0].context)
+    made = str(kind.element_type) if isinstance(kind, ir.ShapedType) else code.kind
+    if made != wanted:
+        raise _LeaveError(f"pattern {rule.kernel} makes {made}, and the result is {wanted}")
+    return code
 
 
 def _check_order(match: Match) -> None:

@@ -262,8 +262,9 @@ class _Speller:
         args = [self._value(a, scope) for a in expr.args]
         letters: dict[str, str] = {}
         for letter, arg in sorted(zip(op.operands, args, strict=True), key=lambda pair: not pair[1].dims):
-            if arg.element:
-                letters.setdefault(letter, arg.element)
+            if arg.element and letters.setdefault(letter, arg.element) != arg.element and arg.dims:
+                why = f"its operands are {letters[letter]} and {arg.element}, and ops take one type; write a cast"
+                raise GapError.at(expr.span, f"`{_written(expr)}`", why)
         if op.name == "fpowi":
             letters.setdefault("I", "i32")  # what frontends write
         args = [

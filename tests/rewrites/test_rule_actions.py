@@ -234,6 +234,43 @@ def test_a_pattern_that_cannot_be_written(spliced):
         spliced(ABS, spec, {})
 
 
+def test_a_pattern_that_makes_another_type_leaves_the_match_alone(spliced):
+    """Through casts, what ends in f16 matches for an input of f32."""
+    model = """
+    func.func @main(%x: tensor<8xf32>) -> tensor<8xf16> {
+      %0 = arith.truncf %x : tensor<8xf32> to tensor<8xf16>
+      %1 = math.absf %0 : tensor<8xf16>
+      %2 = arith.negf %1 : tensor<8xf16>
+      return %2 : tensor<8xf16>
+    }"""
+    spec = """pattern p(x: tensor<n x f32>) through cast { negf(absf(x)) }
+    pattern q(x: tensor<n x f32>) { negf(absf(x)) }
+    replace p with q(x)"""
+    program = spliced(model, spec, {})
+    assert [left.reason for left in program.report.kept] == ["pattern q makes f32, and the result is f16"]
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+    np.testing.assert_array_equal(program.run("main", x), -np.abs(x.astype(np.float16)))
+
+
+def test_a_pattern_of_two_float_types_cannot_be_written(spliced):
+    spec = """pattern p<T>(x: tensor<m x n x T>) { negf(absf(x)) }
+    pattern q<T in {f16}>(x: tensor<n x T>, s: f32) through cast { mulf(x, s) }
+    pattern r(x: tensor<n x f16>, s: f32) through cast { mulf(s, absf(x)) }
+    replace r with q(x, s)"""
+    model = """
+    func.func @main(%x: tensor<8xf16>) -> tensor<8xf16> {
+      %c = arith.constant dense<2.0> : tensor<8xf32>
+      %0 = math.absf %x : tensor<8xf16>
+      %1 = arith.extf %0 : tensor<8xf16> to tensor<8xf32>
+      %2 = arith.mulf %1, %c : tensor<8xf32>
+      %3 = arith.truncf %2 : tensor<8xf32> to tensor<8xf16>
+      return %3 : tensor<8xf16>
+    }"""
+    with pytest.raises(OpspliceError, match="cannot be written as ops") as raised:
+        spliced(model, spec, {})
+    assert "ops take one type; write a cast" in (raised.value.details or "")
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
