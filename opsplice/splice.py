@@ -104,13 +104,24 @@ class Splicer:
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing built. A transform spec can only be applied, and passes only be run.
 
-        What rules write is not put in place, so further matches in it are not foreseen.
+        What rules write is put in place, as they see it; calls of kernels are not.
         """
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec)
         run_passes(module, spec)
-        found = engine.find(module, graphs_of(spec), near_misses=_NEAREST)
-        return _report(spec, found, self._plan(module, spec, found, _named_only))
+        patterns = engine.Patterns(graphs_of(spec))
+        reports = []
+        for number in itertools.count():
+            found = engine.find(module, patterns, near_misses=_NEAREST)
+            chosen = self._plan(module, spec, found, _named_only)
+            reports.append(_report(spec, found, chosen if number == 0 else _only_new(chosen), number))
+            written = [action for action in chosen.actions if isinstance(action, Insertion)]
+            if not written:
+                break
+            apply(module, written, codes=spec.codes)
+        if len(reports) > 1:
+            insertion.forget_writers(module)
+        return _joined(reports)
 
     def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
         """What would become of each match; one that no rule asks for, or all if there is no plan, has action `none`."""
@@ -387,6 +398,20 @@ def _joined(reports: Sequence[Report]) -> Report:
     used = {r.rule_location for r in replacements}
     unmatched = tuple(u for u in reports[0].unmatched if u.rule_location not in used)
     return Report(replacements, final.kept, unmatched)
+
+
+def _only_new(chosen: Plan) -> Plan:
+    """Without the calls that were chosen before rules wrote anything, which are still to be made."""
+    new = [
+        isinstance(action, Insertion) or any(insertion.is_written(op) for op in action.match.ops)
+        for action in chosen.actions
+    ]
+    return dataclasses.replace(
+        chosen,
+        actions=tuple(itertools.compress(chosen.actions, new)),
+        choices=tuple(itertools.compress(chosen.choices, new)),
+        kept=tuple(itertools.compress(chosen.kept, new)),
+    )
 
 
 def _report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Report:

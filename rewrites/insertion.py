@@ -68,7 +68,7 @@ def results(placer: Placer, insertion: Insertion, codes: Sequence[tree.Code]) ->
 def written_by(match: Match) -> list[str]:
     """The rules, by their places in specs, that wrote the op at the root of a match, or what that was written for."""
     op = match.roots[0].owner.operation
-    if WRITERS not in op.attributes:
+    if not is_written(op):
         return []
     return [ir.StringAttr(a).value for a in ir.ArrayAttr(op.attributes[WRITERS])]
 
@@ -109,6 +109,11 @@ class Calls:
 
 def _symbols_in(text: str) -> set[str]:
     return {quoted or plain for quoted, plain in _SYMBOL.findall(text)}
+
+
+def is_written(op: ir.Operation) -> bool:
+    """Whether a rule wrote an op."""
+    return WRITERS in op.attributes
 
 
 def forget_writers(module: ir.Module) -> None:

@@ -166,6 +166,35 @@ def test_a_rule_matches_what_another_wrote(spliced):
     assert not program.report.unmatched
 
 
+def test_what_would_match_is_what_does_in_chains_of_rules(tmp_path):
+    """One place is a kernel's, which is chosen once; what is written at the other is matched again, and once more."""
+    model = """
+    func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+      %0 = math.tanh %x : tensor<8xf32>
+      %1 = math.exp %x : tensor<8xf32>
+      return %0, %1 : tensor<8xf32>, tensor<8xf32>
+    }"""
+    spec = """
+    kernel twice(x: f32[n]) -> f32[n] { cpu "twice.c" }
+    pattern a(x: tensor<n x f32>) { tanh(x) }
+    pattern b(x: tensor<n x f32>) { absf(negf(x)) }
+    pattern c(x: tensor<n x f32>) { floor(x) }
+    pattern d(x: tensor<n x f32>) { exp(x) }
+    pattern e(x: tensor<n x f32>) { ceil(x) }
+    replace a with b(x)
+    replace b with c(x)
+    replace c with twice(x)
+    replace d with twice(x)
+    replace e with twice(x)"""
+    (tmp_path / "twice.c").write_text(TWICE)
+    path = tmp_path / "spec.splice"
+    path.write_text(spec)
+    would, did = opsplice.match(model, [path]), opsplice.compile(model, [path]).report
+    assert [(r.pattern, r.round) for r in did.replacements] == [("a", 0), ("d", 0), ("b", 1), ("c", 2)]
+    assert [(r.pattern, r.round) for r in would.replacements] == [(r.pattern, r.round) for r in did.replacements]
+    assert [u.pattern for u in would.unmatched] == [u.pattern for u in did.unmatched] == ["e"]
+
+
 def test_no_rule_is_applied_to_what_it_wrote(spliced):
     spec = """
     pattern q(x: tensor<m x n x f32>) { absf(x) }
