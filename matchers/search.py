@@ -263,7 +263,12 @@ class Search:
     def _branches(self, node: Any, term: Any) -> Iterator[Any]:
         """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
         if isinstance(node, _Root):
-            for value in self._other_roots(node.number):
+            others = self._other_roots(node.number)
+            if not others:
+                wanted = f"result {node.number + 1} of the pattern near result 1"
+                head = self.graph.results[node.number].node
+                yield lambda: self._fail(head, wanted, "no tensor made from the same inputs", Kind.NO_VALUE) or None
+            for value in others:
                 yield lambda value=value: self._bind_root(node.number, value)
         elif isinstance(node, Input):
             yield from self._input_branches(node, term)
@@ -355,7 +360,7 @@ class Search:
             seen.update(dict.fromkeys(frontier))
             if len(seen) > 512 or not frontier:
                 break
-        return [v for v in seen if v not in taken]
+        return [v for v in seen if v not in taken and is_tensor(v)]
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
 

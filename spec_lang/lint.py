@@ -30,6 +30,7 @@ CODES: Mapping[str, str] = {
     "shared-symbol": "one symbol for several element types",
     "unreachable-rule": "a rule whose matches earlier rules all take",
     "untold-stride": "a kernel that is not told a stride or dilation that its pattern leaves open",
+    "unrelated-results": "a result that shares no input with those before it",
     "unused-import": "an imported file that nothing is used of",
     "unused-input": "a parameter of a pattern that no result needs",
     "unused-kernel": "a kernel that no rule names",
@@ -44,7 +45,12 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def mistakes(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
     """What keeps a declaration from ever doing anything, or makes results wrong, so that every command says it."""
-    return (*_impossible_patterns(spec), *_impossible_rules(spec), *_untold_strides(spec))
+    return (
+        *_impossible_patterns(spec),
+        *_unrelated_results(spec),
+        *_impossible_rules(spec),
+        *_untold_strides(spec),
+    )
 
 
 def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, ...]:
@@ -114,6 +120,36 @@ def _impossible_patterns(spec: LoadedSpec) -> Iterator[Diagnostic]:
 
 def never_matches(pattern: tree.Pattern, why: str, span: Span) -> Diagnostic:
     return warning(span, f"pattern {pattern.name} can never match: {why}", code="never-matches")
+
+
+def _unrelated_results(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    """Results are looked for beside the first one: from what that is made of on."""
+    for pattern in spec.patterns.values():
+        lets = {name: let.expr for let in pattern.body for name in let.names}
+        parameters = {p.name for p in pattern.parameters}
+        known: set[str] = set()
+        for number, result in enumerate(pattern.results):
+            inputs = _inputs_below(result, lets) & parameters
+            if number and inputs and known and not inputs & known:
+                message = f"this result of pattern {pattern.name} shares no input with those before it"
+                advice = (
+                    "look for it by a pattern of its own: it is only found where the program has both from one value"
+                )
+                yield warning(result.span, message, advice, code="unrelated-results")
+            known |= inputs
+
+
+def _inputs_below(expr: tree.Expr, lets: Mapping[str, tree.Expr]) -> set[str]:
+    """The names that an expression is made of, those of parts included."""
+    found: set[str] = set()
+    pending = [expr]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tree.Name) and each.name not in found:
+            found.add(each.name)
+            pending += [lets[each.name]] if each.name in lets else []
+        pending += children(each)
+    return found
 
 
 def _impossible_constants(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnostic]:

@@ -84,3 +84,18 @@ def test_a_condition_is_printed_with_its_brackets(find):
         assert (
             find(payload, f"{head} {{ contract[mk, kn -> mn](a, b) }}").reasons[0].startswith(f"wanted {where}, found ")
         )
+
+
+def test_a_further_result_that_nothing_leads_to(find):
+    payload = """
+    util.func public @f(%v: !hal.buffer_view, %w: !hal.buffer_view) -> (!hal.buffer_view, !hal.buffer_view) {
+      %x = hal.tensor.import %v : !hal.buffer_view -> tensor<8xf32>
+      %y = hal.tensor.import %w : !hal.buffer_view -> tensor<8xf32>
+      %a = math.exp %x : tensor<8xf32>
+      %b = math.tanh %y : tensor<8xf32>
+      %r = hal.tensor.export %a : tensor<8xf32> -> !hal.buffer_view
+      %s = hal.tensor.export %b : tensor<8xf32> -> !hal.buffer_view
+      util.return %r, %s : !hal.buffer_view, !hal.buffer_view
+    }"""
+    (reason,) = find(payload, "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { exp(x), tanh(y) }").reasons
+    assert reason == "wanted result 2 of the pattern near result 1, found no tensor made from the same inputs"
