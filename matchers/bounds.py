@@ -31,6 +31,8 @@ def bounds_of(size: DimSize, reads: MutableMapping[Any, None] | None = None) -> 
     if reads is not None:
         reads[dim] = None
     maker = None if isinstance(dim.owner, ir.Block) else dim.owner.operation
+    if maker is not None and maker.name == "arith.constant":
+        return _exactly(ir.IntegerAttr(maker.attributes["value"]).value)
     if maker is None or maker.name != ASSUMING_OP:
         return None
     cases = ir.ArrayAttr(ir.ArrayAttr(maker.attributes["assumptions"])[ir.OpResult(dim).result_number])
@@ -64,4 +66,9 @@ def _any_of(cases: list[dict[str, int]]) -> Bounds | None:
     if not cases:
         return None
     high = None if any("umax" not in case for case in cases) else max(case["umax"] for case in cases)
-    return Bounds(min(case.get("umin", 0) for case in cases), high, math.gcd(*(case.get("udiv", 1) for case in cases)))
+    low = min(case.get("umin", 0) for case in cases)
+    return _exactly(low) if low == high else Bounds(low, high, math.gcd(*(case.get("udiv", 1) for case in cases)))
+
+
+def _exactly(number: int) -> Bounds:
+    return Bounds(number, number, max(number, 1))

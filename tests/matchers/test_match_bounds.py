@@ -50,10 +50,20 @@ def test_assumptions_fulfil_conditions(find, condition, count):
     assert find(PAYLOAD.format(assumption=ASSUMED), spec).count == count
 
 
+@pytest.mark.parametrize(("condition", "count"), [("m == 64", 1), ("m % 32 == 0", 1), ("m < 64", 0)])
+def test_a_size_that_is_tied_to_a_number(find, condition, count):
+    """What is assumed to be one number, IREE makes into that number."""
+    payload = PAYLOAD.replace("%a = util.assume.int %d{assumption} : index", "%a = arith.constant 64 : index")
+    spec = f"pattern p(x: tensor<m x n x f32>) where {condition} {{ tanh(x) }}"
+    assert find(payload.format(), spec).count == count
+
+
 @pytest.mark.parametrize(
     ("assumption", "condition", "count"),
     [
         ("<udiv = 8>", "m % 8 == 0", 1),
+        ("<umin = 64, umax = 64>", "m == 64 and m % 32 == 0", 1),
+        ("<umin = 64, umax = 64>", "m == 32", 0),
         ("<udiv = 8>", "m <= 4096", 0),
         ("[<umin = 8, umax = 8>, <umin = 32, umax = 64, udiv = 32>]", "m >= 8 and m <= 64", 1),
         ("[<umin = 8, umax = 8>, <umin = 32, umax = 64, udiv = 32>]", "m >= 32", 0),
