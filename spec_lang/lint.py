@@ -7,8 +7,9 @@ proof. What rules do to each other is judged by `matchers.shadow`.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.spec_lang import decide, ops, tree
@@ -39,6 +40,14 @@ CODES: Mapping[str, str] = {
     "unused-value": "a named part of a pattern that no result needs",
 }
 
+_COMPARED: Mapping[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _MAX_PARTS = 32  # so many parts of a condition are compared with each other
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -115,11 +124,59 @@ def _impossible_patterns(spec: LoadedSpec) -> Iterator[Diagnostic]:
         if pattern.where is not None and decide.impossible([pattern.where]):
             yield never_matches(pattern, "no sizes fulfil its condition", pattern.where.span)
             continue
+        parts = decide.conjuncts(pattern.where)
+        opposite = next((part for i, part in enumerate(parts) if any(_opposite(part, p) for p in parts[:i])), None)
+        if opposite is not None:
+            yield never_matches(pattern, "its condition asks for this and for the contrary", opposite.span)
+        for variable in pattern.type_variables:
+            if variable.choices and not any(_may_be(variable.name, c.name, parts) for c in variable.choices):
+                why = f"{variable.name} is none of the types that its condition asks for"
+                yield never_matches(pattern, why, variable.span)
         yield from _impossible_constants(pattern, spec)
 
 
 def never_matches(pattern: tree.Pattern, why: str, span: Span) -> Diagnostic:
     return warning(span, f"pattern {pattern.name} can never match: {why}", code="never-matches")
+
+
+def _opposite(left: tree.Condition, right: tree.Condition) -> bool:
+    """Whether of two conditions on values or types one is the contrary of the other."""
+    if isinstance(left, tree.Predicate) and isinstance(right, tree.Predicate):
+        return left.value == right.value and {left.name, right.name} == {"only", "shared"}
+    if isinstance(left, tree.Is) and isinstance(right, tree.Is):
+        return left.negated != right.negated and decide.key((left.value, left.form)) == decide.key(
+            (right.value, right.form)
+        )
+    sides = (left, right), (right, left)
+    return any(
+        isinstance(one, tree.Logical) and one.op == "not" and decide.key(one.operands[0]) == decide.key(other)
+        for one, other in sides
+    )
+
+
+def _may_be(variable: str, element: str, parts: Sequence[tree.Condition]) -> bool:
+    """False if a type variable cannot stand for an element type under conditions that all have to hold."""
+    return all(_type_holds(part, variable, element) is not False for part in parts)
+
+
+def _type_holds(condition: tree.Condition, variable: str, element: str) -> bool | None:
+    """Whether a condition holds where a type variable is an element type, None where that depends on more."""
+    if isinstance(condition, tree.Membership):
+        return element in {c.name for c in condition.choices} if condition.variable == variable else None
+    if isinstance(condition, tree.Comparison):
+        sides = []
+        for side in (condition.left, condition.right):
+            bits = isinstance(side, tree.Property) and (side.kind, side.name) == ("bits", variable)
+            sides.append(ops.bits(element) if bits else side.value if isinstance(side, tree.Literal) else None)
+        left, right = sides
+        return None if left is None or right is None else _COMPARED[condition.op](left, right)
+    if not isinstance(condition, tree.Logical):
+        return None
+    verdicts = [_type_holds(part, variable, element) for part in condition.operands]
+    if condition.op == "not":
+        return None if verdicts[0] is None else not verdicts[0]
+    decisive = condition.op == "or"
+    return decisive if decisive in verdicts else None if None in verdicts else not decisive
 
 
 def _unrelated_results(spec: LoadedSpec) -> Iterator[Diagnostic]:

@@ -178,3 +178,24 @@ def test_only_what_is_nearly_a_feature_is_called_unknown(tmp_path: Path, clause:
     found = linting.findings(load(written(tmp_path, text)))
     assert [each.code for each in found] == ["unknown-feature"] * count
     assert all((each.help or "").startswith("did you mean") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "condition", "warned"),
+    [
+        ("<T in {f32}>(x: tensor<n x T>)", "bits(T) == 16", True),
+        ("<T in {f32, f16}>(x: tensor<n x T>)", "bits(T) == 16", False),
+        ("<T in {f32, f16}>(x: tensor<n x T>)", "T in {bf16} or bits(T) > 32", True),
+        ("<T in {f32, f16}>(x: tensor<n x T>)", "not T in {f32, f16}", True),
+        ("<T>(x: tensor<n x T>)", "bits(T) == 16", False),
+        ("(x: tensor<n x f32>)", "only(x) and shared(x)", True),
+        ("(x: tensor<n x f32>)", "only(x) or shared(x)", False),
+        ("(x: tensor<n x f32>)", "weight(x) and not weight(x)", True),
+        ("(x: tensor<n x f32>)", "x is exp(_) and n > 4 and x is not exp( _ )", True),
+        ("(x: tensor<n x f32>)", "x is exp(_) and x is not tanh(_)", False),
+    ],
+)
+def test_conditions_that_contradict_each_other(parameters: str, condition: str, warned: bool, tmp_path: Path):
+    path = tmp_path / "spec.splice"
+    path.write_text(f"pattern p{parameters} where {condition} {{ cos(x) }}\nannotate p with {{a.b}}\n")
+    assert ("never-matches" in [found.code for found in linting.findings(load(path))]) == warned
