@@ -229,3 +229,29 @@ def test_a_maximum_is_told_by_its_numbers_wherever_they_come_from(find, second, 
       return %r : tensor<8xf32>
     }}"""
     assert find(payload, "pattern p(x: tensor<n x f32>) { maximumf(x, const(-1.0..1.0)) }").count == count
+
+
+@pytest.mark.parametrize(
+    ("pattern", "programs"),
+    [
+        ("addf(addf(x, y), negf(z))", [("subf x z", "addf a y"), ("addf x y", "subf a z"), ("subf y z", "addf x a")]),
+        (
+            "mulf(mulf(x, y), divf(1.0, z))",
+            [("divf y z", "mulf x a"), ("mulf x y", "divf a z"), ("divf x z", "mulf a y")],
+        ),
+    ],
+)
+def test_differences_and_quotients_in_any_grouping(find, pattern, programs):
+    for first, second in programs:
+        lines = []
+        for name, written in (("a", first), ("r", second)):
+            op, left, right = written.split()
+            lines.append(f"%{name} = arith.{op} %{left}, %{right} : tensor<8xf32>")
+        payload = f"""
+        func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> tensor<8xf32> {{
+          {lines[0]}
+          {lines[1]}
+          return %r : tensor<8xf32>
+        }}"""
+        inputs = "x: tensor<n x f32>, y: tensor<n x f32>, z: tensor<n x f32>"
+        assert find(payload, f"pattern p({inputs}) {{ {pattern} }}").count == 1
