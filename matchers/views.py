@@ -51,6 +51,7 @@ _IGNORED_ATTRIBUTES = frozenset(
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
+_FRONTEND_CONSTANTS = frozenset({"torch.constant.int", "torch.constant.float"})
 _SEVERAL = 2
 _MAXIMA = frozenset({"arith.maximumf"})
 # The lowest finite numbers of f64, f32, bf16 and f16.
@@ -212,6 +213,8 @@ class Views:
     def _read(self, access: Access) -> Step | None:
         value: ir.Value = access.value
         op = defining_op(value)
+        if op is not None and op.name in _FRONTEND_CONSTANTS:
+            return _constant(op)
         if op is None or shape_of(value) is None:
             return None
         name = op.name

@@ -348,6 +348,25 @@ def test_an_integer_of_an_attribute_is_bound(find, unregistered):
     assert find(PAD, spec.replace(">= 1", ">= 2")).reasons == ["wanted a >= 2, found a = 1"]
 
 
+# ---- the frontend's own ops ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wanted", "count"), [("1", 1), ("2", 0), ("const(0..3)", 1), ("a", 1)])
+def test_a_scalar_constant_of_torch_is_a_number(find, wanted, count):
+    payload = """
+    func.func @f(%x: !torch.vtensor<[4,8],f32>, %y: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[4,8],f32> {
+      %one = torch.constant.int 1
+      %r = torch.aten.add.Tensor %x, %y, %one
+        : !torch.vtensor<[4,8],f32>, !torch.vtensor<[4,8],f32>, !torch.int -> !torch.vtensor<[4,8],f32>
+      return %r : !torch.vtensor<[4,8],f32>
+    }"""
+    inputs = "x: tensor<m x n x f32>, y: tensor<m x n x f32>, a: i64"
+    outcome = find(payload, f'pattern p({inputs}) {{ "torch.aten.add.Tensor"(x, y, {wanted}) }}')
+    assert outcome.count == count
+    if wanted == "a":
+        assert outcome.inputs == {"x": "%arg0", "y": "%arg1", "a": 1}
+
+
 # ---- through ---------------------------------------------------------------------------------------------------------
 
 CASTS = """
