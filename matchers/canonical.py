@@ -27,6 +27,7 @@ Others are read as what a pattern asks for, so that neither is hidden from patte
     negf(x)                                  =   mulf(x, -1.0)          exact
     negf(x)                                  =   subf(-0.0, x)          exact
     negf(x)                                  =   subf(0.0, x)           differs in the sign of a zero
+    cmpf(x, y), cmpi(x, y)                   =   the one of y and x with the predicate turned    exact
     fma(a, b, c)                             =   addf(mulf(a, b), c)    one rounding more
     reduce addf (mulf(x, c)), c constant     =   mulf(reduce addf (x), c)    within the rounding of each step
     select(x is NaN, 0.0, x)                 =   x                      differs where x is NaN
@@ -87,6 +88,16 @@ FOLDED: dict[str, Callable[..., int | float]] = {
 _MAX_FOLD = 6
 # What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
 WIDTHS = frozenset({"arith.extf", "arith.truncf"})
+COMPARISONS = frozenset({"arith.cmpf", "arith.cmpi"})
+# Comparisons by op and predicate, with what they are with the two sides swapped.
+_TURNED = {
+    **{("arith.cmpf", str(p)): str(p + 2) for p in (2, 3, 9, 10)},
+    **{("arith.cmpf", str(p)): str(p - 2) for p in (4, 5, 11, 12)},
+    **{("arith.cmpf", str(p)): str(p) for p in (1, 6, 7, 8, 13, 14)},
+    **{("arith.cmpi", str(p)): str(p + 2) for p in (2, 3, 6, 7)},
+    **{("arith.cmpi", str(p)): str(p - 2) for p in (4, 5, 8, 9)},
+    **{("arith.cmpi", str(p)): str(p) for p in (0, 1)},
+}
 # Ordered comparisons of arith.cmpf, by number.
 _COMPARED: dict[str, Callable[[Any, Any], int]] = {
     "1": lambda a, b: int(a == b),
@@ -372,6 +383,14 @@ def _same(left: Any, right: Any, resolve: Callable[[Any], Any]) -> bool:
         return True
     known = constant(left, resolve)
     return known is not None and known == constant(right, resolve)
+
+
+def turned(term: Apply, predicate: str) -> Apply | None:
+    """A comparison as the one of a predicate with the two sides swapped, None if it is not that."""
+    if _TURNED.get((term.op, _predicate(term))) != predicate:
+        return None
+    attributes = tuple((name, predicate if name == "predicate" else value) for name, value in term.attributes)
+    return Apply(term.op, term.args[::-1], attributes, term.type)
 
 
 def _above_zero(term: Apply, resolve: Callable[[Any], Any]) -> Any:

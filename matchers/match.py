@@ -85,6 +85,7 @@ class Kind(StrEnum):
     SAME_SIZE = "same size"  # one dim of the pattern would have two sizes
     DIMS = "dims"  # a dim in another place
     REDUCTION = "reduction"  # other dims are reduced, or the same reduction done twice
+    START = "start"  # a reduction starts from another value than the neutral one
     SAME_VALUE = "same value"  # one name of the pattern would be two values
     NO_VALUE = "no value"  # no tensor or scalar of the program holds what an input asks for
     REGION = "region"

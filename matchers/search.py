@@ -18,7 +18,7 @@ from iree.compiler import ir
 from opsplice.matchers import chains, conditions, effects, numbers, uses
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bounds import bounds_of
-from opsplice.matchers.canonical import WIDTHS
+from opsplice.matchers.canonical import COMPARISONS, WIDTHS, turned
 from opsplice.matchers.extents import Extent, product
 from opsplice.matchers.graph import (
     Accumulated,
@@ -182,7 +182,9 @@ class Search:
     def progress(self) -> float:
         """Which part of the pattern's ops held before it failed, up to 1; 0 if hardly more than the outermost did."""
         failure = self.furthest
-        if failure is None or any(failure.node is head for head in heads(self.graph.results[0].node)):
+        if failure is None:
+            return 0.0
+        if failure.kind is not Kind.START and any(failure.node is head for head in heads(self.graph.results[0].node)):
             return 0.0
         if failure.kind is Kind.OP and failure.held[0] < 2:
             return 0.0  # many an op is like the outermost one of a pattern, and that says nothing
@@ -410,6 +412,8 @@ class Search:
         if not spellings or len(spellings[0].args) != len(node.args):
             yield lambda: self._other_op(node, short(node.op), found)
             return
+        if node.op in COMPARISONS:
+            spellings = self._compared(node, spellings[0])
         given = dict(spellings[0].attributes)
         wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
         if wrong is not None:
@@ -441,6 +445,13 @@ class Search:
         self._set(self.held, id(node))
         for goals, seen in pairings or [(straight, ())]:
             yield lambda goals=goals, seen=seen: self._pairing(goals, seen)
+
+    def _compared(self, node: Apply, found: Apply) -> tuple[Apply, ...]:
+        """A comparison as it is and with its sides swapped: those that have the predicate that is wanted."""
+        wanted = dict(node.attributes).get("predicate", "")
+        other = turned(found, wanted)
+        same = dict(found.attributes).get("predicate") == wanted
+        return (found,) if other is None else (found, other) if same else (other,)
 
     def _pairing(self, goals: list[tuple[Any, Any]], seen: tuple[ir.Operation, ...]) -> list[tuple[Any, Any]]:
         for op in seen:
@@ -478,6 +489,12 @@ class Search:
 
     def _reduce(self, node: Reduce, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._look(node, term)
+        if isinstance(found, Started) and found.op == node.combiner:
+            self._set(self.held, id(node))
+            start = self.views.constant(found.args[0])
+            which = "another value" if start is None else numbers.text(start.value, start.type)
+            self._fail(node, f"a reduction by {short(node.combiner)} alone", f"one that starts at {which}", Kind.START)
+            return None
         if not isinstance(found, Reduce) or found.combiner != node.combiner:
             self._other_op(node, f"a reduction by {short(node.combiner)}", found)
             return None

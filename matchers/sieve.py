@@ -15,9 +15,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import chains, numbers
-from opsplice.matchers.canonical import WIDTHS
+from opsplice.matchers.canonical import COMPARISONS, WIDTHS
 from opsplice.matchers.graph import Graph, Number
-from opsplice.matchers.terms import Apply, Constant, Reduce
+from opsplice.matchers.terms import Apply, Constant, Reduce, Started
 from opsplice.matchers.views import Views
 from opsplice.spec_lang import ops, tree
 
@@ -171,7 +171,7 @@ def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: View
     if all(_fits(part, arg, views) for part, arg in zip(below, args, strict=True)):
         return True
     op = ops.find(what)
-    if op is None or not op.commutative:
+    if op is None or not (op.commutative or what in COMPARISONS):
         return False
     return all(_fits(part, arg, views) for part, arg in zip(below, reversed(args), strict=True))
 
@@ -188,8 +188,8 @@ def _begins(outline: Any, term: Any, views: Views) -> bool:
         return False
     if outline[2] is None or outline[0] == "chain":
         return True
-    if outline[0] != "apply":
-        return False
+    if outline[0] == "reduce":
+        return isinstance(found, Started)  # it is that reduction, but for what it starts from
     pairs = zip(outline[2], found.args, strict=False)
     return any(part is not _ANYTHING and part[0] != "constant" and _fits(part, arg, views) for part, arg in pairs)
 

@@ -255,3 +255,39 @@ def test_differences_and_quotients_in_any_grouping(find, pattern, programs):
         }}"""
         inputs = "x: tensor<n x f32>, y: tensor<n x f32>, z: tensor<n x f32>"
         assert find(payload, f"pattern p({inputs}) {{ {pattern} }}").count == 1
+
+
+@pytest.mark.parametrize(
+    ("element", "compare", "written", "other", "turned"),
+    [
+        ("f32", "cmpf", "olt", "ogt", True),
+        ("f32", "cmpf", "uge", "ule", True),
+        ("f32", "cmpf", "oeq", "oeq", True),
+        ("f32", "cmpf", "olt", "ugt", False),
+        ("f32", "cmpf", "olt", "oge", False),
+        ("i32", "cmpi", "slt", "sgt", True),
+        ("i32", "cmpi", "ule", "uge", True),
+        ("i32", "cmpi", "ne", "ne", True),
+        ("i32", "cmpi", "slt", "ugt", False),
+    ],
+)
+def test_comparisons_with_their_sides_swapped(find, element, compare, written, other, turned):
+    absolute = "math.absf" if element == "f32" else "math.absi"
+
+    def payload(predicate: str, sides: str) -> str:
+        return f"""
+        func.func @f(%x: tensor<8x{element}>, %y: tensor<8x{element}>) -> tensor<8x{element}> {{
+          %a = {absolute} %x : tensor<8x{element}>
+          %c = arith.{compare} {predicate}, {sides} : tensor<8x{element}>
+          %r = arith.select %c, %a, %y : tensor<8xi1>, tensor<8x{element}>
+          return %r : tensor<8x{element}>
+        }}"""
+
+    name = absolute.split(".")[1]
+    spec = f"""pattern p(x: tensor<n x {element}>, y: tensor<n x {element}>) {{
+      select({compare}({name}(x), y) {{predicate = {written}}}, {name}(x), y)
+    }}"""
+    spec = spec.replace(f"select({compare}({name}(x), y)", f"select({compare}(x, y)")
+    for predicate, sides, expected in [(written, "%x, %y", 1), (other, "%y, %x", int(turned)), (other, "%x, %y", 0)]:
+        symmetric = predicate == written and sides == "%x, %y"
+        assert find(payload(predicate, sides), spec).count == (1 if symmetric else expected)
