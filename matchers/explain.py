@@ -26,7 +26,7 @@ from opsplice.matchers.places import function_of, outermost, place_of
 from opsplice.matchers.reasons import reason_of
 from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
-from opsplice.matchers.terms import Apply, Reduce
+from opsplice.matchers.terms import Apply, Reduce, Started
 from opsplice.matchers.tracing import TracedViews, Tracer
 from opsplice.spec_lang import tree
 
@@ -138,6 +138,8 @@ class Explainer:
             if isinstance(node, Apply) and isinstance(found, Apply) and found.op == node.op:
                 return True
             if isinstance(node, Reduce) and isinstance(found, Reduce) and found.combiner == node.combiner:
+                return True
+            if isinstance(node, Reduce) and isinstance(found, Started) and found.op == node.combiner:
                 return True
         return not endings(graph)
 

@@ -27,6 +27,7 @@ _CONTRACTIONS = frozenset({("arith.addf", "arith.mulf"), ("arith.addi", "arith.m
 _NAMES_DIMS = frozenset({Kind.SAME_SIZE, Kind.CONDITION, Kind.TYPE, Kind.CONSTANT})
 _MOST_USERS = 3
 _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
+_PAIR = 2
 
 
 def reason_of(graph: Graph, stop: Stop, views: Views) -> Reason:
@@ -104,6 +105,8 @@ class _Reasoner:
             return f"declare {name} as a tensor with the dims that it has in the program, and broadcast it"
         if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input):
             return f"the value of {name} exists only inside the op: let the pattern take in the ops that make it"
+        if stop.kind is Kind.START:
+            return "accumulated(...) around the reduction takes it whatever it starts from"
         if stop.kind is Kind.OPERANDS:
             return "write the op with as many operands as the program gives it"
         if stop.kind is Kind.REGION:
@@ -129,11 +132,31 @@ class _Reasoner:
             wanted = "a contraction"
         if any(stop.node is head for head in heads(self.graph.results[0].node)):
             wanted = f"{wanted}, which the pattern ends with"
-        ways = (self._other_spelling, self._between, self._lacking, self._opaque, self._either)
+        ways = (self._other_side, self._other_spelling, self._between, self._lacking, self._opaque, self._either)
         return wanted, found, next(filter(None, (way() for way in ways)), "")
 
     def _not_constant(self, found: str) -> str:
         return f"declare an input for it, such as `c: f32`, if the kernel can take {found} there"
+
+    def _other_side(self) -> str:
+        """What is wanted is the other operand of an op that does not commute."""
+        node = self.stop.node
+        for above in nodes_below([r.node for r in self.graph.results]):
+            at = self.stop.held.get(id(above)) if isinstance(above, Apply) and node in above.args else None
+            if isinstance(at, ir.Value):
+                at = defining_op(at)
+            if at is None or at.name != above.op or len(at.operands) != _PAIR or len(above.args) != _PAIR:
+                continue
+            known = ops.find(above.op)
+            if known is None or known.commutative:
+                continue
+            other = at.operands[1 - above.args.index(node)]
+            found = self.views.resolve(self.views.whole(other)) if isinstance(other.type, ir.RankedTensorType) else None
+            if found is not None and _same_op(node, found):
+                return (
+                    f"{short(above.op)} has its operands the other way round in the program: swap them if that is meant"
+                )
+        return ""
 
     def _other_spelling(self) -> str:
         node, term = self.stop.node, self.stop.term

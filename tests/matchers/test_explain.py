@@ -155,6 +155,24 @@ def test_both_orders_of_a_commutative_op_are_tried(why: Why) -> None:
     assert why(TWO, body.replace("addf", "subf"), ordered).reason.tried == ""
 
 
+def test_operands_that_stand_the_other_way_round(why: Why) -> None:
+    body = f"%0 = math.exp %a : {T}\n%1 = arith.subf %b, %0 : {T}\n%2 = math.tanh %1 : {T}\nreturn %2 : {T}"
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { tanh(subf(exp(x), y)) }"
+    miss = why(TWO, body, spec)
+    assert miss.reason.help.startswith("subf has its operands the other way round")
+    assert not why(TWO, body.replace("exp", "tanh"), spec).reason.help.startswith("subf has")
+
+
+def test_a_reduction_that_starts_from_another_value(why: Why) -> None:
+    body = f"""%c = arith.constant dense<{{start}}> : tensor<4xf32>
+      %0 = linalg.reduce {{{{ arith.addf }}}} ins(%a : {T}) outs(%c : tensor<4xf32>) dimensions = [1]
+      return %0 : tensor<4xf32>"""
+    spec = "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }"
+    miss = why(ONE, body.format(start="1.0"), spec, "tensor<4xf32>")
+    assert said(miss) == (Kind.START, "a reduction by addf alone", "one that starts at 1")
+    assert miss.reason.help.startswith("accumulated(...)")
+
+
 def test_another_constant(why: Why) -> None:
     body = f"""%c = arith.constant dense<6.0> : {T} loc("m.py":7:1)
       %0 = math.absf %a : {T}
