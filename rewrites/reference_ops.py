@@ -29,7 +29,14 @@ _COMPARE_FLOATS = {
     "ule": "!({a} > {b})", "une": "{a} != {b}", "uno": "({a} != {a} || {b} != {b})", "true": "1",
 }  # fmt: skip
 _COMPARE_INTEGERS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_EXTREMA = {"maximumf": ">", "minimumf": "<", "maxsi": ">", "minsi": "<"}
+_EXTREMA = {"maximumf": ">", "minimumf": "<", "maxsi": ">", "minsi": "<", "maxui": ">", "minui": "<"}
+# Bodies of functions of integers a and b: of the signed type, or of the unsigned one.
+_INTEGER_HELPERS = {
+    "absi": "return a < 0 ? 0 - a : a;",
+    "floordivsi": "return a / b - (a % b != 0 && (a < 0) != (b < 0));",
+    "ceildivsi": "return a / b + (a % b != 0 && (a < 0) == (b < 0));",
+    "ceildivui": "return a == 0 ? 0 : (a - 1) / b + 1;",
+}
 _FLOOR = {"floor": "floor{f}({x})", "round": "round{f}({x})"}
 # Functions of a double, made of those that bitcode may call. Each names the helpers that it uses.
 _HELPERS = {
@@ -127,6 +134,8 @@ def apply(
         return _compare_integers(ops.CMPI_PREDICATES[int(attributes["predicate"])], operands, kinds[0])
     if name in _EXTREMA:
         return f"{_extremum(name, element, needs)}({', '.join(args)})"
+    if name in _INTEGER_HELPERS and element != "i1":
+        return f"({type_of(element)}){_integer_helper(name, element, needs)}({', '.join(args)})"
     if ops.is_float(element):
         return _rounded(
             _float(name, [_widened(x, k) for x, k in zip(operands, kinds, strict=True)], element, needs), element
@@ -158,6 +167,8 @@ def _float(name: str, x: Sequence[str], element: str, needs: Needs) -> str:
     needs.bitcode = True
     if name in _FLOOR:
         return _FLOOR[name].format(f=f, x=x[0])
+    if name == "trunc":
+        return f"copysign{f}(floor{f}(fabs{f}({x[0]})), {x[0]})"
     if name == "ceil":
         return f"-floor{f}(-{x[0]})"
     if name == "roundeven" and not double:
@@ -186,7 +197,8 @@ def _extremum(name: str, element: str, needs: Needs) -> str:
     kind, sign = type_of(element), _EXTREMA[name]
     # maximumf and its like give NaN where one is NaN; maxnumf, which gives the other one, is read as maximumf.
     test = {"maximumf": " || a != a", "minimumf": " || a != a"}
-    body = f"return a {sign} b{test.get(name, '')} ? a : b;"
+    a, b = (_unsigned(side, element) if name.endswith("ui") else side for side in "ab")
+    body = f"return {a} {sign} {b}{test.get(name, '')} ? a : b;"
     needs.helpers.setdefault(helper, f"static inline {kind} {helper}({kind} a, {kind} b) {{ {body} }}")
     return helper
 
@@ -219,6 +231,18 @@ def _integer(name: str, x: Sequence[str], element: str) -> str:
     if name in unsigned:
         return f"({kind})({_unsigned(x[0], element)} {unsigned[name]} {_unsigned(x[1], element)})"
     raise NoCodeError(f"there is no plain C for {name}")
+
+
+def _integer_helper(name: str, element: str, needs: Needs) -> str:
+    helper = f"{name}_{element}"
+    kind = type_of(element).removeprefix("size_t") or "ptrdiff_t"
+    if name.endswith("ui"):
+        kind = type_of(element) if element == "index" else f"u{type_of(element)}"
+    # In the unsigned type of 64 bits, what wraps is defined.
+    body = _INTEGER_HELPERS[name].replace("0 - a", f"({kind})(0 - (uint64_t)a)")
+    parameters = ", ".join(f"{kind} {side}" for side in ("a" if name == "absi" else "ab"))
+    needs.helpers.setdefault(helper, f"static inline {kind} {helper}({parameters}) {{ {body} }}")
+    return helper
 
 
 def _compare_integers(predicate: str, x: Sequence[str], kind: str) -> str:

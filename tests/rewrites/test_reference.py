@@ -32,6 +32,7 @@ UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "math.rsqrt": lambda x: 1 / np.sqrt(x),
     "math.sqrt": np.sqrt,
     "math.tanh": np.tanh,
+    "math.trunc": np.trunc,
     "arith.negf": np.negative,
 }
 BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -43,11 +44,25 @@ BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "arith.subf": np.subtract,
     "math.copysign": np.copysign,
 }
+
+
+def unsigned(compute: Callable[[np.ndarray, np.ndarray], np.ndarray], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What is computed of the bits of two tensors, read as numbers without a sign."""
+    kind = np.dtype(f"u{x.dtype}")
+    return compute(x.view(kind), y.view(kind)).astype(kind).view(x.dtype)
+
+
 INTEGERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "arith.addi": np.add,
     "arith.andi": np.bitwise_and,
+    "arith.ceildivsi": lambda x, y: -(-x // y),
+    "arith.ceildivui": lambda x, y: unsigned(lambda a, b: a // b + (a % b != 0), x, y),
     "arith.divsi": lambda x, y: np.trunc(x / y),
+    "arith.floordivsi": np.floor_divide,
     "arith.maxsi": np.maximum,
+    "arith.maxui": lambda x, y: unsigned(np.maximum, x, y),
+    "arith.minui": lambda x, y: unsigned(np.minimum, x, y),
+    "math.absi": lambda x, _: np.abs(x),
     "arith.minsi": np.minimum,
     "arith.muli": np.multiply,
     "arith.ori": np.bitwise_or,
@@ -116,7 +131,7 @@ def test_not_a_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("element", "dtype"), [("i8", np.int8), ("i32", np.int32), ("i64", np.int64)])
 def test_integers(element: str, dtype: type, tmp_path: Path) -> None:
     ops = list(INTEGERS)
-    model = every_op(ops, frozenset(), element)
+    model = every_op(ops, frozenset(["math.absi"]), element)
     capture = opsplice.capture(model, [f"{op}#1" for op in ops], name="integers")
     x = np.arange(-18, 19).astype(dtype) * 5
     y = np.where(np.arange(37) % 9 == 4, 3, np.arange(37) % 9 - 4).astype(dtype)
