@@ -40,6 +40,8 @@ CODES: Mapping[str, str] = {
     "unused-value": "a named part of a pattern that no result needs",
 }
 
+# At these phases what tensors hold is computed inside of dispatches.
+_AFTER_DISPATCHES = frozenset({"dispatch-creation", "flow"})
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -247,6 +249,11 @@ def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
     for rule in spec.rules:
         pattern, kernel = spec.patterns.get(rule.pattern), spec.kernels.get(rule.kernel)
         conditioned = rule.where is not None or (kernel is not None and kernel.where is not None)
+        if pattern is not None and rule.phase in _AFTER_DISPATCHES and not _may_end_by_name(pattern, spec):
+            message = f"this rule never applies: at {rule.phase}, {pattern.name} is computed inside dispatches"
+            advice = 'name an earlier phase, or look for ops such as "flow.dispatch"(...), which are not looked into'
+            yield warning(rule.phase_span or rule.span, message, advice, code="never-applies")
+            continue
         if pattern is None or not conditioned or pattern.name in hopeless:
             continue
         known = decide.conjuncts(pattern.where)
@@ -317,6 +324,32 @@ def _used(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
 
 def _either(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _may_end_by_name(pattern: tree.Pattern, spec: LoadedSpec) -> bool:
+    """Whether what a pattern ends with may be an op by its full name, and not one of the language."""
+    scopes: list[tuple[tree.Pattern, tree.Expr]] = [(pattern, expr) for expr in pattern.results[:1]]
+    for _ in range(_MAX_PARTS):
+        if not scopes:
+            return False
+        inside, expr = scopes.pop()
+        lets = {name: let.expr for let in inside.body for name in let.names}
+        if isinstance(expr, tree.Name) and expr.name in lets:
+            scopes.append((inside, lets[expr.name]))
+        elif isinstance(expr, (tree.Uses, tree.Rearrange)):
+            scopes.append((inside, expr.arg))
+        elif isinstance(expr, tree.Alternatives):
+            scopes += [(inside, option) for option in expr.options]
+        elif isinstance(expr, tree.Call) and expr.optional:
+            return True
+        elif isinstance(expr, tree.Call) and not expr.quoted and expr.callee in spec.patterns:
+            used = spec.patterns[expr.callee]
+            scopes += [(used, result) for result in used.results[:1]]
+        elif not isinstance(expr, (tree.Contract, tree.Reduce)) and not (
+            isinstance(expr, tree.Call) and not expr.quoted and ops.find(expr.callee) is not None
+        ):
+            return True
+    return True
 
 
 # ---- conditions that say nothing ------------------------------------------------------------------------------------

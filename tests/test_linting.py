@@ -199,3 +199,25 @@ def test_conditions_that_contradict_each_other(parameters: str, condition: str, 
     path = tmp_path / "spec.splice"
     path.write_text(f"pattern p{parameters} where {condition} {{ cos(x) }}\nannotate p with {{a.b}}\n")
     assert ("never-matches" in [found.code for found in linting.findings(load(path))]) == warned
+
+
+@pytest.mark.parametrize(
+    ("result", "phase", "warned"),
+    [
+        ("absf(negf(x))", "flow", True),
+        ("y = exp(x) y | tanh(x)", "dispatch-creation", True),
+        ("inner(x)", "flow", True),
+        ("absf(x)", "global-optimization", False),
+        ('"flow.dispatch"(x) : tensor<n x f32>', "flow", False),
+        ('absf(x) | "flow.dispatch"(x) : tensor<n x f32>', "flow", False),
+    ],
+)
+def test_computations_are_not_looked_for_where_they_lie_in_dispatches(
+    result: str, phase: str, warned: bool, tmp_path: Path
+):
+    path = tmp_path / "spec.splice"
+    path.write_text(
+        "pattern inner(x: tensor<n x f32>) { cos(x) }\n"
+        f"pattern p(x: tensor<n x f32>) {{ {result} }}\nreplace p at {phase} with inner(x)\n"
+    )
+    assert ("never-applies" in [found.code for found in linting.findings(load(path))]) == warned
