@@ -22,7 +22,7 @@ _SPELLING = Spelling("generics", "generic", "maps", accumulator=True)
 def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -> Written:
     """The ops of the pattern that a rule puts in the place of a match. Raises OpspliceError for one that has none."""
     pattern = patterns[rule.kernel]
-    given = [_given(match, arg, p) for arg, p in zip(rule.args, pattern.parameters, strict=True)]
+    given = _alike(pattern, [_given(match, arg, p) for arg, p in zip(rule.args, pattern.parameters, strict=True)])
     try:
         with match.roots[0].context, ir.Location.unknown():
             template = spell(pattern, patterns, _instance(pattern, given), _SPELLING)
@@ -47,6 +47,35 @@ def _given(match: Match, arg: tree.Name | tree.Literal, parameter: tree.Paramete
     for size in match.shapes.get(arg.name, ()):
         sizes.extend(size if isinstance(size, tuple) else (size,))
     return match.inputs[arg.name], tuple(sizes)
+
+
+def _alike(
+    pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]]]
+) -> list[tuple[Binding, tuple[Size, ...]]]:
+    """With each pack as the same dims everywhere: several are one, flattened, in some tensors of a program.
+
+    They are the most that they are anywhere, so that all sizes are known.
+    """
+    most: dict[str, tuple[Size, ...]] = {}
+    places = [_pack_of(p.type, sizes) for p, (_, sizes) in zip(pattern.parameters, given, strict=True)]
+    for place, (_, sizes) in zip(places, given, strict=True):
+        if place is not None:
+            name, at = place
+            most[name] = max(most.get(name, ()), sizes[at], key=len)
+    return [
+        (binding, sizes if place is None else (*sizes[: place[1].start], *most[place[0]], *sizes[place[1].stop :]))
+        for place, (binding, sizes) in zip(places, given, strict=True)
+    ]
+
+
+def _pack_of(kind: tree.Type, sizes: tuple[Size, ...]) -> tuple[str, slice] | None:
+    """The pack in a type, and which of the sizes are its own."""
+    if not isinstance(kind, tree.TensorType):
+        return None
+    for at, dim in enumerate(kind.dims):
+        if dim.pack is not None:
+            return dim.pack, slice(at, at + len(sizes) - len(kind.dims) + 1)
+    return None
 
 
 def _instance(pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]]]) -> Instance:

@@ -263,6 +263,37 @@ def test_a_pattern_that_cannot_be_written(spliced):
         spliced(ABS, spec, {})
 
 
+def test_a_pattern_for_dims_that_are_one_in_some_tensors(spliced):
+    """A batch of unknown size and its heads: one dim in q, two in k."""
+    model = """
+    func.func @main(%v: tensor<?x4x5x8xf32>) -> tensor<?x5x5xf32> {
+      %c0 = arith.constant 0 : index
+      %c4 = arith.constant 4 : index
+      %z = arith.constant 0.0 : f32
+      %b = tensor.dim %v, %c0 : tensor<?x4x5x8xf32>
+      %n = arith.muli %b, %c4 : index
+      %e = math.exp %v : tensor<?x4x5x8xf32>
+      %q = tensor.collapse_shape %e [[0, 1], [2], [3]] : tensor<?x4x5x8xf32> into tensor<?x5x8xf32>
+      %s = tensor.empty(%b) : tensor<?x4x8x5xf32>
+      %t = linalg.transpose ins(%v : tensor<?x4x5x8xf32>) outs(%s : tensor<?x4x8x5xf32>) permutation = [0, 1, 3, 2]
+      %k = tensor.collapse_shape %t [[0, 1], [2], [3]] : tensor<?x4x8x5xf32> into tensor<?x8x5xf32>
+      %o = tensor.empty(%n) : tensor<?x5x5xf32>
+      %f = linalg.fill ins(%z : f32) outs(%o : tensor<?x5x5xf32>) -> tensor<?x5x5xf32>
+      %r = linalg.batch_matmul ins(%q, %k : tensor<?x5x8xf32>, tensor<?x8x5xf32>)
+        outs(%f : tensor<?x5x5xf32>) -> tensor<?x5x5xf32>
+      return %r : tensor<?x5x5xf32>
+    }"""
+    inputs = "(q: tensor<...b x s x d x f32>, k: tensor<...b x t x d x f32>)"
+    spec = f"""pattern p{inputs} {{ contract[...b s d, ...b t d -> ...b s t](q, k) }}
+    pattern r{inputs} {{ transpose[...b t s -> ...b s t](contract[...b t d, ...b s d -> ...b t s](k, q)) }}
+    replace p with r(q, k)"""
+    program = spliced(model, spec, {})
+    assert [r.pattern for r in program.report.replacements] == ["p"]
+    v = np.arange(3 * 4 * 5 * 8, dtype=np.float32).reshape(3, 4, 5, 8) / 480
+    expected = np.einsum("bhsd,bhtd->bhst", np.exp(v), v).reshape(12, 5, 5)
+    np.testing.assert_allclose(program.run("main", v), expected, rtol=1e-5)
+
+
 def test_a_pattern_that_makes_another_type_leaves_the_match_alone(spliced):
     """Through casts, what ends in f16 matches for an input of f32."""
     model = """
