@@ -26,8 +26,10 @@ FUNCTION = re.compile(r"func\.func (?:public )?@(\w+)\(")
 LINEAR = {"linear_kn": 1, "linear_nk": 1, "linear_bias_kn": 1, "linear_bias_nk": 1, "linear_bias_heads_kn": 1}
 PARTS = {
     "attention": {"softmax": 1},
+    "attention_biased_by_head": {"attention_biased": 1},
     "attention_masked": {"attention_biased": 1},
     "attention_masked_unscaled": {"attention_biased_unscaled": 1},
+    "attention_unless": {"attention_unless_each": 1},
     "attention_where": {"attention_where_each": 1},
     "conv1d_bias_nwc_wcf": {"conv1d_nwc_wcf": 1},
     "conv2d_bias_nhwc_hwcf": {"conv2d_nhwc_hwcf": 1},

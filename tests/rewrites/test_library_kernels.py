@@ -80,6 +80,118 @@ KINDS = [
     "attention_where_each_library",
 ]
 
+MASKS_C = """
+#include <math.h>
+#include <stddef.h>
+#define MAX_KEYS 64
+/* Places of a mask or bias: its strides over batches, heads, queries and keys. keep: what the mask says of scores that
+   count. */
+typedef struct { const float *bias; const _Bool *mask; int keep; size_t b, h, s, t; } Mask;
+static void attend(const float *q, const float *k, const float *v, Mask m, float scale, float cap, float *out, size_t b,
+                   size_t h, size_t s, size_t d, size_t t, size_t e) {
+  for (size_t n = 0; n < b; ++n)
+    for (size_t l = 0; l < h; ++l, q += s * d, k += t * d, v += t * e, out += s * e)
+      for (size_t i = 0; i < s; ++i) {
+        float score[MAX_KEYS], peak = -INFINITY, total = 0;
+        for (size_t j = 0; j < t; ++j) {
+          size_t at = n * m.b + l * m.h + i * m.s + j * m.t;
+          float sum = 0;
+          for (size_t c = 0; c < d; ++c) sum += q[i * d + c] * k[j * d + c];
+          sum *= scale;
+          if (cap) sum = cap * (1 - 2 / (1 + expf(2 * sum / cap)));
+          if (m.bias) sum += m.bias[at];
+          if (m.mask && m.mask[at] != m.keep) sum = -1e9f;
+          score[j] = sum;
+          if (sum > peak) peak = sum;
+        }
+        for (size_t j = 0; j < t; ++j) total += score[j] = expf(score[j] - peak);
+        for (size_t c = 0; c < e; ++c) {
+          float sum = 0;
+          for (size_t j = 0; j < t; ++j) sum += score[j] * v[j * e + c];
+          out[i * e + c] = sum / total;
+        }
+      }
+}
+#define ADDED(name, ...)                                                                                           \\
+  void name(const float *q, const float *k, const float *v, const float *bias, float scale, float *out, size_t b,  \\
+            size_t h, size_t s, size_t d, size_t t, size_t e) {                                                    \\
+    attend(q, k, v, (Mask){bias, 0, 0, __VA_ARGS__}, scale, 0, out, b, h, s, d, t, e);                             \\
+  }
+#define CHOSEN(name, keep, ...)                                                                                    \\
+  void name(const float *q, const float *k, const float *v, const _Bool *mask, float scale, float *out, size_t b,  \\
+            size_t h, size_t s, size_t d, size_t t, size_t e) {                                                    \\
+    attend(q, k, v, (Mask){0, mask, keep, __VA_ARGS__}, scale, 0, out, b, h, s, d, t, e);                          \\
+  }
+ADDED(masked_by_key, t, 0, 0, 1)
+ADDED(biased_by_head, 0, s * t, t, 1)
+CHOSEN(where_by_batch, 1, s * t, 0, t, 1)
+CHOSEN(where_by_key, 1, t, 0, 0, 1)
+CHOSEN(unless_by_batch, 0, s * t, 0, t, 1)
+CHOSEN(unless_by_key, 0, t, 0, 0, 1)
+void unless(const float *q, const float *k, const float *v, const _Bool *mask, float scale, float *out, size_t b,
+            size_t s, size_t d, size_t t, size_t e) {
+  attend(q, k, v, (Mask){0, mask, 0, 0, 0, t, 1}, scale, 0, out, b, 1, s, d, t, e);
+}
+void unless_each(const float *q, const float *k, const float *v, const _Bool *mask, float scale, float *out, size_t b,
+                 size_t s, size_t d, size_t t, size_t e) {
+  attend(q, k, v, (Mask){0, mask, 0, s * t, 0, t, 1}, scale, 0, out, b, 1, s, d, t, e);
+}
+void softcapped_masked(const float *q, const float *k, const float *v, const float *bias, float scale, float cap,
+                       float *out, size_t b, size_t s, size_t d, size_t t, size_t e) {
+  attend(q, k, v, (Mask){bias, 0, 0, 0, 0, t, 1}, scale, cap, out, b, 1, s, d, t, e);
+}
+static void group(const float *q, const float *k, const float *v, const float *bias, const _Bool *mask, float scale,
+                  float *out, size_t b, size_t s, size_t h, size_t g, size_t d, size_t t, size_t e) {
+  for (size_t n = 0; n < b; ++n)
+    for (size_t l = 0; l < h; ++l)
+      for (size_t o = 0; o < g; ++o)
+        for (size_t i = 0; i < s; ++i) {
+          float score[MAX_KEYS], total = 0;
+          for (size_t j = 0; j < t; ++j) {
+            float sum = 0;
+            for (size_t c = 0; c < d; ++c)
+              sum += q[(((n * s + i) * h + l) * g + o) * d + c] * k[((n * t + j) * h + l) * d + c];
+            sum = sum * scale + (bias ? bias[i * t + j] : 0);
+            total += score[j] = mask && !mask[i * t + j] ? 0 : expf(sum);
+          }
+          for (size_t c = 0; c < e; ++c) {
+            float sum = 0;
+            for (size_t j = 0; j < t; ++j) sum += score[j] * v[((n * t + j) * h + l) * e + c];
+            out[(((n * h + l) * e + c) * g + o) * s + i] = sum / total;
+          }
+        }
+}
+#define GROUPED size_t b, size_t s, size_t h, size_t g, size_t d, size_t t, size_t e
+void grouped(const float *q, const float *k, const float *v, float scale, float *out, GROUPED) {
+  group(q, k, v, 0, 0, scale, out, b, s, h, g, d, t, e);
+}
+void grouped_masked(const float *q, const float *k, const float *v, const float *m, float scale, float *out, GROUPED) {
+  group(q, k, v, m, 0, scale, out, b, s, h, g, d, t, e);
+}
+void grouped_where(const float *q, const float *k, const float *v, const _Bool *m, float scale, float *out, GROUPED) {
+  group(q, k, v, 0, m, scale, out, b, s, h, g, d, t, e);
+}
+"""
+HEADS = "q: f32[b, h, s, d], k: f32[b, h, t, d], v: f32[b, h, t, e]"
+PACKS = "q: f32[...b, s, d], k: f32[...b, t, d], v: f32[...b, t, e]"
+GROUPS = "q: f32[b, s, h, g, d], k: f32[b, t, h, d], v: f32[b, t, h, e]"
+# What else the kernel for each kind of attention takes, by file; and the shape of that in the model.
+MASKS = {
+    "masked_by_key": ("masks", HEADS, "mask: f32[b, t]", (2, 16)),
+    "biased_by_head": ("masks", HEADS, "bias: f32[h, s, t]", (3, 8, 16)),
+    "where_by_batch": ("masks", HEADS, "mask: i1[b, s, t]", (2, 8, 16)),
+    "where_by_key": ("masks", HEADS, "mask: i1[b, t]", (2, 16)),
+    "unless": ("masks", PACKS, "mask: i1[s, t]", (8, 16)),
+    "unless_each": ("masks", PACKS, "mask: i1[...b, s, t]", (2, 3, 8, 16)),
+    "unless_by_batch": ("masks", HEADS, "mask: i1[b, s, t]", (2, 8, 16)),
+    "unless_by_key": ("masks", HEADS, "mask: i1[b, t]", (2, 16)),
+    "softcapped_masked": ("softcapped", PACKS, "mask: f32[s, t]", (8, 16)),
+    "grouped": ("grouped", GROUPS, "", None),
+    "grouped_masked": ("grouped", GROUPS, "mask: f32[s, t]", (8, 16)),
+    "grouped_where": ("grouped", GROUPS, "mask: i1[s, t]", (8, 16)),
+}
+RESULTS = {HEADS: "f32[b, h, s, e]", PACKS: "f32[...b, s, e]", GROUPS: "f32[b, h, e, g, s]"}
+
 CONV_C = """
 #include <stddef.h>
 static void sums(const float *x, const float *f, const float *bias, size_t sh, size_t sw, size_t dh, size_t dw,
@@ -138,6 +250,41 @@ def test_attention(attention, kind: str):
         arguments.append(random.standard_normal(shape).astype(np.float32))
     own, spliced = (np.asarray(program.run(kind, *arguments)) for program in attention)
     np.testing.assert_allclose(spliced, own, rtol=2e-5, atol=2e-6)
+
+
+@pytest.fixture(scope="module")
+def masks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[opsplice.Program, opsplice.Program]]:
+    """By file, the kernels with masks of all kinds, compiled without a spec and with one."""
+    folder = tmp_path_factory.mktemp("masks")
+    (folder / "k.c").write_text(MASKS_C)
+    spec = ['import "opsplice:nn"']
+    for kind, (_, parameters, mask, _) in MASKS.items():
+        more = [mask] * bool(mask) + ["scale: f32"] + ["cap: f32"] * ("cap" in kind)
+        names = ", ".join(p.split(":")[0] for p in (*"qkv", *more))
+        spec.append(f"kernel {kind}({parameters}, {', '.join(more)}) -> {RESULTS[parameters]} {{")
+        spec.append(f'  cpu "k.c" as bitcode }} replace attention_{kind} with {kind}({names})')
+    (folder / "k.splice").write_text("\n".join(spec))
+    models = {name: LAYERS / f"attention_{name}.mlir" for name in dict.fromkeys(file for file, *_ in MASKS.values())}
+    return {n: (opsplice.compile(m), opsplice.compile(m, specs=[folder / "k.splice"])) for n, m in models.items()}
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_attention_with_masks_of_all_kinds(masks, kind: str):
+    file, parameters, mask, shape = MASKS[kind]
+    plain, spliced = masks[file]
+    assert len(spliced.report.replacements) == sum(file == other for other, *_ in MASKS.values())
+    random = np.random.default_rng(6)
+    shapes = [(2, 3, 8, 4), (2, 3, 16, 4), (2, 3, 16, 5)]
+    if parameters == GROUPS:
+        shapes = [(2, 8, 3, 2, 4), (2, 16, 3, 4), (2, 16, 3, 5)]
+    given = [random.standard_normal(s).astype(np.float32) for s in shapes]
+    if "i1" in mask:
+        given.append(random.uniform(size=shape) < 0.5)
+        given[-1][..., :2] = (True, False)  # no row is without any key
+    elif mask:
+        given.append(random.standard_normal(shape).astype(np.float32))
+    own, made = (np.asarray(program.run(f"attention_{kind}", *given)) for program in (plain, spliced))
+    np.testing.assert_allclose(made, own, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(
