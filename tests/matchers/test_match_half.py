@@ -22,6 +22,7 @@ FILES = sorted((Path(__file__).parent / "half").glob("*.mlir"))
 # What lies within a layer, or is the same one said in other words.
 WITHIN = {
     "attention_kt": {"attention", "softmax"},
+    "gelu": {"erfc_by_polynomials"},
     "layernorm": {"standardize"},
     "linear_bias_kn": {"linear_kn"},
     "linear_bias_nk": {"linear_kn", "linear_nk", "linear_bias_kn"},

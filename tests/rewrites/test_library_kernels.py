@@ -319,3 +319,32 @@ def test_convolution_with_its_strides_as_arguments(tmp_path: Path, function: str
     assert len(program.report.replacements) == 1
     own = np.asarray(opsplice.compile(tmp_path / "model.mlir").run(function, *given))
     np.testing.assert_allclose(np.asarray(program.run(function, *given)), own, rtol=1e-5, atol=1e-5)
+
+
+GELU_C = """
+#include <stddef.h>
+static double erf_of(double z) { /* by its series, for z between -4 and 4 */
+  double term = z, sum = z;
+  for (int n = 1; n < 100; ++n) {
+    term *= -z * z / n;
+    sum += term / (2 * n + 1);
+  }
+  return 1.1283791670955126 * sum;
+}
+void gelu(const float *x, float *out, size_t n) {
+  for (size_t i = 0; i < n; ++i) out[i] = (float)(0.5 * x[i] * (1 + erf_of(x[i] * 0.70710678118654757)));
+}
+"""
+
+
+@pytest.mark.parametrize(("function", "shape"), [("gelu", (8, 16)), ("gelu_jax", (8, 32))])
+def test_gelu_by_the_error_function_and_by_its_complement(tmp_path: Path, function: str, shape: tuple[int, int]):
+    (tmp_path / "k.c").write_text(GELU_C)
+    spec = 'import "opsplice:nn" kernel gelu_rows(x: f32[...m]) -> f32[...m] { symbol "gelu" cpu "k.c" as bitcode }'
+    (tmp_path / "k.splice").write_text(f"{spec} replace gelu with gelu_rows(x)")
+    model = LAYERS / f"{function}.mlir"
+    program = opsplice.compile(model, specs=[tmp_path / "k.splice"])
+    assert {r.pattern for r in program.report.replacements} == {"gelu"}
+    x = np.linspace(-5, 5, shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    own = np.asarray(opsplice.compile(model).run(function, x))
+    np.testing.assert_allclose(np.asarray(program.run(function, x)), own, rtol=1e-5, atol=1e-6)
