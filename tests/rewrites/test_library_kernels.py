@@ -348,3 +348,23 @@ def test_gelu_by_the_error_function_and_by_its_complement(tmp_path: Path, functi
     x = np.linspace(-5, 5, shape[0] * shape[1], dtype=np.float32).reshape(shape)
     own = np.asarray(opsplice.compile(model).run(function, x))
     np.testing.assert_allclose(np.asarray(program.run(function, x)), own, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "call", "shapes"),
+    [
+        ("norms_2d", "softmax_first", "x", [(6, 3, 5)]),
+        ("norms_2d", "layernorm_2d", "x, gain, bias, eps", [(2, 3, 5, 4), (5, 4), (5, 4)]),
+        ("norms_2d", "instancenorm_nchw", "x, gain, bias, eps", [(2, 3, 5, 4), (3,), (3,)]),
+        ("norms_2d", "batchnorm_ncw", "x, mean, variance, gain, bias, eps", [(2, 3, 7), *[(3,)] * 4]),
+    ],
+)
+def test_a_layer_written_out_again_makes_the_same_numbers(tmp_path: Path, file: str, function: str, call: str, shapes):
+    (tmp_path / "k.splice").write_text(f'import "opsplice:nn" replace {function} with {function}({call})')
+    model = LAYERS / f"{file}.mlir"
+    program = opsplice.compile(model, specs=[tmp_path / "k.splice"])
+    assert [r.pattern for r in program.report.replacements] == [function]
+    random = np.random.default_rng(7)
+    given = [random.uniform(0.5, 2, shape).astype(np.float32) for shape in shapes]
+    own = np.asarray(opsplice.compile(model).run(function, *given))
+    np.testing.assert_allclose(np.asarray(program.run(function, *given)), own, rtol=2e-5, atol=2e-5)
