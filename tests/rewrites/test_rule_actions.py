@@ -312,7 +312,7 @@ def test_a_pattern_that_makes_another_type_leaves_the_match_alone(spliced):
     np.testing.assert_array_equal(program.run("main", x), -np.abs(x.astype(np.float16)))
 
 
-def test_a_pattern_of_two_float_types_cannot_be_written(spliced):
+def test_a_scalar_of_another_float_type_is_cast_where_a_pattern_is_written(spliced):
     spec = """pattern p<T>(x: tensor<m x n x T>) { negf(absf(x)) }
     pattern q<T in {f16}>(x: tensor<n x T>, s: f32) through cast { mulf(x, s) }
     pattern r(x: tensor<n x f16>, s: f32) through cast { mulf(s, absf(x)) }
@@ -326,9 +326,10 @@ def test_a_pattern_of_two_float_types_cannot_be_written(spliced):
       %3 = arith.truncf %2 : tensor<8xf32> to tensor<8xf16>
       return %3 : tensor<8xf16>
     }"""
-    with pytest.raises(OpspliceError, match="cannot be written as ops") as raised:
-        spliced(model, spec, {})
-    assert "ops take one type; write a cast" in (raised.value.details or "")
+    program = spliced(model, spec, {})
+    assert [done.rule for done in program.report.replacements] == ["replace r with q"]
+    x = np.linspace(-1, 1, 8, dtype=np.float16)
+    np.testing.assert_array_equal(program.run("main", x), 2 * x)  # as q says, not r
 
 
 @pytest.mark.parametrize(
