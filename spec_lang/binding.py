@@ -73,7 +73,7 @@ class Binding:
             fits = possible == {wanted} or (self._exact and (possible is None or wanted in possible))
             return None if fits else f"{wanted} is wanted, found {_describe(found, possible)}"
         bound = self.elements.setdefault(wanted, found)
-        if bound != found:
+        if bound != found and not (self._exact and self._may_agree(bound, found)):
             return f"{wanted} would be both {bound} and {found}"
         choices = possible_elements(wanted, self._wanted.values())
         possible = possible_elements(found, self._found)
@@ -82,6 +82,11 @@ class Binding:
         if self._exact and (possible is None or possible & choices):
             return None
         return f"{wanted} is one of {', '.join(sorted(choices))}, found {_describe(found, possible)}"
+
+    def _may_agree(self, left: str, right: str) -> bool:
+        """Whether two names may stand for one type: a scalar's type variable may be that of the tensors."""
+        first, second = (possible_elements(name, self._found) for name in (left, right))
+        return first is None or second is None or bool(first & second)
 
     def match_dims(self, wanted: Sequence[Dim], found: Sequence[Dim]) -> str | None:
         pack = next((i for i, d in enumerate(wanted) if d.pack is not None), None)

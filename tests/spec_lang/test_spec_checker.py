@@ -495,6 +495,19 @@ def test_rule_errors(rule, expected):
 
 
 @pytest.mark.parametrize(
+    ("choices", "found"), [("", []), (" in {f32, f64}", []), (" in {f64}", ["T would be both T and S"])]
+)
+def test_a_type_of_a_kernel_may_be_two_of_a_pattern_where_these_may_be_one(choices: str, found: list[str]):
+    text = f"""
+    kernel k<T in {{f16, f32, f64}}>(x: T[n], s: T) -> T[n] {{ symbol "k_{{T}}" cpu "k.c" }}
+    pattern p<T in {{f16, f32}}, S{choices}>(x: tensor<n x T>, s: S) through cast {{ mulf(absf(x), s) }}
+    replace p with k(x, s)"""
+    reported = messages(text)
+    assert len(reported) == len(found)
+    assert all(part in message for part, message in zip(found, reported, strict=True))
+
+
+@pytest.mark.parametrize(
     ("kernel", "pattern", "expected"),
     [
         ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<m x f32>, y: tensor<? x f32>)", "n would be both m and ?"),
