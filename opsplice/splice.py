@@ -180,7 +180,9 @@ class Splicer:
         try:
             return _artifact(ArtifactRequest(made.path, (request.name,), flags=flags), target, self.store)
         except OpspliceError as error:
-            what = f"{made.path.name} is what {clause.file} made for {told(request)}"
+            # Nobody knows it by its name in the store.
+            error.message = error.message.replace(made.path.name, f"what {clause.file.name} made")
+            what = f"{made.path} is what {clause.file} made for {told(request)}"
             error.details = "\n".join(filter(None, [error.details, what]))
             raise _needed_by(clause, error) from None
 

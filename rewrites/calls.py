@@ -6,7 +6,7 @@ Everything that takes; made by the planner, independent of the approach, holding
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,6 +78,7 @@ class KernelCall:
              nothing is linked. importing: these targets, as MLIR writes them, where other targets have dispatches.
     optional: whether the compiler's own code runs where no plugin has the function.
     approach: how the kernel's code gets into the program, or does not.
+    sources: for the files of `objects` in the store, the user's files that they were made of.
     """
 
     match: Match
@@ -94,6 +95,7 @@ class KernelCall:
     importing: tuple[str, ...] = ()
     optional: bool = False
     approach: Approach = "static function"
+    sources: Mapping[Path, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,13 @@ _OBJECT = re.compile(
 
 @dataclass(frozen=True)
 class _Linked:
-    """A file that is linked for a target, a name that is called in it, and who calls it."""
+    """A file that is linked for a target, a name that is called in it, and who calls it. name: the file, for errors."""
 
     target: str
     path: Path
     symbol: str
     caller: str
+    name: str
 
 
 def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
@@ -47,7 +48,7 @@ def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
             raise OpspliceError(
                 f"{file.symbol} is linked into the program, and imported from a plugin too",
                 hint="give each kernel a symbol that no other kernel has",
-                details=f"{file.path} is linked for {file.caller}\nkernel {kernel.name} at {kernel.span} imports it",
+                details=f"{file.name} is linked for {file.caller}\nkernel {kernel.name} at {kernel.span} imports it",
             )
         if file.path not in defined:
             defined[file.path] = _defined(file.path)
@@ -57,14 +58,15 @@ def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
                 raise OpspliceError(
                     f"{name} is defined by two files that are linked into one program",
                     hint="make helpers static, and give each kernel a symbol and a file that no other kernel has",
-                    details=f"{first.path} is linked for {first.caller}\n{file.path} is linked for {file.caller}",
+                    details=f"{first.name} is linked for {first.caller}\n{file.name} is linked for {file.caller}",
                 )
 
 
 def _linked_by(calls: Iterable[KernelCall]) -> Iterator[_Linked]:
     for call in calls:
         for target, path in call.objects.items():
-            yield _Linked(target, path, call.symbol, f"kernel {call.kernel.name} at {call.kernel.span}")
+            caller, name = f"kernel {call.kernel.name} at {call.kernel.span}", str(call.sources.get(path, path))
+            yield _Linked(target, path, call.symbol, caller, name)
 
 
 def _linked_in(module: ir.Module) -> Iterator[_Linked]:
@@ -76,7 +78,8 @@ def _linked_in(module: ir.Module) -> Iterator[_Linked]:
         for symbol in _imports(op):
             for target, path in found:
                 unescaped = Path(path.replace('\\"', '"').replace("\\\\", "\\"))
-                yield _Linked(target, unescaped, symbol, f"executable {ir.StringAttr(op.attributes['sym_name']).value}")
+                caller = f"executable {ir.StringAttr(op.attributes['sym_name']).value}"
+                yield _Linked(target, unescaped, symbol, caller, str(unescaped))
 
 
 def _imports(executable: ir.Operation) -> list[str]:

@@ -236,6 +236,8 @@ class _Planner:
         for choice in choices:
             if choice.artifact is not None and choice.target.is_cpu:
                 c_types.check(call, choice.clause, choice.artifact)
+        made = {c.artifact.path: c.clause.file for c in choices if c.artifact is not None}
+        call = dataclasses.replace(call, sources=made)
         if kernel.is_scalar:
             linked = [(c.target, c.artifact) for c in choices if c.artifact is not None]
             scalar_function.check_artifacts(call, [artifact for target, artifact in linked if not target.is_cpu])

@@ -7,6 +7,7 @@ all are checked, and what passes lives in the store. It must not know what the k
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ _LANGUAGES: dict[str, toolchains.Language] = {
 }
 _PREBUILT: dict[str, Form] = {".o": "object", ".bc": "bitcode"}
 _SUFFIX: dict[Form, str] = {"object": ".o", "bitcode": ".bc"}
+
+# What their files begin with, as a compiler writes them.
+_MAGIC: dict[Form, bytes] = {"object": b"\x7fELF", "bitcode": b"BC\xc0\xde"}
 
 ACCEPTED = (*_LANGUAGES, ".ll", *_PREBUILT)
 
@@ -73,7 +77,10 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
         def build(output: Path) -> Mapping[str, Any]:
             included = toolchain.compile(source, output, target, form, language, request.flags)
             sources.check_complete(inputs, included, source)
-            return {"toolchain": toolchain.version(), **_check_product(output, request, target, form)}
+            try:
+                return {"toolchain": toolchain.version(), **_check_product(output, request, target, form)}
+            except OpspliceError as error:
+                raise _told_flags(error, request) if request.flags else error from None
 
         key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
         return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
@@ -122,8 +129,14 @@ def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, fo
     """Checks what a compiler made of a source; bitcode is also freed of the CPU that the compiler wrote into it.
 
     Returns what there is to note of it."""
+    data = output.read_bytes()
+    if not data.startswith(_MAGIC[form]):
+        raise OpspliceError(
+            f"the compiler made no {'bitcode' if form == 'bitcode' else 'object'} of {request.path.name}",
+            hint="remove the flags that make it write something else, such as -S or -flto",
+        )
     if form == "object":
-        _check_object(output.read_bytes(), request, target)
+        _check_object(data, request, target)
         return {}
     neutral = output.with_name(f"neutral{output.suffix}")
     module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
@@ -131,6 +144,13 @@ def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, fo
     if module.symbols is not None:
         os.replace(neutral, output)
     return _noted(module)
+
+
+def _told_flags(error: OpspliceError, request: ArtifactRequest) -> OpspliceError:
+    """An error in what a compiler made, beside the flags that it was given."""
+    told = f"the compiler was given flags of the clause: {shlex.join(request.flags)}"
+    error.details = "\n".join(filter(None, [error.details, told]))
+    return error
 
 
 def _noted(module: llvm.Module) -> dict[str, Any]:
@@ -141,7 +161,9 @@ def _check_object(data: bytes, request: ArtifactRequest, target: CpuTarget, *, p
     name = request.path.name
     code = objects.read_object(data, name)
     objects.check_arch(code, name, target.arch)
-    objects.check_links(code, name, request.symbols, "object", prebuilt=prebuilt)
+    # Only the kernels of programs are asked for functions; plugins and transform specs know no `as bitcode`.
+    choice = bool(request.symbols)
+    objects.check_links(code, name, request.symbols, "object", prebuilt=prebuilt, may_be_bitcode=choice)
 
 
 def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bool = False) -> None:

@@ -220,11 +220,20 @@ def check_arch(code: ObjectFile, name: str, arch: archs.Arch) -> None:
         )
 
 
-def check_links(code: ObjectFile, name: str, symbols: Collection[str], form: Form, *, prebuilt: bool = False) -> None:
+def check_links(
+    code: ObjectFile,
+    name: str,
+    symbols: Collection[str],
+    form: Form,
+    *,
+    prebuilt: bool = False,
+    may_be_bitcode: bool = True,
+) -> None:
     """Raises OpspliceError unless `code` defines the functions `symbols` and IREE's linker will take it.
 
     name:     how errors call the file.
     prebuilt: whether the user built it, and so can change how; only advice depends on it.
+    may_be_bitcode: whether it could be bitcode as well; likewise.
     """
     if code.ifuncs:
         raise OpspliceError(
@@ -244,7 +253,7 @@ def check_links(code: ObjectFile, name: str, symbols: Collection[str], form: For
         listed = ", ".join(f"'{symbol}'" for symbol in missing[:8]) + (", ..." if len(missing) > 8 else "")
         raise OpspliceError(
             f"{name} needs {listed}, which {'is' if len(missing) == 1 else 'are'} not there at the link",
-            hint=_advice(missing, form, prebuilt=prebuilt),
+            hint=_advice(missing, form, prebuilt=prebuilt, may_be_bitcode=may_be_bitcode),
         )
     if code.absolute:
         raise OpspliceError(f"{name} is not position independent", hint="build it with -fPIC")
@@ -286,11 +295,15 @@ def _check_defined(code: ObjectFile, name: str, symbol: str) -> None:
     )
 
 
-def _advice(missing: Sequence[str], form: Form, *, prebuilt: bool) -> str:
+def _advice(missing: Sequence[str], form: Form, *, prebuilt: bool, may_be_bitcode: bool) -> str:
     """What to do about functions that will not link: what helps with all of them, else with the first."""
     first = missing[0]
     if first.startswith(("__stack_chk", "__fortify", "__asan", "__ubsan", "__tsan", "__msan")):
         return "build it without run-time checks: -fno-stack-protector -U_FORTIFY_SOURCE -fno-sanitize=all"
+    if not may_be_bitcode and (LINKED_INTO_BITCODE.issuperset(missing) or first in _MATH_FUNCTIONS):
+        return (
+            "write it in the kernel; a plugin that is a system library (.so) may use the compiler's and C's libraries"
+        )
     if form == "object" and LINKED_INTO_BITCODE.issuperset(missing):
         advice = "build it 'as bitcode', with which IREE links these functions, or write them in the kernel"
         if prebuilt and first in _MEMORY_FUNCTIONS:

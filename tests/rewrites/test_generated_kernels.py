@@ -291,10 +291,14 @@ WRONG = {
     "no text": ("def generate(r): return '\\ud800', '.c'\n", "is no text", "needed by the kernel"),
     "no symbol": (
         "def generate(r): return 'void scale_f32(void) {}', '.c'\n",
-        r"scale_f32_[0-9a-f]{10}",
+        r"^what scale\.py made does not define the function 'scale_f32_[0-9a-f]{10}'",
         "scale.py made for scale_f32 (m = 4, n = 8",
     ),
-    "no C": ("def generate(r): return 'int x = ;', '.c'\n", "cannot compile", "scale.py made for scale_f32"),
+    "no C": (
+        "def generate(r): return 'int x = ;', '.c'\n",
+        "cannot compile what scale.py made",
+        "scale.py made for scale_f32",
+    ),
 }
 
 

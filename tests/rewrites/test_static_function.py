@@ -551,7 +551,7 @@ func.func @f(%a: tensor<1xf32>) -> (tensor<1xf32>, tensor<1xf32>) {
 }"""
     with pytest.raises(OpspliceError, match="first is defined by two files") as raised:
         spliced(mlir, spec, {"k.c": c})
-    assert "linked for kernel second at" in raised.value.details
+    assert "k.c is linked for kernel second at" in raised.value.details
     assert "static" in raised.value.hint
 
 

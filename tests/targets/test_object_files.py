@@ -130,6 +130,15 @@ def test_mathematics_in_an_object_points_to_bitcode():
     assert "as bitcode" in error.hint
 
 
+@pytest.mark.parametrize("name", ["expf", "tanhf", "__extendhfsf2"])
+def test_where_nothing_is_bitcode_none_is_advised(name):
+    code = read(elf([KERNEL, (name, GLOBAL, 0, UNDEFINED)]))
+    with pytest.raises(OpspliceError, match=name) as caught:
+        objects.check_links(code, "k.o", [], "object", may_be_bitcode=False)
+    assert "bitcode" not in caught.value.hint
+    assert "system library (.so)" in caught.value.hint
+
+
 def test_mathematics_that_bitcode_lacks_too_says_to_write_it():
     error = problem(KERNEL, ("tanhf", GLOBAL, 0, UNDEFINED))
     assert "write it in the kernel" in error.hint
