@@ -60,6 +60,15 @@ def test_compile_then_run(sample: Path, spec: str) -> None:
     assert ran.stdout.splitlines() == RESULTS
 
 
+def test_what_is_said_of_a_compile_does_nothing_for_a_vmfb(sample):
+    (sample / "model.vmfb").write_bytes(b"not looked at")
+    for option in ("--spec=replace.splice", "--target=x86_64", "--require-match", "--iree-opt-level=O1"):
+        ran = opsplice("run", "model.vmfb", option, cwd=sample)
+        name = option if option.startswith("--iree") else option.partition("=")[0]
+        assert f"error: model.vmfb is compiled already: {name} would do nothing for it" in ran.stderr, ran.stderr
+        assert ran.returncode == 1
+
+
 def test_run_compiles_a_model(sample: Path) -> None:
     done = opsplice("run", "model.mlir", "--spec=replace.splice", *INPUTS, cwd=sample)
     assert done.returncode == 0, done.stderr

@@ -28,8 +28,10 @@ def run(options: argparse.Namespace) -> int:
     sources: list[Path | Mapping[tuple[str, str], bytes]] = [Path(each) for each in options.provider]
     vmfb: bytes | Path = Path(options.model)
     if Path(options.model).suffix == ".vmfb":
-        if options.spec or options.flags:
-            raise OpspliceError(f"{options.model} is compiled already: specs and compiler flags do nothing for it")
+        given = {"--spec": options.spec, "--target": options.target, "--require-match": options.require_match}
+        unused = [*(option for option, value in given.items() if value), *options.flags]
+        if unused:
+            raise OpspliceError(f"{options.model} is compiled already: {' and '.join(unused)} would do nothing for it")
     else:
         options.flags = _for_this_cpu(options.flags, options.target)
         outcome = compile_job(options)
