@@ -108,6 +108,8 @@ fn neg_abs_mul(@builtin(global_invocation_id) thread: vec3<u32>) {
 }
 """
 FILES = {"shader.wgsl": WGSL, "dispatch.c": DISPATCH, "plain.c": PLAIN, "shader.comp": SHADER}
+# As a plain function would be.
+FILES["plain.ll"] = "define void @neg_abs_mul(ptr %a, ptr %b, ptr %out) {\n  ret void\n}\n"
 
 
 @pytest.fixture
@@ -230,6 +232,13 @@ def test_a_plugin_on_the_cpu_and_the_compilers_code(compiled, vulkan, plugin):
     plain = np.exp(-np.abs(A * B))
     np.testing.assert_allclose(program.run("main", A, B, device="vulkan"), plain, rtol=1e-5)
     np.testing.assert_allclose(program.run("main", A, B, device="local-sync", plugins=[plugin]), EXPECTED, rtol=1e-5)
+
+
+def test_a_function_that_is_no_dispatch(compiled):
+    with pytest.raises(
+        OpspliceError, match=r"plain\.ll is `void .*, and kernel \w+ calls it as `i32 \(ptr, ptr, ptr\)`"
+    ):
+        compiled('cpu "plain.ll" as dispatch', "cpu")
 
 
 def test_no_artifact_for_a_device(compiled):
