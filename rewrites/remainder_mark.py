@@ -72,6 +72,8 @@ def _chains(first: ir.Operation, count: int) -> list[list[ir.Operation]]:
 def _divisor(op: ir.Operation) -> tuple[str, float] | None:
     """The constant that a remainder is by, in each lane: its element type and itself."""
     maker = defining_op(op.operands[1])
+    while maker is not None and maker.name == "llvm.extractvalue":  # a vector of a tile, which is an array of vectors
+        maker = defining_op(maker.operands[0])
     if maker is None or maker.name != _DIALECTS[op.name]:
         return None
     value = maker.attributes["value"]
