@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
+from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in
 from opsplice.matchers.views import defining_op
 from opsplice.rewrites import emit
@@ -24,6 +25,9 @@ from opsplice.rewrites import emit
 _EXPONENT = {"f32": 0x5E000000, "f64": 0x4BC0000000000000}
 # A remainder and a constant, in the dialects that code is made of.
 _DIALECTS = {"spirv.FRem": "spirv.Constant", "llvm.frem": "llvm.mlir.constant"}
+
+# A vector of a tile, which is an array of vectors, is put in and taken out.
+_PUT, _TAKE = "llvm.insertvalue", "llvm.extractvalue"
 
 # Writes a call of the function of a name at the current point: on operands, with a result of a type.
 Caller = Callable[[str, Sequence[ir.Value], ir.Type], ir.Value]
@@ -41,16 +45,24 @@ def leave(name: str, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value 
 
 
 def replace(below: ir.Operation, functions: Mapping[str, int], call: Caller) -> None:
-    """Put calls in the place of the marks below an op. functions: by name how many operands there are."""
+    """Put calls in the place of the marks below an op. functions: by name how many operands there are.
+
+    Raises OpspliceError for a mark that is no longer one.
+    """
     numbers = {
         (element, _number(name, base, element)): (name, base)
         for name, count in functions.items()
         for base in range(count)
         for element in _EXPONENT
     }
-    known = [(op, numbers.get(_divisor(op) or ("", 0.0))) for op in ops_in(below, *_DIALECTS)]
-    for op, (name, base) in [(op, found) for op, found in known if found is not None]:
-        for chain in _chains(op, functions[name] - 1):
+    found = [(op, numbers.get(_divisor(op) or ("", 0.0))) for op in ops_in(below, *_DIALECTS)]
+    heads = {op: known for op, known in found if known is not None}
+    _check_all(below, set(numbers), heads)
+    for op, (name, base) in heads.items():
+        chains = _chains(op, functions[name] - 1)
+        if not chains:
+            raise _lost(name)
+        for chain in chains:
             others = [each.operands[1] for each in chain[1:]]
             end = chain[-1]
             with ir.InsertionPoint(end), end.location:
@@ -65,18 +77,61 @@ def _chains(first: ir.Operation, count: int) -> list[list[ir.Operation]]:
     """A remainder and so many further ones, in each way: calls with the same first operands share their beginning."""
     if count == 0:
         return [[first]]
-    users = dict.fromkeys(use.owner.operation for use in first.results[0].uses)
+    users = dict.fromkeys(_remainders_of(first.results[0], first.name))
     return [[first, *rest] for user in users for rest in _chains(user, count - 1)]
+
+
+def _remainders_of(value: ir.Value, name: str) -> Iterator[ir.Operation]:
+    """The remainders of a value by others, also where it is put into a tile and taken out of it in between."""
+    for user in [use.owner.operation for use in value.uses]:
+        if user.name == name and user.operands[0] == value:
+            yield user
+        elif user.name == _PUT and user.operands[1] == value:
+            for taken in _taken_from(user.results[0], user.attributes["position"]):
+                yield from _remainders_of(taken, name)
+
+
+def _taken_from(tile: ir.Value, position: ir.Attribute) -> Iterator[ir.Value]:
+    """Where the part of a tile at a position is taken out again."""
+    for user in [use.owner.operation for use in tile.uses]:
+        if user.name == _TAKE and user.attributes["position"] == position:
+            yield user.results[0]
+        elif user.name == _PUT and user.operands[0] == tile and user.attributes["position"] != position:
+            yield from _taken_from(user.results[0], position)
+
+
+def _check_all(below: ir.Operation, numbers: Collection[tuple[str, float]], heads: Collection[ir.Operation]) -> None:
+    """Raise OpspliceError if a number that says which function is meant is used elsewhere than in a known mark."""
+    for constant in ops_in(below, *_DIALECTS.values()):
+        if _number_of(constant) not in numbers:
+            continue
+        pending = [constant.results[0]]
+        while pending:
+            for user in [use.owner.operation for use in pending.pop().uses]:
+                if user.name == _TAKE:
+                    pending += user.results
+                elif user not in heads:
+                    raise _lost(user.name)
+
+
+def _lost(what: str) -> OpspliceError:
+    return OpspliceError(
+        f"a call of a function on elements was lost while code was made: {what}",
+        hint="this is a bug in opsplice, or IREE is not of version 3.13: please report it",
+    )
 
 
 def _divisor(op: ir.Operation) -> tuple[str, float] | None:
     """The constant that a remainder is by, in each lane: its element type and itself."""
     maker = defining_op(op.operands[1])
-    while maker is not None and maker.name == "llvm.extractvalue":  # a vector of a tile, which is an array of vectors
+    while maker is not None and maker.name == _TAKE:
         maker = defining_op(maker.operands[0])
-    if maker is None or maker.name != _DIALECTS[op.name]:
-        return None
-    value = maker.attributes["value"]
+    return None if maker is None or maker.name != _DIALECTS[op.name] else _number_of(maker)
+
+
+def _number_of(constant: ir.Operation) -> tuple[str, float] | None:
+    """What a constant is in all of its lanes, with the element type."""
+    value = constant.attributes["value"]
     if isinstance(value, ir.DenseFPElementsAttr) and value.is_splat:
         value = value.get_splat_value()
     return (str(value.type), value.value) if isinstance(value, ir.FloatAttr) else None

@@ -198,6 +198,43 @@ def test_bitcode_becomes_vectors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["object", "bitcode"])
+@pytest.mark.parametrize("shape", [(64, 64), (37, 5)])
+def test_functions_of_several_arguments_in_tiles(spliced, form: str, shape: tuple[int, int]) -> None:
+    m, n = shape
+    a, b, t = f"tensor<{m}x{n}xf32>", f"tensor<{n}x{m}xf32>", f"tensor<{m}x{m}xf32>"
+    spec = f"""
+kernel f(x: f32, y: f32, z: f32) -> f32 {{ cpu "f.c" as {form} }}
+pattern p(x: tensor<...m x f32>, y: tensor<...m x f32>, z: tensor<...m x f32>) {{ subf(mulf(x, y), absf(z)) }}
+replace p with f(x, y, z)
+"""
+    model = f"""
+#id = affine_map<(i, j) -> (i, j)>
+#turned = affine_map<(i, j) -> (j, i)>
+func.func @main(%a: {a}, %b: {b}) -> ({t}, {b}) {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : {t}
+  %fill = linalg.fill ins(%zero : f32) outs(%empty : {t}) -> {t}
+  %product = linalg.matmul ins(%a, %b : {a}, {b}) outs(%fill : {t}) -> {t}
+  %0 = arith.mulf %product, %product : {t}
+  %1 = math.absf %product : {t}
+  %2 = arith.subf %0, %1 : {t}
+  %other = tensor.empty() : {b}
+  %swapped = linalg.transpose ins(%a : {a}) outs(%other : {b}) permutation = [1, 0]
+  %3 = arith.mulf %swapped, %b : {b}
+  %4 = math.absf %b : {b}
+  %5 = arith.subf %3, %4 : {b}
+  return %2, %5 : {t}, {b}
+}}"""
+    files = {"f.c": "float f(float x, float y, float z) { return 10 + x * y - __builtin_fabsf(z); }"}
+    program = spliced(model, spec, files)
+    assert len(program.report.replacements) == 2
+    x, y = numbers(m, n), numbers(n, m)
+    product, other = program.run("main", x, y)
+    np.testing.assert_allclose(product, 10 + (x @ y) ** 2 - abs(x @ y), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(other, 10 + x.T * y - abs(y), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode"])
 def test_calls_with_one_first_argument(spliced, form: str) -> None:
     spec = f"""
 kernel f(x: f32, y: f32) -> f32 {{ cpu "f.c" as {form} }}
