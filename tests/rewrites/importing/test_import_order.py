@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
@@ -180,6 +183,32 @@ def test_rules_do_what_the_interpreter_does(case: str, context: ir.Context) -> N
     assert not back.unread
     assert back.rules == rules
     for program in map(program_of, PROGRAMS):
+        assert by_us(program, back, context) == by_iree(program, spec, context)
+
+
+def _pairs(rng: random.Random) -> list[list[tuple[str, str, str]]]:
+    names = iter("abcdef")
+    stages = []
+    for _ in range(rng.choice((1, 1, 2))):
+        pairs = []
+        for _ in range(rng.choice((1, 2, 3))):
+            tags = rng.choice(("", "", "", "tag", "other", "tag other"))
+            named = rng.choice(("arith.negf", "math.absf")) if tags and rng.random() < 0.5 else ""
+            chain = " ".join(rng.choice(("neg", "abs", "mul")) for _ in range(rng.choice((1, 2, 3))))
+            pairs.append((next(names), named or chain, tags))
+        stages.append(pairs)
+    return stages
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32))
+def test_what_is_imported_of_random_pairs_does_the_same(seed: int, context: ir.Context) -> None:
+    rng = random.Random(seed)
+    spec = spec_of(*_pairs(rng))
+    back = imported(spec, context)
+    assume(not back.unread)
+    for _ in range(4):
+        program = program_of(" ".join(rng.choice(("neg", "abs", "mul")) for _ in range(rng.randint(1, 7))))
         assert by_us(program, back, context) == by_iree(program, spec, context)
 
 
