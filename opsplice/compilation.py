@@ -93,7 +93,7 @@ def explained(on_progress: Progress, job: Job, question: Question) -> Explanatio
     """Why the patterns of the specs match or do not; the module is converted but not compiled, and not changed."""
     from opsplice import explaining  # what only this needs takes long to load
 
-    specs = explaining.check(load_specs(job.specs), question)
+    specs, unread = explaining.check(load_specs(job.specs), question)
     steps = _Steps(job, preview=True)
     found: list[Explanation] = []
 
@@ -109,7 +109,7 @@ def explained(on_progress: Progress, job: Job, question: Question) -> Explanatio
         compilation.load(job.source)
         phases = [phase for phase in steps.phases() if explaining.parts_at(specs, phase, PHASE, question)]
         run(compilation, [*steps.devices, *map(step, phases)], to=phases[-1], on_progress=on_progress)
-    return explaining.joined(found)
+    return dataclasses.replace(explaining.joined(found), unread=unread)
 
 
 def transformed(job: Job) -> tuple[ir.Module, Report]:

@@ -28,12 +28,17 @@ MOST_MISSES = 5
 MOST_POINTED = 50
 
 
-def check(specs: Sequence[Spec], question: Question) -> tuple[LoadedSpec, ...]:
-    """The specs, if they can answer a question; transform-dialect ones are read as patterns, as far as they can be.
+def check(specs: Sequence[Spec], question: Question) -> tuple[tuple[LoadedSpec, ...], tuple[str, ...]]:
+    """The specs, if they can answer a question, and what could not be read of transform-dialect ones as patterns.
 
     Raises OpspliceError for what is wrong whatever the model is.
     """
-    loaded = [importing.read_as_splice(spec.path)[0] if isinstance(spec, TransformSpec) else spec for spec in specs]
+    loaded: list[LoadedSpec] = []
+    unread: tuple[str, ...] = ()
+    for spec in specs:
+        read, left_out = importing.read_as_splice(spec.path) if isinstance(spec, TransformSpec) else (spec, ())
+        loaded.append(read)
+        unread += left_out
     names = [name for spec in loaded for name in spec.patterns]
     if question.pattern is not None and question.pattern not in names:
         hint = did_you_mean(question.pattern, names)
@@ -43,7 +48,7 @@ def check(specs: Sequence[Spec], question: Question) -> tuple[LoadedSpec, ...]:
         raise OpspliceError("there is no pattern to explain", hint="write one into the spec: pattern p(...) { ... }")
     if question.at is not None:
         parse_at(question.at)
-    return tuple(loaded)
+    return tuple(loaded), unread
 
 
 def explain(

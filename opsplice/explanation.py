@@ -31,18 +31,21 @@ class Explanation:
     pointed: the ops that were pointed at; empty if all of the program was looked at. unlooked: how many more there are,
     which were left out.
     lines: the model's own text at the locations that the misses name, where it is at hand.
+    unread: what of transform specs could not be read as patterns, each with its place.
     """
 
     patterns: tuple[PatternExplanation, ...]
     pointed: tuple[Place, ...] = ()
     lines: dict[str, str] = field(default_factory=dict)
     unlooked: int = 0
+    unread: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """`pointed` and `patterns`, each with its `matches` and `misses`."""
+        """`pointed`, `patterns`, each with its `matches` and `misses`, and what of specs is `unread`."""
         return {
             "pointed": [self._place(p) for p in self.pointed],
             "unlooked": self.unlooked,
+            "unread": list(self.unread),
             "patterns": [
                 {
                     "pattern": p.pattern,

@@ -56,6 +56,10 @@ class _Text:
             if number:
                 yield ""
             yield from self._pattern(pattern)
+        if self.explanation.unread:
+            yield ""
+        for line in self.explanation.unread:
+            yield f"{self._style('left out:', 'yellow')} {line}"
 
     def _style(self, text: str, name: str) -> str:
         return style(text, name, self.color)

@@ -255,6 +255,37 @@ def test_a_transform_spec_is_explained_as_patterns() -> None:
     assert "2 matches" in done.stdout
 
 
+UNREAD = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @m(%op: !transform.any_op {transform.readonly}) -> !transform.any_op {
+    transform.match.operation_name %op ["arith.negf"] : !transform.any_op
+    transform.yield %op : !transform.any_op
+  }
+  transform.named_sequence @n(%op: !transform.any_op {transform.readonly}) -> !transform.any_op {
+    transform.iree.match.has_no_lowering_config %op : !transform.any_op
+    transform.yield %op : !transform.any_op
+  }
+  transform.named_sequence @mark(%op: !transform.any_op {transform.readonly}) {
+    transform.annotate %op "seen" : !transform.any_op
+    transform.yield
+  }
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    transform.foreach_match in %module @m -> @mark, @n -> @mark : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+
+
+def test_what_of_a_transform_spec_cannot_be_read_is_said(folder: Path) -> None:
+    (folder / "unread.mlir").write_text(UNREAD)
+    done = explain("--spec=unread.mlir", cwd=folder)
+    assert done.returncode == 0
+    assert "left out: unread.mlir:7:5: transform.iree.match.has_no_lowering_config" in done.stdout
+    as_json = explain("--spec=unread.mlir", "--json", cwd=folder)
+    (line,) = json.loads(as_json.stdout)["unread"]
+    assert line.startswith("unread.mlir:7:5")
+
+
 def test_wrong_usage(folder: Path) -> None:
     assert explain("--frob", cwd=folder).returncode == 2
 
