@@ -38,7 +38,7 @@ def clash(tmp_path: Path) -> Path:
 
 def written(folder: Path, text: str) -> Path:
     """An example as a file, with the files that it names beside it, but for the one that is not to be there."""
-    for name in re.findall(r'"(\w+\.c)"', text):
+    for name in re.findall(r'"(\w+\.c(?:omp)?)"', text):
         (folder / name).touch()
     (folder / "layers.splice").write_text("pattern layer(x: tensor<n x f32>) { exp(x) }")
     path = folder / "example.splice"
