@@ -60,14 +60,18 @@ def compile_model(name: str, specs: Sequence[Path]) -> tuple[opsplice.Program, f
     return program, time.perf_counter() - start
 
 
-def times(first: Callable[[], object], second: Callable[[], object], rounds: int = 300) -> tuple[float, float]:
-    """The median time of each in seconds, taken in turn so that both see the same machine."""
+def times(first: Callable[[], object], second: Callable[[], object], rounds: int = 15) -> tuple[float, float]:
+    """The median time of each in seconds, taken in turn so that both see the same machine.
+
+    A turn is 20 runs: a program that follows another one waits for the device's threads to wake up.
+    """
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for function, found in zip((first, second), taken, strict=True):
-            start = time.perf_counter()
-            function()
-            found.append(time.perf_counter() - start)
+            for _ in range(20):
+                start = time.perf_counter()
+                function()
+                found.append(time.perf_counter() - start)
     return statistics.median(taken[0]), statistics.median(taken[1])
 
 
