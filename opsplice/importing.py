@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iree.compiler import ir
-
 from opsplice.errors import OpspliceError
+from opsplice.pipeline.session import Session
 from opsplice.rewrites import transform_spec
 from opsplice.rewrites.importing.importer import Imported, import_spec
 from opsplice.spec_lang.loader import LoadedSpec, load_text
@@ -20,11 +19,7 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
 
     Raises OpspliceError for a file that is no transform spec, and for what cannot be read, all at once.
     """
-    from iree.compiler.api import Session
-
-    session = Session()  # its context knows all of IREE's dialects
-    context: ir.Context = session.context
-    with context:
+    with Session() as session, session.context as context:  # it knows all of IREE's dialects
         found = import_spec(transform_spec.parse(context, path))
     if found.unread and not partial:
         count = len(found.unread)

@@ -92,7 +92,7 @@ class Compilation:
     """
 
     def __init__(self, flags: Sequence[str] = (), *, verbose: bool = False) -> None:
-        from iree.compiler.api import Session
+        from opsplice.pipeline.session import Session
 
         flag_set = split_flags(with_default_target(flags))
         apply_process_flags(flag_set.process)
@@ -102,7 +102,7 @@ class Compilation:
         self._source: ModuleSource | None = None
         self._module: ir.Module | None = None
         self._reported: list[tuple[int, bytes]] = []
-        self._callback = _DIAGNOSTIC_CALLBACK(self._receive)
+        self._callback: Any = _DIAGNOSTIC_CALLBACK(self._receive)
         self._session = Session()
         self._session.set_flags(*flag_set.session)
         self._invocation = self._session.invocation()
@@ -115,8 +115,12 @@ class Compilation:
         self.close()
 
     def close(self) -> None:
-        """Frees the compiler's state: the invocation that borrows the module, then the module, then the session."""
+        """Frees the compiler's state: the invocation that borrows the module, then the module, then the session.
+
+        The context goes with the session, or with the last op or type of it that is still held.
+        """
         self._invocation.close()
+        self._callback = None  # it refers to this object
         self._module = None
         self._session.close()
 
