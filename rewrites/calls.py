@@ -72,6 +72,7 @@ class KernelCall:
     symbol:  the function's name in the artifacts.
     dims:    the kernel's dims in order of their first appearance; the size of a pack is a tuple.
     objects: for each CPU of the program's targets, as MLIR writes it, the file to link.
+    harmless: those of these whose file LLVM may inline and run on any numbers.
     externals: whole dispatches for other targets; then the call is made for all targets as one such dispatch.
     empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
     imported: the formats of the targets whose code imports the function by its name, from a plugin at run time; then
@@ -89,6 +90,7 @@ class KernelCall:
     outputs: tuple[Output, ...]
     dims: Mapping[str, Size | tuple[Size, ...]]
     objects: Mapping[str, Path]
+    harmless: tuple[str, ...] = ()
     externals: tuple[External, ...] = ()
     empty: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()

@@ -242,9 +242,16 @@ class _Planner:
             linked = [(c.target, c.artifact) for c in choices if c.artifact is not None]
             scalar_function.check_artifacts(call, [artifact for target, artifact in linked if not target.is_cpu])
             files = {object_key(target, self.targets): artifact.path for target, artifact in linked}
+            harmless = [
+                object_key(target, self.targets)
+                for target, artifact in linked
+                if artifact.form == "bitcode" and call.symbol in artifact.harmless
+            ]
             importing = tuple(sorted(object_key(c.target, self.targets) for c in choices if c.artifact is None))
             way: Approach = "dynamic function" if importing else "static function"
-            call = dataclasses.replace(call, objects=files, importing=importing, approach=way)
+            call = dataclasses.replace(
+                call, objects=files, harmless=tuple(sorted(harmless)), importing=importing, approach=way
+            )
         else:
             call = self._with_code(call, choices, kept)
         self.choices[call] = choices

@@ -41,6 +41,7 @@ class Function:
 
     inputs, output: its types, as MLIR writes them.
     objects: for each executable target of the program, as MLIR writes it, the file with the function's code.
+    harmless: those of these targets for which LLVM may inline it and run it on any numbers.
     imported: such targets for which the function comes when the program is loaded.
     """
 
@@ -49,6 +50,7 @@ class Function:
     inputs: tuple[str, ...]
     output: str
     objects: tuple[tuple[str, Path], ...]
+    harmless: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
 
     @property
@@ -68,6 +70,10 @@ class Function:
         """The file for a target given as MLIR writes it, None where there is none."""
         found = dict(self.objects)
         return next((found[key] for key in _keys(target) if key in found), None)
+
+    def is_harmless(self, target: str) -> bool:
+        """Whether the function may run on any numbers where the code for a target, as MLIR writes it, has it."""
+        return any(key in self.harmless for key in _keys(target))
 
     def is_imported(self, target: str) -> bool:
         """Whether the function comes later for a target given as MLIR writes it."""
@@ -123,6 +129,7 @@ class Writer:
             inputs=tuple(a.element for a in call.arguments),
             output=call.outputs[0].element,
             objects=tuple(sorted(call.objects.items())),
+            harmless=call.harmless,
             imported=call.importing,
         )
         if function.name not in self.functions:

@@ -24,7 +24,7 @@ from opsplice.rewrites import emit, remainder_mark, spirv_function
 from opsplice.rewrites import executables as hal
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.scalar_function import Function, Functions, name_in, stem_of
-from opsplice.targets import function_link, llvm
+from opsplice.targets import function_link
 
 # The backend whose functions have C's calling conventions.
 _IN_C = "llvm-cpu"
@@ -192,8 +192,7 @@ def _widen(marks: list[tuple[ir.Operation, Function]], target: str) -> None:
     The last vector of a row may hold more lanes than there are numbers: a function must not mind what these hold.
     """
     for mark, function in marks:
-        path = function.file(target)
-        if path is None or path.suffix != ".bc" or function.symbol not in llvm.harmless_functions(path):
+        if not function.is_harmless(target):
             continue
         with ir.InsertionPoint(mark), mark.location:
             made = remainder_mark.leave(function.name, list(mark.operands), mark.results[0].type)

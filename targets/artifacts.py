@@ -108,6 +108,7 @@ class Artifact:
     notes:     what could not be checked or was taken as given; for the user's eyes.
     entry:     the entry point of a GPU's code; "" where the kernel's symbol is called.
     signatures: the types of its functions as LLVM writes them, `float (float, i32)`, by name; where they were read.
+    harmless: its functions that may run on any numbers: they have no loops, read no memory and cannot trap.
     """
 
     path: Path
@@ -119,3 +120,4 @@ class Artifact:
     notes: tuple[str, ...] = ()
     entry: str = ""
     signatures: Mapping[str, str] = field(default_factory=dict)
+    harmless: tuple[str, ...] = ()

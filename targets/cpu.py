@@ -19,7 +19,7 @@ from opsplice.targets.store import Store, key_of
 from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 2"
+_BUILDER = "cpu 3"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -128,7 +128,8 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
 def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, form: Form) -> dict[str, Any]:
     """Checks what a compiler made of a source; bitcode is also freed of the CPU that the compiler wrote into it.
 
-    Returns what there is to note of it."""
+    Returns what there is to note of it.
+    """
     data = output.read_bytes()
     if not data.startswith(_MAGIC[form]):
         raise OpspliceError(
@@ -154,7 +155,7 @@ def _told_flags(error: OpspliceError, request: ArtifactRequest) -> OpspliceError
 
 
 def _noted(module: llvm.Module) -> dict[str, Any]:
-    return {"notes": module.notes, "signatures": dict(module.signatures)}
+    return {"notes": module.notes, "signatures": dict(module.signatures), "harmless": module.harmless}
 
 
 def _check_object(data: bytes, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False) -> None:

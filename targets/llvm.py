@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -50,11 +49,14 @@ class Module:
     symbols: its names; None where this LLVM could not read the module.
     notes:   what the user should know about it.
     signatures: the types of its functions as LLVM writes them, `float (float, i32)`, by name; where they were read.
+    harmless: the functions that may run on any numbers, also on ones that no program gave them: they have no loops,
+             read no memory and cannot trap.
     """
 
     symbols: ObjectFile | None
     notes: tuple[str, ...] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
+    harmless: tuple[str, ...] = ()
 
 
 def version() -> str:
@@ -79,7 +81,7 @@ def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Mod
         features=archs.feature_string(target.features | _BASE_FEATURES[target.arch]),
         abi=_ABI[target.arch],
     )
-    return Module(_symbols(answer), _made_for_note(answer, source.name, target.arch), answer["signatures"])
+    return _module(answer, _made_for_note(answer, source.name, target.arch))
 
 
 def compile_ptx(source: Path, output: Path, target: CudaTarget) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ def compile_ptx(source: Path, output: Path, target: CudaTarget) -> tuple[str, ..
 def compile_amdgcn(source: Path, output: Path, target: RocmTarget) -> Module:
     """Compiles a `.ll` file at -O3 into bitcode for one of AMD's GPUs; otherwise as `compile_ptx`."""
     answer = _compile(source, output, form="bitcode", triple=_AMDGCN, cpu=target.chip, features="", abi="")
-    return Module(_symbols(answer), _foreign_note(answer, source.name, _AMDGCN))
+    return _module(answer, _foreign_note(answer, source.name, _AMDGCN))
 
 
 def import_amdgcn(source: Path, name: str) -> Module:
@@ -109,7 +111,7 @@ def import_amdgcn(source: Path, name: str) -> Module:
             f"{name} is bitcode for {answer['made_for']}, but the target is {_AMDGCN}",
             hint=f"build it with --target={_AMDGCN}, or give LLVM IR (.ll)",
         )
-    return Module(_symbols(answer))
+    return _module(answer)
 
 
 def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
             f"{name} is bitcode for {triple}, but the target is {target.arch}",
             hint=f"build it for {target.arch}, or give the source, which is built for each target",
         )
-    return Module(_symbols(answer), signatures=answer["signatures"])
+    return _module(answer)
 
 
 def _unread(answer: dict[str, Any], name: str) -> Module:
@@ -146,15 +148,6 @@ def _unread(answer: dict[str, Any], name: str) -> Module:
     if not _may_be_newer(reason):
         raise OpspliceError(f"{name} is damaged bitcode: {reason}", hint="build or copy it again")
     return Module(None, (f"the symbols of {name} were not checked: {version()} cannot read it ({reason})",))
-
-
-@cache
-def harmless_functions(bitcode: Path) -> frozenset[str]:
-    """The functions of a bitcode file that may run on any numbers, also on ones that no program gave them.
-
-    They have no loops, read no memory and cannot trap. There are none in a file that this LLVM cannot read.
-    """
-    return frozenset(_run({"do": "harmless", "source": str(bitcode)}, bitcode.name).get("harmless", ()))
 
 
 def _may_be_newer(reason: str) -> bool:
@@ -182,7 +175,7 @@ def import_device_code(source: Path, name: str, output: Path) -> Module:
         message = f"{name} is not valid LLVM IR" if is_text else f"{version()} cannot read {name}"
         said = re.sub(r"^LLVM \w+ parsing error\n", "", reason).replace("<string>:", f"{source}:")
         raise OpspliceError(message, details=said[:_LONGEST_DETAILS])
-    return Module(_symbols(answer), signatures=answer["signatures"])
+    return _module(answer)
 
 
 def _check_magic(source: Path, name: str) -> None:
@@ -227,6 +220,10 @@ def _crash_details(stderr: str, status: int) -> str:
     # LLVM's own line says what was wrong; its stack dump helps nobody here.
     said = [line for line in lines if line.startswith("LLVM ERROR")] or lines[-5:]
     return "\n".join(said)[:_LONGEST_DETAILS] or f"its process ended with status {status}"
+
+
+def _module(answer: dict[str, Any], notes: tuple[str, ...] = ()) -> Module:
+    return Module(_symbols(answer), notes, answer["signatures"], tuple(answer["harmless"]))
 
 
 def _symbols(answer: dict[str, Any]) -> ObjectFile:

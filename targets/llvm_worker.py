@@ -18,47 +18,10 @@ _CPU_CHOICE = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 
 _BLOCK = binding.ValueKind.basic_block
 # Instructions that give a number for any numbers, and functions that do; integer divisions trap.
-_COMPUTING = frozenset(
-    [
-        "fadd",
-        "fsub",
-        "fmul",
-        "fdiv",
-        "frem",
-        "fneg",
-        "fcmp",
-        "icmp",
-        "select",
-        "phi",
-        "br",
-        "switch",
-        "ret",
-        "call",
-        "add",
-        "sub",
-        "mul",
-        "and",
-        "or",
-        "xor",
-        "shl",
-        "lshr",
-        "ashr",
-        "trunc",
-        "zext",
-        "sext",
-        "fptrunc",
-        "fpext",
-        "fptosi",
-        "fptoui",
-        "sitofp",
-        "uitofp",
-        "bitcast",
-        "freeze",
-        "extractelement",
-        "insertelement",
-        "shufflevector",
-    ]
-)
+_COMPUTING = """
+    fadd fsub fmul fdiv frem fneg fcmp icmp select phi br switch ret call add sub mul and or xor shl lshr ashr trunc
+    zext sext fptrunc fpext fptosi fptoui sitofp uitofp bitcast freeze extractelement insertelement shufflevector
+"""
 _MATH = re.compile(
     r"llvm\.(fabs|sqrt|fma|fmuladd|copysign|floor|ceil|trunc|rint|nearbyint|round|roundeven|minnum|maxnum|minimum|maximum"
     r"|exp|exp2|exp10|log|log2|log10|pow|powi|sin|cos|tan|tanh|sinh|cosh|asin|acos|atan|atan2|is\.fpclass|abs|smin|smax"
@@ -72,11 +35,10 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Does one job.
 
     `compile`: IR text to an object, assembly or bitcode. `assemble`: to bitcode as it is. `import`: looks at bitcode.
-    `harmless`: which of bitcode's functions may run on any numbers.
     """
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    jobs = {"compile": _compile, "assemble": _assemble, "import": _import, "harmless": _harmless}
+    jobs = {"compile": _compile, "assemble": _assemble, "import": _import}
     return jobs[job["do"]](job)
 
 
@@ -104,7 +66,7 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
     }
     with open(job["output"], "wb") as file:
         file.write(emit[job["form"]]())
-    return {"made_for": made_for, "symbols": _symbols(module), "signatures": _signatures(module)}
+    return _found(module, made_for)
 
 
 def _assemble(job: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +76,7 @@ def _assemble(job: dict[str, Any]) -> dict[str, Any]:
         return {"error": str(error)}
     with open(job["output"], "wb") as file:
         file.write(module.as_bitcode())
-    return {"made_for": module.triple, "symbols": _symbols(module), "signatures": _signatures(module)}
+    return _found(module, module.triple)
 
 
 def _read(source: str) -> Any:
@@ -137,18 +99,17 @@ def _import(job: dict[str, Any]) -> dict[str, Any]:
         neutral = binding.parse_assembly(_without_cpu(str(module)))
         with open(job["output"], "wb") as file:
             file.write(neutral.as_bitcode())
-    return {"made_for": module.triple, "symbols": _symbols(module), "signatures": _signatures(module)}
+    return _found(module, module.triple)
 
 
-def _harmless(job: dict[str, Any]) -> dict[str, Any]:
-    with open(job["source"], "rb") as file:
-        data = file.read()
-    try:
-        module = binding.parse_bitcode(data)
-    except RuntimeError as error:
-        return {"unreadable": str(error)}
+def _found(module: Any, made_for: str) -> dict[str, Any]:
     functions = {function.name: function for function in module.functions if not function.is_declaration}
-    return {"harmless": [name for name in functions if _is_harmless(name, functions, ())]}
+    return {
+        "made_for": made_for,
+        "symbols": _symbols(module),
+        "signatures": {name: str(function.global_value_type) for name, function in functions.items()},
+        "harmless": [name for name in functions if _is_harmless(name, functions, ())],
+    }
 
 
 def _is_harmless(name: str, functions: dict[str, Any], around: tuple[str, ...]) -> bool:
@@ -157,12 +118,13 @@ def _is_harmless(name: str, functions: dict[str, Any], around: tuple[str, ...]) 
         return True
     if name not in functions or name in around:
         return False
+    computing = _COMPUTING.split()
     after: dict[str, list[str]] = {}
     called: dict[str, None] = {}
     for block in functions[name].blocks:
         following = after[_label(block)] = []
         for instruction in block.instructions:
-            if instruction.opcode not in _COMPUTING:
+            if instruction.opcode not in computing:
                 return False
             operands = list(instruction.operands)
             if instruction.opcode == "call":
@@ -187,12 +149,6 @@ def _has_cycle(after: dict[str, list[str]]) -> bool:
             return True
         left = kept
     return False
-
-
-def _signatures(module: Any) -> dict[str, str]:
-    return {
-        function.name: str(function.global_value_type) for function in module.functions if not function.is_declaration
-    }
 
 
 def _without_cpu(text: str) -> str:

@@ -8,7 +8,7 @@ from opsplice.targets.store import Entry
 
 
 def artifact_of(entry: Entry, form: Form, arch: archs.Arch | None = None) -> Artifact:
-    """An entry whose builder noted `toolchain`, and perhaps `notes`, `entry` and `signatures`, as an artifact."""
+    """An entry as an artifact. Its builder noted `toolchain`, perhaps `notes`, `entry`, `signatures` and `harmless`."""
     return Artifact(
         path=entry.path,
         form=form,
@@ -19,4 +19,5 @@ def artifact_of(entry: Entry, form: Form, arch: archs.Arch | None = None) -> Art
         notes=tuple(entry.notes.get("notes", ())),
         entry=entry.notes.get("entry", ""),
         signatures=entry.notes.get("signatures", {}),
+        harmless=tuple(entry.notes.get("harmless", ())),
     )
