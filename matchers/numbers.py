@@ -80,13 +80,13 @@ def rounded(value: float, element: str) -> float:
 
 
 def text(value: float, element: str) -> str:
-    """A number in as many digits as tell it from its neighbours, six or less where they do."""
+    """A number as a pattern would write it, in as many digits as tell it from its neighbours; six or less will do."""
     if isinstance(value, int) or not math.isfinite(value):
         return str(value)
     for digits in range(6, _MOST_DIGITS):
         written = f"{value:.{digits}g}"
         if rounded(float(written), element) == rounded(value, element):
-            return written
+            return f"{written}.0" if written.lstrip("-").isdigit() else written
     return repr(value)
 
 

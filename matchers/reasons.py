@@ -222,7 +222,7 @@ class _Reasoner:
         stop = self.stop
         if not isinstance(stop.term, Constant):
             return stop.wanted, self._named(stop.term), self._not_constant(self._named(stop.term))
-        value = _number_text(stop.term)
+        value = numbers.text(stop.term.value, stop.term.type)
         if "dynamic" in stop.wanted:
             return stop.wanted, f"the constant {value}", "the dim is only known at run time, so no constant equals it"
         advice = f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
@@ -385,12 +385,6 @@ def _same_op(node: Any, term: Any) -> bool:
     if isinstance(node, Apply):
         return isinstance(term, Apply) and term.op == node.op
     return isinstance(node, Reduce) and isinstance(term, Reduce) and term.combiner == node.combiner
-
-
-def _number_text(number: Constant) -> str:
-    """A constant as a pattern would write it."""
-    text = numbers.text(number.value, number.type)
-    return f"{text}.0" if isinstance(number.value, float) and text.lstrip("-").isdigit() else text
 
 
 def _attribute_text(op: str, name: str, value: str | None) -> str:

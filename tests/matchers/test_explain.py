@@ -169,7 +169,7 @@ def test_a_reduction_that_starts_from_another_value(why: Why) -> None:
       return %0 : tensor<4xf32>"""
     spec = "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }"
     miss = why(ONE, body.format(start="1.0"), spec, "tensor<4xf32>")
-    assert said(miss) == (Kind.START, "a reduction by addf alone", "one that starts at 1")
+    assert said(miss) == (Kind.START, "a reduction by addf alone", "one that starts at 1.0")
     assert miss.reason.help.startswith("accumulated(...)")
 
 

@@ -28,7 +28,7 @@ def test_a_near_miss_names_both_places_and_the_part_of_the_pattern(find):
     assert outcome.count == 0
     (miss,) = outcome.found.near_misses
     assert (miss.pattern, miss.function, miss.location) == ("p", "f", "model.py:5:1")
-    assert (miss.wanted, miss.found, miss.at) == ("the constant 0.0", "6", "model.py:6:1")
+    assert (miss.wanted, miss.found, miss.at) == ("the constant 0.0", "6.0", "model.py:6:1")
     assert miss.progress == 0.8
     assert miss.span is not None
     assert BIAS[miss.span.start : miss.span.end] == "0.0"
