@@ -1,7 +1,7 @@
 """What a program says of sizes that are only known at run time: `util.assume.int %d<umin = 16, udiv = 16>`.
 
 Such a size is tied to a tensor by `flow.tensor.tie_shape`, or by the import of an argument; or it is that of an empty
-tensor which ops then write to.
+tensor which ops then write to, or of a splat or a reshape.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ from iree.compiler import ir
 from opsplice.matchers.conditions import Bounds
 from opsplice.matchers.terms import DimSize
 
-# Ops whose operands after the first are the sizes of the result's dynamic dims.
-TYING_OPS = frozenset({"flow.tensor.tie_shape", "hal.tensor.import"})
-_EMPTY = "tensor.empty"
+# Ops whose operands are the sizes of the result's dynamic dims, after so many others.
+SIZED_OPS = {
+    "flow.tensor.tie_shape": 1,
+    "hal.tensor.import": 1,
+    "tensor.empty": 0,
+    "tensor.splat": 1,
+    "tensor.expand_shape": 1,
+}
 ASSUMING_OP = "util.assume.int"
 _FIELD = re.compile(r"\b(umin|umax|udiv) = (\d+)")
 
@@ -47,11 +52,8 @@ def _dim_of(size: DimSize, reads: MutableMapping[Any, None]) -> ir.Value | None:
         op, kind = value.owner.operation, value.type
         if not isinstance(kind, ir.RankedTensorType) or not kind.is_dynamic_dim(size.axis):
             return None
-        place = sum(kind.is_dynamic_dim(axis) for axis in range(size.axis))
-        if op.name == _EMPTY:
-            return op.operands[place]
-        if op.name in TYING_OPS:
-            return op.operands[1 + place]
+        if (found := size_operand(op, kind, size.axis)) is not None:
+            return found
         if op.name == "tensor.cast":
             value = op.operands[0]
         elif op.name.startswith("linalg.") and len(op.results) == 1:
@@ -59,6 +61,13 @@ def _dim_of(size: DimSize, reads: MutableMapping[Any, None]) -> ir.Value | None:
         else:
             return None
     return None
+
+
+def size_operand(op: ir.Operation, kind: ir.RankedTensorType, axis: int) -> ir.Value | None:
+    """The operand that is the size of a dynamic dim of an op's result, None for ops that are not told sizes so."""
+    if op.name not in SIZED_OPS:
+        return None
+    return op.operands[SIZED_OPS[op.name] + sum(kind.is_dynamic_dim(before) for before in range(axis))]
 
 
 def _any_of(cases: list[dict[str, int]]) -> Bounds | None:

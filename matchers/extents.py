@@ -13,7 +13,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.bounds import ASSUMING_OP, TYING_OPS
+from opsplice.matchers.bounds import ASSUMING_OP, size_operand
 from opsplice.matchers.terms import DimSize
 
 _MAX_DEPTH = 64
@@ -148,11 +148,8 @@ class _Reader:
 
     def _made(self, op: ir.Operation, value: ir.Value, axis: int, depth: int) -> Extent | None:
         name, operands = op.name, op.operands
-        place = sum(value.type.is_dynamic_dim(a) for a in range(axis))  # among the sizes that are operands
-        if name in TYING_OPS or name == "tensor.splat":
-            return self.number(operands[1 + place], depth)
-        if name == "tensor.empty":
-            return self.number(operands[place], depth)
+        if (told := size_operand(op, value.type, axis)) is not None:
+            return self.number(told, depth)
         if name == "tensor.cast":
             return self.dim(operands[0], axis, depth)
         if name == "tensor.concat":
@@ -160,8 +157,6 @@ class _Reader:
             return self.dim(operands[0], axis, depth) if axis != joined else None
         if name == "tensor.insert_slice":
             return self.dim(operands[1], axis, depth)
-        if name == "tensor.expand_shape":
-            return self.number(operands[1 + place], depth)
         if name == "tensor.collapse_shape":
             group = ir.ArrayAttr(ir.ArrayAttr(op.attributes["reassociation"])[axis])
             return product(self.dim(operands[0], ir.IntegerAttr(a).value, depth) for a in group)

@@ -20,7 +20,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import native
-from opsplice.matchers.bounds import ASSUMING_OP, TYING_OPS
+from opsplice.matchers.bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.graph import (
     Accumulated,
     Anything,
@@ -44,7 +44,7 @@ _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree
 # Ops all of whose own attributes are read by nobody but a pattern that names them.
 _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates)
 # Ops that say something of sizes that are known at run time only.
-_SIZED = TYING_OPS | {ASSUMING_OP, "affine.apply"}
+_SIZED = SIZED_OPS.keys() | {ASSUMING_OP, "affine.apply"}
 _MOST_READS = 512
 _KNOWN_FIELDS = {
     Apply: {"op", "args", "attributes", "type"},
