@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opsplice.spec_lang import tree
+from opsplice.spec_lang.decide import COMPARISONS
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,6 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "floordiv": operator.floordiv,
     "min": min,
     "max": max,
-}
-# In the order of MLIR's predicates for parameters, MatchCmpIPredicateAttr.
-COMPARISONS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -14,6 +14,11 @@ from opsplice.spec_lang import ops, tree
 
 # A size is a number, or where to read it at run time.
 Size = int | DimSize
+
+
+def flat(sizes: Iterable[Size | tuple[Size, ...]]) -> tuple[Size, ...]:
+    """The sizes of a tensor, axis by axis, from those of its dims and packs."""
+    return tuple(part for size in sizes for part in (size if isinstance(size, tuple) else (size,)))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
-from opsplice.matchers.match import Binding, Match, Size
+from opsplice.matchers.match import Binding, Match, Size, flat
 from opsplice.rewrites import emit, objects
 from opsplice.rewrites.calls import Argument, Insertion, Written
 from opsplice.rewrites.placing import Placer, builtin_type
@@ -103,8 +103,13 @@ class Calls:
                 top = top.parent.operation
             self._tops = {symbol_of(op.operation): op.operation for op in top.regions[0].blocks[0].operations}
         if name not in self._present:
-            self._present[name] = _symbols_in(str(self._tops[name])) if name in self._tops else set()
+            self._present[name] = self._symbols_of(name)
         return self._present[name]
+
+    def _symbols_of(self, name: str) -> set[str]:
+        if name not in self._tops:
+            return set()
+        return _symbols_in(self._tops[name].get_asm(large_elements_limit=8, large_resource_limit=8))
 
 
 def _symbols_in(text: str) -> set[str]:
@@ -200,7 +205,7 @@ def _names(match: Match, *, ranked: bool) -> _Names:
         values[name] = binding
         types[name] = binding.element if binding.value is None else str(builtin_type(binding.value))
         if ranked and binding.value is not None and name in match.shapes:
-            sizes = _flat(match.shapes[name])
+            sizes = flat(match.shapes[name])
             if len(sizes) != getattr(builtin_type(binding.value), "rank", 0):
                 types[name] = f"tensor<{''.join(f'{_size_text(size)}x' for size in sizes)}{binding.element}>"
                 fitted[name] = ir.Type.parse(types[name]), sizes
@@ -212,10 +217,6 @@ def _names(match: Match, *, ranked: bool) -> _Names:
         types[f"result{number}"] = str(builtin_type(root))
     types["result"] = types["result0"]
     return _Names(values, types, fitted)
-
-
-def _flat(sizes: Sequence[Size | tuple[Size, ...]]) -> tuple[Size, ...]:
-    return tuple(part for size in sizes for part in (size if isinstance(size, tuple) else (size,)))
 
 
 def _size_text(size: Size | tuple[Size, ...]) -> str:

@@ -18,7 +18,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions, uses
 from opsplice.matchers.bounds import bounds_of
-from opsplice.matchers.match import Match, Size
+from opsplice.matchers.match import Match, Size, flat
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
 from opsplice.rewrites import c_types, externals, generation, scalar_function, static_function
@@ -36,7 +36,7 @@ from opsplice.rewrites.calls import (
 )
 from opsplice.rewrites.devices import ProgramTarget, object_key, sm_of
 from opsplice.rewrites.insertion import Calls, written_by
-from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang import decide, ops, tree
 from opsplice.targets import arch as archs
 from opsplice.targets.artifacts import Artifact
 
@@ -445,7 +445,7 @@ def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
         return f"the clause at {clause.span} wants {' and '.join(lacking)}, which the target lacks"
     for limit in clause.limits:
         numbers = target.limit(limit.name)
-        if not numbers or not all(conditions.COMPARISONS[limit.op](number, limit.value) for number in numbers):
+        if not numbers or not all(decide.COMPARISONS[limit.op](number, limit.value) for number in numbers):
             known = f"{limit.name} is {' or '.join(map(str, numbers))}" if numbers else f"{limit.name} is not known"
             return f"the clause at {clause.span} wants {limit}, and of the target {known}"
     return ""
@@ -617,7 +617,7 @@ class _Signature:
 
     def _check_same_count(self, name: str) -> None:
         """An argument has as many elements as the result. The checker has compared their dims by name."""
-        own, wanted = _product(_flat(self.match.shapes[name])), _product(self.match.root_sizes[0])
+        own, wanted = _product(flat(self.match.shapes[name])), _product(self.match.root_sizes[0])
         if own is not None and wanted is not None and own != wanted:
             raise _LeaveError(f"{name} has {own} elements, and the result has {wanted}")
 
@@ -728,12 +728,8 @@ def _paired(
     at = next((number for number, dim in enumerate(dims) if dim.pack is not None), None)
     if at is not None:
         end = len(shape) - (len(dims) - at - 1)
-        shape = [*shape[:at], _flat(shape[at:end]), *shape[end:]]
+        shape = [*shape[:at], flat(shape[at:end]), *shape[end:]]
     return zip(dims, shape, strict=True)
-
-
-def _flat(sizes: Sequence[Size | tuple[Size, ...]]) -> tuple[Size, ...]:
-    return tuple(part for size in sizes for part in (size if isinstance(size, tuple) else (size,)))
 
 
 def _numbers(size: Size | tuple[Size, ...]) -> conditions.Known | tuple[conditions.Known, ...]:

@@ -13,12 +13,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.tree import Span
 
+# In the order of MLIR's predicates for parameters, MatchCmpIPredicateAttr.
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _MAX_CASES = 128
 _MAX_PARTS = 256  # comparisons in one question
 _MAX_CHOICES = 40  # one below the other

@@ -7,9 +7,8 @@ proof. What rules do to each other is judged by `matchers.shadow`.
 from __future__ import annotations
 
 import dataclasses
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.spec_lang import decide, ops, tree
@@ -42,14 +41,6 @@ CODES: Mapping[str, str] = {
 
 # At these phases what tensors hold is computed inside of dispatches.
 _AFTER_DISPATCHES = frozenset({"dispatch-creation", "flow"})
-_COMPARED: Mapping[str, Callable[[float, float], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _MAX_PARTS = 32  # so many parts of a condition are compared with each other
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -171,7 +162,7 @@ def _type_holds(condition: tree.Condition, variable: str, element: str) -> bool 
             bits = isinstance(side, tree.Property) and (side.kind, side.name) == ("bits", variable)
             sides.append(ops.bits(element) if bits else side.value if isinstance(side, tree.Literal) else None)
         left, right = sides
-        return None if left is None or right is None else _COMPARED[condition.op](left, right)
+        return None if left is None or right is None else decide.COMPARISONS[condition.op](left, right)
     if not isinstance(condition, tree.Logical):
         return None
     verdicts = [_type_holds(part, variable, element) for part in condition.operands]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.matchers.conditions import COMPARISONS
 from opsplice.rewrites.importing.contention import Shape, template_node
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.importing.structured import MATCHERS, Place, Structured
 from opsplice.rewrites.importing.templates import NAME_ONLY, Axes, Input, Template, check_root, read_template
+from opsplice.spec_lang.decide import COMPARISONS
 
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 _NAME = "transform.match.operation_name"
