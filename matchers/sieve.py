@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from iree.compiler import ir
@@ -136,9 +135,7 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     if outline is _ANYTHING:
         return True
     kind, what, below, casts = outline
-    found = views.resolve(term)
-    while casts and isinstance(found, Apply) and found.op in WIDTHS and found.op != what:
-        found = views.resolve(found.args[0])
+    found = _behind_casts(views, term, what) if casts else views.resolve(term)
     if kind == "constant":
         known = views.constant(found)
         return known is not None and _is_number(known, what, below)
@@ -148,7 +145,7 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     if not spellings or below is None:
         return bool(spellings)
     if kind == "chain":
-        unwrap = partial(_without_casts, views) if casts else None
+        unwrap = (lambda inner: (_behind_casts(views, inner), ())) if casts else None
         return any(
             _pair_up(below, grouping.operands, views)
             for grouping in chains.groupings(views, what, spellings, len(below), unwrap)
@@ -156,12 +153,12 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     return any(_fit_below(what, below, spelling.args, views) for spelling in spellings)
 
 
-def _without_casts(views: Views, term: Any) -> tuple[Any, tuple[ir.Operation, ...]]:
-    """What makes a term, behind views and casts."""
+def _behind_casts(views: Views, term: Any, wanted: str = "") -> Any:
+    """What makes a term, behind views and casts, but for a cast that is wanted itself."""
     found = views.resolve(term)
-    while isinstance(found, Apply) and found.op in WIDTHS:
+    while isinstance(found, Apply) and found.op in WIDTHS and found.op != wanted:
         found = views.resolve(found.args[0])
-    return found, ()
+    return found
 
 
 def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: Views) -> bool:

@@ -42,7 +42,7 @@ def apply(
             insertion.import_symbols(module, codes, locate)
         placer = Placer(module)
         functions = static_function.Writer(placer)
-        writer_of: dict[Approach, Any] = {
+        writers: dict[Approach, Any] = {
             "static function": functions,
             "dynamic function": functions,
             "static dispatch": static_dispatch.Writer(placer, functions.varies),
@@ -53,7 +53,7 @@ def apply(
         scalars = scalar_function.Writer(placer, functions.varies)
         for action in actions:
             if isinstance(action, KernelCall):
-                writer = scalars if action.kernel.is_scalar else writer_of[action.approach]
+                writer = scalars if action.kernel.is_scalar else writers[action.approach]
                 if action.approach == "dynamic dispatch" and action.externals:
                     writer = dispatches
                 placer.place(action.match, partial(writer.results, action))

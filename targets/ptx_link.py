@@ -28,6 +28,8 @@ _FUNC = re.compile(
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)")
 # What is defined outside of bodies, besides functions.
 _OTHERS = re.compile(r"\.(?:entry|global|const)\b[^;{(=]*?([\w$%]+)\s*(?:\[[^\]]*\]\s*)*[;{(=]")
+# What the names of CUDA's own functions begin with, which the compiler links where it makes all of the code.
+_LIBDEVICE = "__nv_"
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,6 @@ class Library:
     def declared(self, symbols: Sequence[str]) -> list[re.Match[str]]:
         """The declarations of functions, in order."""
         return [found for found in self._found if not _has_body(found) and found["name"] in symbols]
-
-
-# What the names of CUDA's own functions begin with, which the compiler links where it makes all of the code.
-_LIBDEVICE = "__nv_"
 
 
 def imports(text: str, name: str) -> dict[str, str]:

@@ -20,14 +20,12 @@ _NVIDIA = """
 _AMD = """
     gfx908 gfx90a gfx942 gfx950 gfx1100 gfx1101 gfx1103 gfx1150 gfx1151 gfx1200 gfx1201 gfx1250 cdna1 cdna2
     mi100 mi210 mi250 mi250x mi300a mi300x mi308x mi325x mi350x mi355x phoenix r9700 rx7700xt rx7800xt rx7900xt
-    rx7900xtx
-    rx9060xt rx9070 rx9070xt strix-halo strix-point v710 w7700 w7800 w7900
+    rx7900xtx rx9060xt rx9070 rx9070xt strix-halo strix-point v710 w7700 w7800 w7900
 """
 # Those that IREE knows for Vulkan only.
 _SPIRV = """
-    adreno llvmpipe mali-g310 mali-g510 mali-g57 mali-g615 mali-g710 mali-g715 mali-g77 mali-g78 valhall valhall1
-    valhall2
-    valhall3 valhall4 vp_android_baseline_2022
+    adreno llvmpipe mali-g310 mali-g510 mali-g57 mali-g615 mali-g710 mali-g715 mali-g77 mali-g78
+    valhall valhall1 valhall2 valhall3 valhall4 vp_android_baseline_2022
     cdna3 cdna4 rdna1 rdna2 rdna3 rdna4 gfx1010 gfx1011 gfx1012 gfx1013 gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035
     gfx1036 gfx1102
 """
