@@ -24,9 +24,12 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(autouse=True, scope="session")
 def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests build into a cache of their own, never the user's."""
+    """Tests build into a cache of their own, never the user's; those that run side by side share it."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     patch = pytest.MonkeyPatch()
-    patch.setenv("OPSPLICE_CACHE", str(tmp_path_factory.mktemp("cache")))
+    patch.setenv("OPSPLICE_CACHE", str(folder / "cache"))
     yield
     patch.undo()
 
@@ -92,12 +95,26 @@ _cells = pytest.StashKey[Cells]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_cells] = Cells()
+    config.pluginmanager.register(_Gathering(config.stash[_cells]))
 
 
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> None:
-    if call.when == "call":
-        for mark in item.iter_markers("cell"):
-            item.config.stash[_cells].add(*mark.args, passed=call.excinfo is None)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Reports are all that comes here from other processes.
+    item.user_properties += [("cell", list(mark.args)) for mark in item.iter_markers("cell")]
+
+
+class _Gathering:
+    """Takes the cells from the reports of the tests, whichever process ran them."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            for name, cell in report.user_properties:
+                if name == "cell":
+                    self.cells.add(*cell, passed=report.passed)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
