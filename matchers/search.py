@@ -9,67 +9,40 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import chains, conditions, effects, numbers, uses
+from opsplice.matchers import chains, conditions, effects, numbers
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
-from opsplice.matchers.bounds import bounds_of
+from opsplice.matchers.bindings import Failure
 from opsplice.matchers.canonical import COMPARISONS, WIDTHS, turned
-from opsplice.matchers.extents import Extent, product
 from opsplice.matchers.graph import (
     Accumulated,
     Anything,
-    Asked,
     Choice,
     Form,
     Graph,
     Input,
-    Label,
     Named,
     Number,
     Result,
-    Tie,
     Whole,
-    Window,
     heads,
 )
 from opsplice.matchers.ir_names import location_text, short
-from opsplice.matchers.labels import (
-    Sizes,
-    kept,
-    nontrivial,
-    pair,
-    rank_text,
-    sizes_of,
-    unflattened,
-    window_sizes,
-)
+from opsplice.matchers.labels import pair, rank_text
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
-from opsplice.matchers.sizes import Classes
-from opsplice.matchers.terms import (
-    UNIT,
-    Access,
-    Apply,
-    Constant,
-    DimSize,
-    Index,
-    Loop,
-    Reduce,
-    Started,
-    Sum,
-    Term,
-)
+from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Reduce, Started, Term
+from opsplice.matchers.verdicts import Verdicts, number_text
 from opsplice.matchers.views import Views, defining_op, element_type, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
-_MAX_FACTORS = 6
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
 _RESHAPES = frozenset(
     {
@@ -81,7 +54,6 @@ _RESHAPES = frozenset(
         *(f"flow.tensor.{n}" for n in ("reshape", "bitcast")),
     }
 )
-_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
 
 
 @dataclass(frozen=True)
@@ -89,18 +61,6 @@ class _Root:
     """The goal to find the payload value of the pattern's result number `number`."""
 
     number: int
-
-
-@dataclass(frozen=True)
-class _Failure:
-    """Where a path ended. held: how many ops of the pattern held on it, and how much was bound; at: a payload op."""
-
-    node: Any
-    wanted: str
-    found: str
-    held: tuple[int, int]
-    at: ir.Operation | None
-    kind: Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,41 +78,19 @@ class _GaveUpError(Exception):
 Goals = tuple[tuple[Any, Any], Any] | None
 
 
-class Search:
+class Search(Verdicts):
     """One attempt to match one graph with its first result at one payload value. Use it once."""
 
     def __init__(self, views: Views, graph: Graph, function: str, max_steps: int = MAX_STEPS) -> None:
-        self.views = views
-        self.graph = graph
+        super().__init__(views, graph)
         self.function = function
         self.max_steps = max_steps
         self.parameters = {p.name: p for p in graph.pattern.parameters}
-        # State is held in dicts that only grow along a path; the trail says what to take back on a dead end.
-        self.labels: dict[Label, tuple[Index, ...]] = {}
-        self.inputs: dict[str, Binding] = {}
-        self.dims: dict[str, tuple[Sizes, tuple[Index, ...]]] = {}
-        self.dims_again: dict[tuple[str, Sizes, tuple[Index, ...]], Any] = {}
-        self.types: dict[str, str] = {}
-        self.ops: dict[ir.Operation, None] = {}
-        self.held: dict[int, None] = {}
-        self.reductions: dict[Reduce, tuple[Loop, ...]] = {}
-        self.scopes: dict[Label, Reduce] = {}
-        self.used: dict[tuple[Reduce, Index], None] = {}
-        self.numbers: dict[tuple[Number, Any], ir.Operation | None] = {}
         self.entered: dict[tuple[int, Any], None] = {}
-        self.roots: dict[int, Access] = {}
-        self.shapes: dict[str, tuple[Sizes, ...]] = {}
-        self.extents: dict[Index, Size] = {}
-        self.equal: dict[tuple[Index, Size], None] = {}
-        self.named: dict[str, Term] = {}
-        self.integers: dict[str, int] = {}  # bound to attributes
         self.operands: dict[int, _Operand] = {}
         self.is_view = False  # whether the root only chooses other indices of some value
-        self.trail: list[tuple[dict, Any]] = []
         self.steps = 0
         self.gave_up = False
-        self.furthest: _Failure | None = None
-        self.place: ir.Operation | None = None  # the payload op that was read last
 
     def run(self, value: ir.Value, *, at_view: bool = False) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
@@ -173,7 +111,7 @@ class Search:
                 return self._match(value)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
-            self.furthest = _Failure(
+            self.furthest = Failure(
                 None, "a decision", "one too large to decide", (len(self.held), 0), None, Kind.STEPS
             )
         return None
@@ -208,27 +146,6 @@ class Search:
             graph=self.graph,
             value=value,
         )
-
-    # ---- state ----------------------------------------------------------------------------------------------------
-
-    def _set(self, table: dict, key: Any, value: Any = None) -> None:
-        if key not in table:
-            table[key] = value
-            self.trail.append((table, key))
-
-    def _undo(self, mark: int) -> None:
-        while len(self.trail) > mark:
-            table, key = self.trail.pop()
-            del table[key]
-
-    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER) -> bool:
-        held = (len(self.held), len(self.trail))
-        if self.furthest is None or held > self.furthest.held:
-            self.furthest = _Failure(node, wanted, found, held, self.place, kind)
-        return False
-
-    def _other_op(self, node: Any, wanted: str, found: Any) -> None:
-        self._fail(node, wanted, self._describe(found), Kind.OP)
 
     # ---- goals ----------------------------------------------------------------------------------------------------
 
@@ -294,6 +211,18 @@ class Search:
             yield list
         else:
             yield lambda: self._reduce(node, term)
+
+    def _has_form(self, condition: Form) -> bool:
+        """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""
+        mark, furthest, place = len(self.trail), self.furthest, self.place
+        held = False
+        for value in self._values(condition.name)[-1:]:
+            whole = self.views.whole(value)
+            goals = [(self.operands.setdefault(id(condition), _Operand(condition.form)), whole)]
+            held = self._solve(_append(goals, None), end=lambda: True)
+        self._undo(mark)
+        self.furthest, self.place = furthest, place
+        return held != condition.negated
 
     def _options(self, node: Choice, term: Term) -> list[Any]:
         """The alternatives worth a try. At a root that is a view, only ops on whole tensors are."""
@@ -523,8 +452,11 @@ class Search:
             # Dims may be bound by a later goal, so numbers are compared at the end.
             self._set(self.numbers, (node, found), self.place)
             return []
-        self._other_op(node, f"the constant {_number_text(node)}", found)
+        self._other_op(node, f"the constant {number_text(node)}", found)
         return None
+
+    def _other_op(self, node: Any, wanted: str, found: Any) -> None:
+        self._fail(node, wanted, self._describe(found), Kind.OP)
 
     def _whole_branches(self, node: Whole, term: Term) -> Iterator[Any]:
         nothing = True
@@ -681,408 +613,6 @@ class Search:
             return None
         return []
 
-    def _bind(self, node: Input, element: str, binding: Binding) -> bool:
-        bound = self.inputs.get(node.name)
-        if bound is not None and not (bound == binding and numbers.identical(bound.constant, binding.constant)):
-            return self._fail(node, f"the same value for {node.name} as before", "another value", Kind.SAME_VALUE)
-        if not self._bind_type(node, element, binding.element):
-            return False
-        self._set(self.inputs, node.name, binding)
-        return True
-
-    def _bind_type(self, node: Any, name: str, element: str) -> bool:
-        """Check an element type by name, or bind a type variable to it."""
-        choices = self.graph.variables.get(name)
-        wanted = name if choices is None else self.types.get(name)
-        if wanted is not None:
-            return wanted == element or self._fail(node, f"element type {wanted}", element, Kind.TYPE)
-        if choices and element not in choices:
-            return self._fail(node, f"an element type in {{{', '.join(choices)}}}", element, Kind.TYPE)
-        self._set(self.types, name, element)
-        return True
-
-    # ---- labels and dims ------------------------------------------------------------------------------------------
-
-    def _unify(
-        self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
-    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
-        """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
-        pairs = pair(labels, indices, self.labels)
-        if pairs is None:
-            self._fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
-            return None
-        for label, found in pairs:
-            if not self._unify_label(node, label, found):
-                return None
-        return pairs
-
-    def _unify_label(self, node: Any, label: Label, found: tuple[Index, ...]) -> bool:
-        if isinstance(label, Window):
-            return self._unify_window(node, label, found[0])
-        bound = self.labels.get(label)
-        if bound is not None:
-            same = nontrivial(bound) == nontrivial(found) or (label.pack and unflattened(bound) == unflattened(found))
-            return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims", Kind.DIMS)
-        scope = self.scopes.get(label)
-        if scope is not None:
-            loops = self.reductions[scope]
-            real = nontrivial(found)
-            if any(i not in loops or (scope, i) in self.used for i in real):
-                return self._fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
-            if not real and not label.pack and not self._may_be_single(scope):
-                return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1", Kind.DIMS)
-            for index in real:
-                self._set(self.used, (scope, index))
-        self._set(self.labels, label, found)
-        return True
-
-    def _may_be_single(self, scope: Reduce) -> bool:
-        """Whether a label of a reduction may stand for a dim of size one, over which no program needs a loop."""
-        singles = sum(self.labels.get(label) == (UNIT,) for label in scope.loops)
-        return singles < len(scope.loops) - len(self.reductions[scope])
-
-    def _unify_window(self, node: Any, window: Window, found: Index) -> bool:
-        """A sum of labels against one of indices: labels that are bound take their index, then the others one each."""
-        if isinstance(found, Sum):
-            left = {index: factor for factor, index in found.terms}
-        else:
-            left = {} if found == UNIT else {found: 1}
-        bound = [term for term in window.terms if term[1] in self.labels]
-        free = [term for term in window.terms if term[1] not in self.labels]
-        for factor, label in bound:
-            (index,) = self.labels[label]
-            if index != UNIT and not self._same_factor(node, factor, left.pop(index, 0)):
-                return False
-        if len(left) > len(free):
-            return self._fail(node, f"{window.name} here", "other dims")
-        rest = [*left.items(), *[(UNIT, 0)] * (len(free) - len(left))]
-        for (factor, label), (index, times) in zip(free, rest, strict=True):
-            if not self._unify_label(node, label, (index,)):
-                return False
-            if index != UNIT and not self._same_factor(node, factor, times):
-                return False
-        return True
-
-    def _same_factor(self, node: Any, wanted: int | str, found: int) -> bool:
-        if isinstance(wanted, int):
-            return wanted == found or self._fail(node, f"{wanted} times a dim", f"{found} times it")
-        return self._bind_dim(node, wanted, found, (UNIT,))
-
-    def _bind_dims(
-        self,
-        node: Input,
-        kind: tree.TensorType,
-        pairs: list[tuple[Label, tuple[Index, ...]]],
-        access: Access,
-    ) -> bool:
-        self._note_sizes(access)
-        sizes = sizes_of(access)
-        for index, extent in sizes.items():
-            self._set(self.extents, index, extent)
-        sizes |= window_sizes(access)
-        shape: list[Sizes] = []
-        for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
-            found = tuple(sizes.get(i, 1) for i in indices)
-            size: Sizes = found if dim.pack is not None else found[0]
-            shape.append(size)
-            if dim.size is not None and size != dim.size:
-                return self._fail(node, f"a dim of size {dim.size}", _size_text(size), Kind.SIZE)
-            if dim.name is not None and not self._bind_dim(node, dim.name, size, indices):
-                return False
-        self._set(self.shapes, node.name, tuple(shape))
-        return True
-
-    def _bind_dim(self, node: Any, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
-        """Bind a dim, or note that it has another size too. Sizes known at run time are compared at the end."""
-        self._set(self.dims, name, (size, indices))
-        known = self.dims[name][0]
-        if isinstance(known, int) and isinstance(size, int) and known != size:
-            return self._fail(node, f"{_own_name(name)} = {known}", str(size), Kind.SAME_SIZE)
-        self._set(self.dims_again, (name, size, indices), node)
-        return True
-
-    def _note_sizes(self, access: Access) -> None:
-        for index, size in sizes_of(access).items():
-            self._set(self.equal, (index, size))
-
-    # ---- the end --------------------------------------------------------------------------------------------------
-
-    def _holds(self) -> bool:
-        """What can only be judged when everything is bound: sizes, numbers, and the pattern's conditions."""
-        self.place = None  # what was looked at last is not to blame
-        for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
-            self._set(self.dims, factor, (1, (UNIT,)))
-        if not (self._reduces_all() and self._independent()):
-            return False
-        for tie in self.graph.ties:
-            self._trust(tie)
-        classes = Classes(self.equal)
-        if not all(self._tied(tie) for tie in self.graph.ties):
-            return False
-        if not all(self._same_dim_size(classes, *again) for again in self.dims_again.items()):
-            return False
-        sizes = self._static_dims()
-        for (node, found), place in self.numbers.items():
-            self.place = place
-            if not self._same_number(node, found, sizes, classes):
-                return False
-            self._set(self.held, id(node))
-        self.place = None
-        for where in self.graph.conditions:
-            if conditions.holds(where, sizes, self._judge) is not True:
-                return self._condition_failed(where, sizes)
-        return True
-
-    def _condition_failed(self, where: Any, sizes: conditions.Sizes) -> bool:
-        failed = conditions.first_failure(where, sizes, self._judge)
-        kind = Kind.CONDITION
-        if isinstance(failed, Asked) and failed.kind != "weight":
-            kind = Kind.USE
-            shared = [v for v in self._values(failed.name) if uses.user_outside(v, self.ops) is not None]
-            self.place = next((op for op in map(defining_op, shared) if op is not None), None)
-        return self._fail(failed, conditions.written(failed), self._what_is(failed, sizes), kind)
-
-    def _what_is(self, condition: Any, sizes: conditions.Sizes) -> str:
-        """What there is where a condition does not hold."""
-        if isinstance(condition, tree.Membership):
-            return self._element(condition.variable)
-        if isinstance(condition, Asked):
-            other = self._other_user(condition.name)
-            if condition.kind == "weight":
-                return "a value that is computed or given at run time"
-            if other is None:
-                return "no other use of it"
-            return f"the value is also used by {other.name} at {location_text(other)}"
-        if isinstance(condition, Form):
-            value = self._values(condition.name)[-1:]
-            return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"
-        names = sorted(conditions.names_in(condition))
-        known = {n: _size_text(self.dims[n][0]) if n in self.dims else str(sizes.get(n, "unknown")) for n in names}
-        return ", ".join(f"{_own_name(n)} = {text}" for n, text in known.items()) or "that it does not hold"
-
-    # ---- what conditions ask ----------------------------------------------------------------------------------------
-
-    def _judge(self, condition: Any) -> bool | None:
-        if isinstance(condition, tree.Membership):
-            return self._element(condition.variable) in {choice.name for choice in condition.choices}
-        if isinstance(condition, tree.Predicate):
-            return uses.is_inside(self.roots[0].value.owner.operation, condition.value)
-        if isinstance(condition, Form):
-            return self._has_form(condition)
-        if condition.kind == "weight":
-            return self._is_weight(condition.name)
-        return (self._other_user(condition.name) is None) == (condition.kind == "only")
-
-    def _element(self, name: str) -> str:
-        """The element type that a type variable stands for, or (in a pattern that is used) that is written for it."""
-        return self.types.get(name, name)
-
-    def _values(self, name: str) -> list[ir.Value]:
-        """The payload values that hold what has a name: from the one that is used down to the one that an op makes."""
-        bound = self.inputs.get(name)
-        if bound is not None:
-            return [] if bound.value is None else [bound.value]
-        found = []
-        term = self.named.get(name)
-        while isinstance(term, Access):
-            found.append(term.value)
-            step = self.views.expand(term)
-            if step is None:
-                break
-            term = step.term
-        return found
-
-    def _is_weight(self, name: str) -> bool:
-        bound = self.inputs.get(name)
-        if bound is not None and bound.value is None:
-            return True  # a scalar constant
-        values = self._values(name)
-        if not values:
-            return isinstance(self.named.get(name), Constant)
-        return uses.is_constant(self.views, values[-1])
-
-    def _other_user(self, name: str) -> ir.Operation | None:
-        users = (uses.user_outside(value, self.ops) for value in self._values(name))
-        return next((user for user in users if user is not None), None)
-
-    def _has_form(self, condition: Form) -> bool:
-        """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""
-        mark, furthest, place = len(self.trail), self.furthest, self.place
-        held = False
-        for value in self._values(condition.name)[-1:]:
-            whole = self.views.whole(value)
-            goals = [(self.operands.setdefault(id(condition), _Operand(condition.form)), whole)]
-            held = self._solve(_append(goals, None), end=lambda: True)
-        self._undo(mark)
-        self.furthest, self.place = furthest, place
-        return held != condition.negated
-
-    def _reduces_all(self) -> bool:
-        """Whether the labels of each reduction are its loops, all of them: one that nothing reads counts too."""
-        for node, loops in self.reductions.items():
-            left = [loop for loop in loops if (node, loop) not in self.used]
-            free = [label for label in node.loops if label not in self.labels]
-            singles = sum(not label.pack for label in free)
-            pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
-            if pairs is None:
-                return self._fail(
-                    node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims", Kind.REDUCTION
-                )
-            for label, indices in pairs:
-                self._set(self.labels, label, indices)
-        return True
-
-    def _independent(self) -> bool:
-        """Whether no input is made from a result: a replacement needs its inputs before it has results."""
-        if len(self.roots) == 1:
-            return True
-        roots = {access.value.owner.operation for access in self.roots.values()}
-        pending = [b.value for b in self.inputs.values() if b.value is not None]
-        seen: set[ir.Operation] = set()
-        while pending:
-            op = defining_op(pending.pop())
-            if op is None or op in seen:
-                continue
-            if op in roots:
-                return self._fail(
-                    self.graph.results[0].node, "inputs that need no result", "one made from a result", Kind.ORDER
-                )
-            seen.add(op)
-            if any(_may_use(op, root) for root in roots):
-                pending.extend(op.operands)
-        return True
-
-    def _trust(self, tie: Tie) -> None:
-        """Take the pattern's word for the run-time sizes of what an op by name makes: nothing else tells them."""
-        if not isinstance(tie.node, Whole) or isinstance(tie.size, int) or tie.size not in self.dims:
-            return
-        known, _ = self.dims[tie.size]
-        indices = tuple(i for label in tie.labels for i in self.labels.get(label, ()))
-        sizes = known if isinstance(known, tuple) else (known,)
-        if len(sizes) != len(indices):
-            return
-        for index, size in zip(indices, sizes, strict=True):
-            if isinstance(index, Loop) and index.size is None:
-                self._set(self.equal, (self._extent(index), size))
-                self._set(self.equal, (index, size))
-                self._set(self.extents, index, size)
-
-    def _tied(self, tie: Tie) -> bool:
-        """Whether labels have the size that the pattern writes for them."""
-        bound = [self.labels.get(label) for label in tie.labels]
-        if None in bound:
-            return True  # no part of the payload was looked at under them
-        indices = tuple(i for group in bound if group is not None for i in group)
-        sizes = tuple(self._extent(i) for i in indices)
-        size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
-        if isinstance(tie.size, int):
-            return size == tie.size or self._fail(tie.node, f"a dim of size {tie.size}", _size_text(size), Kind.SIZE)
-        return self._bind_dim(tie.node, tie.size, size, indices)
-
-    def _extent(self, index: Index) -> Size:
-        if index == UNIT:
-            return 1
-        if isinstance(index, Loop) and index.size is not None:
-            return index.size
-        return self.extents.get(index, DimSize(index, 0))
-
-    def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
-        name, size, indices = again
-        known, known_indices = self.dims[name]
-        if isinstance(known, int) and known == size:
-            return True  # a factor in a window may be a dim's size, and has no index
-        left, right = kept(known, known_indices), kept(size, indices)
-        if len(left) == len(right):
-            pairs = zip(left, right, strict=True)
-            if all(
-                classes.same(a, b) or classes.same(i, j) or self._same_extent((a,), (b,)) for (a, i), (b, j) in pairs
-            ):
-                return True
-        elif isinstance(size, tuple) and self._same_extent([s for s, _ in left], [s for s, _ in right]):
-            return True  # the same dims of a pack, flattened in one of the two
-        found = "another size that is dynamic" if known == size or _is_dynamic(size) else _size_text(size)
-        return self._fail(node, f"{_own_name(name)} = {_size_text(known)}", found, Kind.SAME_SIZE)
-
-    def _same_number(self, node: Number, found: Term, sizes: conditions.Sizes, classes: Classes) -> bool:
-        low = conditions.evaluate(node.low, sizes)
-        if not isinstance(found, Constant):
-            return self._same_dim(node, found, classes)
-        if low is None:
-            return self._fail(
-                node, f"the constant {_number_text(node)}, which is dynamic", str(found.value), Kind.CONSTANT
-            )
-        if node.high is not None:
-            high = conditions.evaluate(node.high, sizes)
-            good = high is not None and numbers.within(low, high, found.value, found.type)
-        else:
-            good = numbers.same(low, found.value, found.type)
-        given = numbers.text(found.value, found.type)
-        return good or self._fail(node, f"the constant {_number_text(node)}", given, Kind.CONSTANT)
-
-    def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
-        """A dim that is only known at run time, read from the tensor and cast to the element type."""
-        given = self._computed(found)
-        wanted = self._factors(node.low) if node.high is None else None
-        if given is not None and wanted is not None:
-            if len(given) == len(wanted) == 1 and classes.same(given[0], wanted[0]):
-                return True
-            if self._same_extent(wanted, given):
-                return True
-        return self._fail(node, f"the constant {_number_text(node)}", self._describe(found), Kind.CONSTANT)
-
-    def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
-        """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
-        term = self.views.resolve(term)
-        while isinstance(term, Apply) and term.op in _CASTS:
-            term = self.views.resolve(term.args[0])
-        if isinstance(term, Apply) and term.op == "arith.muli" and depth < _MAX_FACTORS:
-            left, right = (self._computed(arg, depth + 1) for arg in term.args)
-            return None if left is None or right is None else left + right
-        if isinstance(term, Constant):
-            return [term.value] if isinstance(term.value, int) and term.value > 0 else None
-        if isinstance(term, DimSize):
-            return [term]
-        return [term.value] if isinstance(term, Access) and not term.indices else None
-
-    def _factors(self, expr: tree.DimExpr) -> list[Size] | None:
-        """The sizes whose product dim arithmetic is, None if it is no product of sizes."""
-        if isinstance(expr, tree.Literal):
-            return [expr.value] if isinstance(expr.value, int) and expr.value > 0 else None
-        if isinstance(expr, tree.DimRef) and expr.name in self.dims:
-            size = self.dims[expr.name][0]
-            return list(size) if isinstance(size, tuple) else [size]
-        if not isinstance(expr, tree.Arithmetic) or expr.op != "*":
-            return None
-        left, right = self._factors(expr.left), self._factors(expr.right)
-        return None if left is None or right is None else left + right
-
-    def _same_extent(self, left: Sequence[Size | ir.Value], right: Sequence[Size | ir.Value]) -> bool:
-        """Whether two products of sizes are equal, by what they are computed from and by what is known to be equal."""
-        first, second = (
-            product(Extent(s) if isinstance(s, int) else self.views.extent(s) for s in side) for side in (left, right)
-        )
-        if first == second or not (first.atoms and second.atoms):
-            return first == second
-        classes = self._equal_atoms()
-        return first.renamed(classes.first) == second.renamed(classes.first)
-
-    def _equal_atoms(self) -> Classes:
-        """What is known to be equal, with the atoms that run-time sizes are."""
-        sizes = dict.fromkeys(thing for two in self.equal for thing in two if isinstance(thing, DimSize))
-        atoms = ((size, self.views.extent(size).atom) for size in sizes)
-        return Classes([*self.equal, *((size, atom) for size, atom in atoms if atom is not None)])
-
-    def _static_dims(self) -> dict[str, conditions.Known | tuple[conditions.Known, ...]]:
-        def number(size: Size) -> conditions.Known:
-            return size if isinstance(size, int) else bounds_of(size, self.views.reads)
-
-        sizes: dict[str, conditions.Known | tuple[conditions.Known, ...]] = dict(self.integers)
-        for name, (size, _) in self.dims.items():
-            sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
-            if isinstance(size, tuple):
-                sizes[f"rank({name})"] = len(size)
-        return sizes | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
-
     def _match(self, value: ir.Value) -> Match:
         sizes = [(name, size) for name, (size, _) in self.dims.items()]
         return Match(
@@ -1107,18 +637,6 @@ class Search:
             sizes.append(self.extents.get(index, DimSize(access.value, axis)) if size is None else size)
         return tuple(sizes)
 
-    def _describe(self, term: Term) -> str:
-        if isinstance(term, Constant):
-            return f"the constant {numbers.text(term.value, term.type)}"
-        if isinstance(term, Apply):
-            return short(term.op)
-        if isinstance(term, Reduce):
-            return f"a reduction by {short(term.combiner)}"
-        if isinstance(term, Access):
-            op = defining_op(term.value)
-            return op.name if op is not None else f"an argument of {term.value.owner.owner.operation.name}"
-        return "an index or a size"
-
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
 
@@ -1134,30 +652,5 @@ def _append(more: list[tuple[Any, Any]], rest: Goals) -> Goals:
     return rest
 
 
-def _is_dynamic(size: Sizes) -> bool:
-    return any(isinstance(s, DimSize) for s in (size if isinstance(size, tuple) else (size,)))
-
-
-def _own_name(name: str) -> str:
-    """A dim as its own pattern calls it."""
-    return name.rpartition(".")[2]
-
-
-def _may_use(op: ir.Operation, root: ir.Operation) -> bool:
-    """False if an op comes before a root in its block, so that nothing that it uses can be made from the root."""
-    return op.block != root.block or not op.is_before_in_block(root)
-
-
-def _size_text(size: Sizes) -> str:
-    if isinstance(size, tuple):
-        return " x ".join(map(_size_text, size)) or "nothing"
-    return str(size) if isinstance(size, int) else "a dynamic size"
-
-
 def _dims(count: int) -> str:
     return "1 dim" if count == 1 else f"{count} dims"
-
-
-def _number_text(node: Number) -> str:
-    low = conditions.text(node.low)
-    return low if node.high is None else f"{low}..{conditions.text(node.high)}"

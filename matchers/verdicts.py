@@ -1,0 +1,286 @@
+"""What can only be judged when everything is bound: sizes that are known at run time, numbers, and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers import conditions, numbers, uses
+from opsplice.matchers.bindings import Bindings, own_name, size_text
+from opsplice.matchers.bounds import bounds_of
+from opsplice.matchers.extents import Extent, product
+from opsplice.matchers.graph import Asked, Form, Number, Tie, Whole
+from opsplice.matchers.ir_names import location_text
+from opsplice.matchers.labels import Sizes, kept, pair
+from opsplice.matchers.match import Kind, Size
+from opsplice.matchers.sizes import Classes
+from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
+from opsplice.matchers.views import defining_op
+from opsplice.spec_lang import ops, tree
+
+_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
+_MAX_FACTORS = 6
+
+
+class Verdicts(Bindings):
+    """Judges the state of a search at its end."""
+
+    def _holds(self) -> bool:
+        """What can only be judged when everything is bound: sizes, numbers, and the pattern's conditions."""
+        self.place = None  # what was looked at last is not to blame
+        for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
+            self._set(self.dims, factor, (1, (UNIT,)))
+        if not (self._reduces_all() and self._independent()):
+            return False
+        for tie in self.graph.ties:
+            self._trust(tie)
+        classes = Classes(self.equal)
+        if not all(self._tied(tie) for tie in self.graph.ties):
+            return False
+        if not all(self._same_dim_size(classes, *again) for again in self.dims_again.items()):
+            return False
+        sizes = self._static_dims()
+        for (node, found), place in self.numbers.items():
+            self.place = place
+            if not self._same_number(node, found, sizes, classes):
+                return False
+            self._set(self.held, id(node))
+        self.place = None
+        for where in self.graph.conditions:
+            if conditions.holds(where, sizes, self._judge) is not True:
+                return self._condition_failed(where, sizes)
+        return True
+
+    def _condition_failed(self, where: Any, sizes: conditions.Sizes) -> bool:
+        failed = conditions.first_failure(where, sizes, self._judge)
+        kind = Kind.CONDITION
+        if isinstance(failed, Asked) and failed.kind != "weight":
+            kind = Kind.USE
+            shared = [v for v in self._values(failed.name) if uses.user_outside(v, self.ops) is not None]
+            self.place = next((op for op in map(defining_op, shared) if op is not None), None)
+        return self._fail(failed, conditions.written(failed), self._what_is(failed, sizes), kind)
+
+    def _what_is(self, condition: Any, sizes: conditions.Sizes) -> str:
+        """What there is where a condition does not hold."""
+        if isinstance(condition, tree.Membership):
+            return self._element(condition.variable)
+        if isinstance(condition, Asked):
+            other = self._other_user(condition.name)
+            if condition.kind == "weight":
+                return "a value that is computed or given at run time"
+            if other is None:
+                return "no other use of it"
+            return f"the value is also used by {other.name} at {location_text(other)}"
+        if isinstance(condition, Form):
+            value = self._values(condition.name)[-1:]
+            return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"
+        names = sorted(conditions.names_in(condition))
+        known = {n: size_text(self.dims[n][0]) if n in self.dims else str(sizes.get(n, "unknown")) for n in names}
+        return ", ".join(f"{own_name(n)} = {text}" for n, text in known.items()) or "that it does not hold"
+
+    # ---- what conditions ask ----------------------------------------------------------------------------------------
+
+    def _judge(self, condition: Any) -> bool | None:
+        if isinstance(condition, tree.Membership):
+            return self._element(condition.variable) in {choice.name for choice in condition.choices}
+        if isinstance(condition, tree.Predicate):
+            return uses.is_inside(self.roots[0].value.owner.operation, condition.value)
+        if isinstance(condition, Form):
+            return self._has_form(condition)
+        if condition.kind == "weight":
+            return self._is_weight(condition.name)
+        return (self._other_user(condition.name) is None) == (condition.kind == "only")
+
+    def _has_form(self, condition: Form) -> bool:
+        """Whether a value is made in some way."""
+        raise NotImplementedError
+
+    def _is_weight(self, name: str) -> bool:
+        bound = self.inputs.get(name)
+        if bound is not None and bound.value is None:
+            return True  # a scalar constant
+        values = self._values(name)
+        if not values:
+            return isinstance(self.named.get(name), Constant)
+        return uses.is_constant(self.views, values[-1])
+
+    def _other_user(self, name: str) -> ir.Operation | None:
+        users = (uses.user_outside(value, self.ops) for value in self._values(name))
+        return next((user for user in users if user is not None), None)
+
+    # ---- labels and sizes -----------------------------------------------------------------------------------------
+
+    def _reduces_all(self) -> bool:
+        """Whether the labels of each reduction are its loops, all of them: one that nothing reads counts too."""
+        for node, loops in self.reductions.items():
+            left = [loop for loop in loops if (node, loop) not in self.used]
+            free = [label for label in node.loops if label not in self.labels]
+            singles = sum(not label.pack for label in free)
+            pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
+            if pairs is None:
+                return self._fail(
+                    node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims", Kind.REDUCTION
+                )
+            for label, indices in pairs:
+                self._set(self.labels, label, indices)
+        return True
+
+    def _independent(self) -> bool:
+        """Whether no input is made from a result: a replacement needs its inputs before it has results."""
+        if len(self.roots) == 1:
+            return True
+        roots = {access.value.owner.operation for access in self.roots.values()}
+        pending = [b.value for b in self.inputs.values() if b.value is not None]
+        seen: set[ir.Operation] = set()
+        while pending:
+            op = defining_op(pending.pop())
+            if op is None or op in seen:
+                continue
+            if op in roots:
+                return self._fail(
+                    self.graph.results[0].node, "inputs that need no result", "one made from a result", Kind.ORDER
+                )
+            seen.add(op)
+            if any(_may_use(op, root) for root in roots):
+                pending.extend(op.operands)
+        return True
+
+    def _trust(self, tie: Tie) -> None:
+        """Take the pattern's word for the run-time sizes of what an op by name makes: nothing else tells them."""
+        if not isinstance(tie.node, Whole) or isinstance(tie.size, int) or tie.size not in self.dims:
+            return
+        known, _ = self.dims[tie.size]
+        indices = tuple(i for label in tie.labels for i in self.labels.get(label, ()))
+        sizes = known if isinstance(known, tuple) else (known,)
+        if len(sizes) != len(indices):
+            return
+        for index, size in zip(indices, sizes, strict=True):
+            if isinstance(index, Loop) and index.size is None:
+                self._set(self.equal, (self._extent(index), size))
+                self._set(self.equal, (index, size))
+                self._set(self.extents, index, size)
+
+    def _tied(self, tie: Tie) -> bool:
+        """Whether labels have the size that the pattern writes for them."""
+        bound = [self.labels.get(label) for label in tie.labels]
+        if None in bound:
+            return True  # no part of the payload was looked at under them
+        indices = tuple(i for group in bound if group is not None for i in group)
+        sizes = tuple(self._extent(i) for i in indices)
+        size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
+        if isinstance(tie.size, int):
+            return size == tie.size or self._fail(tie.node, f"a dim of size {tie.size}", size_text(size), Kind.SIZE)
+        return self._bind_dim(tie.node, tie.size, size, indices)
+
+    def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
+        name, size, indices = again
+        known, known_indices = self.dims[name]
+        if isinstance(known, int) and known == size:
+            return True  # a factor in a window may be a dim's size, and has no index
+        left, right = kept(known, known_indices), kept(size, indices)
+        if len(left) == len(right):
+            pairs = zip(left, right, strict=True)
+            if all(
+                classes.same(a, b) or classes.same(i, j) or self._same_extent((a,), (b,)) for (a, i), (b, j) in pairs
+            ):
+                return True
+        elif isinstance(size, tuple) and self._same_extent([s for s, _ in left], [s for s, _ in right]):
+            return True  # the same dims of a pack, flattened in one of the two
+        found = "another size that is dynamic" if known == size or _is_dynamic(size) else size_text(size)
+        return self._fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE)
+
+    def _same_number(self, node: Number, found: Term, sizes: conditions.Sizes, classes: Classes) -> bool:
+        low = conditions.evaluate(node.low, sizes)
+        if not isinstance(found, Constant):
+            return self._same_dim(node, found, classes)
+        if low is None:
+            return self._fail(
+                node, f"the constant {number_text(node)}, which is dynamic", str(found.value), Kind.CONSTANT
+            )
+        if node.high is not None:
+            high = conditions.evaluate(node.high, sizes)
+            good = high is not None and numbers.within(low, high, found.value, found.type)
+        else:
+            good = numbers.same(low, found.value, found.type)
+        given = numbers.text(found.value, found.type)
+        return good or self._fail(node, f"the constant {number_text(node)}", given, Kind.CONSTANT)
+
+    def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
+        """A dim that is only known at run time, read from the tensor and cast to the element type."""
+        given = self._computed(found)
+        wanted = self._factors(node.low) if node.high is None else None
+        if given is not None and wanted is not None:
+            if len(given) == len(wanted) == 1 and classes.same(given[0], wanted[0]):
+                return True
+            if self._same_extent(wanted, given):
+                return True
+        return self._fail(node, f"the constant {number_text(node)}", self._describe(found), Kind.CONSTANT)
+
+    def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
+        """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
+        term = self.views.resolve(term)
+        while isinstance(term, Apply) and term.op in _CASTS:
+            term = self.views.resolve(term.args[0])
+        if isinstance(term, Apply) and term.op == "arith.muli" and depth < _MAX_FACTORS:
+            left, right = (self._computed(arg, depth + 1) for arg in term.args)
+            return None if left is None or right is None else left + right
+        if isinstance(term, Constant):
+            return [term.value] if isinstance(term.value, int) and term.value > 0 else None
+        if isinstance(term, DimSize):
+            return [term]
+        return [term.value] if isinstance(term, Access) and not term.indices else None
+
+    def _factors(self, expr: tree.DimExpr) -> list[Size] | None:
+        """The sizes whose product dim arithmetic is, None if it is no product of sizes."""
+        if isinstance(expr, tree.Literal):
+            return [expr.value] if isinstance(expr.value, int) and expr.value > 0 else None
+        if isinstance(expr, tree.DimRef) and expr.name in self.dims:
+            size = self.dims[expr.name][0]
+            return list(size) if isinstance(size, tuple) else [size]
+        if not isinstance(expr, tree.Arithmetic) or expr.op != "*":
+            return None
+        left, right = self._factors(expr.left), self._factors(expr.right)
+        return None if left is None or right is None else left + right
+
+    def _same_extent(self, left: Sequence[Size | ir.Value], right: Sequence[Size | ir.Value]) -> bool:
+        """Whether two products of sizes are equal, by what they are computed from and by what is known to be equal."""
+        first, second = (
+            product(Extent(s) if isinstance(s, int) else self.views.extent(s) for s in side) for side in (left, right)
+        )
+        if first == second or not (first.atoms and second.atoms):
+            return first == second
+        classes = self._equal_atoms()
+        return first.renamed(classes.first) == second.renamed(classes.first)
+
+    def _equal_atoms(self) -> Classes:
+        """What is known to be equal, with the atoms that run-time sizes are."""
+        sizes = dict.fromkeys(thing for two in self.equal for thing in two if isinstance(thing, DimSize))
+        atoms = ((size, self.views.extent(size).atom) for size in sizes)
+        return Classes([*self.equal, *((size, atom) for size, atom in atoms if atom is not None)])
+
+    def _static_dims(self) -> dict[str, conditions.Known | tuple[conditions.Known, ...]]:
+        def number(size: Size) -> conditions.Known:
+            return size if isinstance(size, int) else bounds_of(size, self.views.reads)
+
+        sizes: dict[str, conditions.Known | tuple[conditions.Known, ...]] = dict(self.integers)
+        for name, (size, _) in self.dims.items():
+            sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            if isinstance(size, tuple):
+                sizes[f"rank({name})"] = len(size)
+        return sizes | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
+
+
+def _is_dynamic(size: Sizes) -> bool:
+    return any(isinstance(s, DimSize) for s in (size if isinstance(size, tuple) else (size,)))
+
+
+def _may_use(op: ir.Operation, root: ir.Operation) -> bool:
+    """False if an op comes before a root in its block, so that nothing that it uses can be made from the root."""
+    return op.block != root.block or not op.is_before_in_block(root)
+
+
+def number_text(node: Number) -> str:
+    low = conditions.text(node.low)
+    return low if node.high is None else f"{low}..{conditions.text(node.high)}"
