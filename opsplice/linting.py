@@ -5,14 +5,15 @@ It does not import the compiler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from opsplice.matchers import shadow
 from opsplice.report import SpecWarning
-from opsplice.spec_lang import lint
+from opsplice.spec_lang import lint, tree
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, render, warning
 from opsplice.spec_lang.loader import LoadedSpec
-from opsplice.targets import spirv_names
+from opsplice.targets import arch as archs
+from opsplice.targets import llvm, spirv_names
 
 # The backends of clauses whose features are capabilities of SPIR-V.
 _VULKAN = ("vulkan", "spirv", "wgsl")
@@ -41,13 +42,22 @@ def brief(specs: Iterable[object]) -> tuple[SpecWarning, ...]:
 
 
 def _misspelt_features(spec: LoadedSpec) -> Iterator[Diagnostic]:
-    """Clauses for Vulkan that want what is nearly a capability's name: no device has it."""
-    known = spirv_names.capabilities()
-    clauses = [c for kernel in spec.kernels.values() for c in kernel.artifacts if c.backend in _VULKAN]
-    for clause in clauses:
+    """Clauses that want what is nearly the name of a CPU's feature, or of a capability for Vulkan: no device has it."""
+    for clause in (clause for kernel in spec.kernels.values() for clause in kernel.artifacts):
         for feature in clause.features:
+            known = _features_like(feature, clause)
             if feature not in known and (advice := did_you_mean(feature, known)):
                 yield warning(clause.span, f"no device has the feature {feature}", advice, code="unknown-feature")
+
+
+def _features_like(feature: str, clause: tree.ArtifactClause) -> Collection[str]:
+    """The features that a clause could mean; LLVM, which knows those of CPUs, is asked where it is no usual one."""
+    if clause.backend in _VULKAN:
+        return spirv_names.capabilities()
+    if clause.backend != "cpu" or feature in archs.NAMED_FEATURES:
+        return (feature,)
+    arch = archs.of_triple(clause.arch or "")
+    return frozenset().union(*map(llvm.known_features, archs.ARCHS if arch is None else (arch,)))
 
 
 def _sorted(spec: LoadedSpec, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:

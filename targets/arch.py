@@ -54,6 +54,7 @@ _NAMED_FEATURES = """
     avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 avx512fp16 avx512vnni
     dotprod fullfp16 bf16 i8mm sve sve2 sme
 """
+NAMED_FEATURES = frozenset(_NAMED_FEATURES.split())
 
 
 def normalize(name: str) -> Arch:
@@ -81,9 +82,7 @@ def host_features() -> frozenset[str]:
     for line in text.splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
-            return frozenset(_CPUINFO_TO_LLVM.get(flag, flag) for flag in value.split()).intersection(
-                _NAMED_FEATURES.split()
-            )
+            return frozenset(_CPUINFO_TO_LLVM.get(flag, flag) for flag in value.split()).intersection(NAMED_FEATURES)
     return frozenset()
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ _MAGIC = b"BC\xc0\xde"
 _WRAPPER_MAGIC = b"\xde\xc0\x17\x0b"
 _LONGEST_DETAILS = 4000
 _MADE_AND_READ_BY = re.compile(r"\(Producer: '([^']*)' Reader: '([^']*)'\)")
+_FEATURE = re.compile(r"^  ([\w.+-]+) +- ", re.MULTILINE)
 _UNKNOWN_CPU = re.compile(r"'([^'\n]*)' is not a recognized processor")
 
 _NVPTX = "nvptx64-nvidia-cuda"
@@ -188,10 +190,21 @@ def _check_magic(source: Path, name: str) -> None:
         raise OpspliceError(f"{name} is bitcode that was cut off", hint="build or copy it again")
 
 
-def _run(job: dict[str, Any], name: str) -> dict[str, Any]:
+@cache
+def known_features(arch: archs.Arch) -> frozenset[str]:
+    """The features of an architecture's CPUs by LLVM's names; empty where LLVM cannot be asked."""
+    job = {"do": "features", "triple": archs.llvm_triple(arch)}
+    return frozenset(_FEATURE.findall(_worked(job).stderr.partition("Available features")[2]))
+
+
+def _worked(job: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     # -P keeps this folder off the child's import path: its module names are not meant for the top level.
     command = [sys.executable, "-P", str(_WORKER)]
-    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+    return subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+
+
+def _run(job: dict[str, Any], name: str) -> dict[str, Any]:
+    done = _worked(job)
     if (unknown := _UNKNOWN_CPU.search(done.stderr)) is not None:
         # LLVM goes on without it, with code for no processor in particular.
         raise OpspliceError(

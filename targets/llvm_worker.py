@@ -35,10 +35,11 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Does one job.
 
     `compile`: IR text to an object, assembly or bitcode. `assemble`: to bitcode as it is. `import`: looks at bitcode.
+    `features`: lists those of a CPU, on stderr.
     """
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    jobs = {"compile": _compile, "assemble": _assemble, "import": _import}
+    jobs = {"compile": _compile, "assemble": _assemble, "import": _import, "features": _features}
     return jobs[job["do"]](job)
 
 
@@ -100,6 +101,11 @@ def _import(job: dict[str, Any]) -> dict[str, Any]:
         with open(job["output"], "wb") as file:
             file.write(neutral.as_bitcode())
     return _found(module, module.triple)
+
+
+def _features(job: dict[str, Any]) -> dict[str, Any]:
+    binding.Target.from_triple(job["triple"]).create_target_machine(features="+help")
+    return {}
 
 
 def _found(module: Any, made_for: str) -> dict[str, Any]:

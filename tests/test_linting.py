@@ -181,6 +181,25 @@ def test_only_what_is_nearly_a_feature_is_called_unknown(tmp_path: Path, clause:
 
 
 @pytest.mark.parametrize(
+    ("clause", "said"),
+    [
+        ("cpu when avx512f and fma", None),
+        ("cpu when avx512vbmi2", None),
+        ("cpu when avx51f", "did you mean avx512f?"),
+        ("cpu x86_64 when sse42", "did you mean sse4.2?"),
+        ("cpu when zvfh", None),
+        ("cpu x86_64 when dotprodd", None),
+        ("cpu aarch64 when dotprodd", "did you mean dotprod?"),
+    ],
+)
+def test_a_misspelt_feature_of_cpus(tmp_path: Path, clause: str, said: str | None):
+    text = EXAMPLES["unknown-feature"].replace("vulkan when Flaot64", clause).replace(".comp", ".c")
+    (tmp_path / "doubles.c").touch()
+    found = linting.findings(load(written(tmp_path, text)))
+    assert [(each.code, each.help) for each in found] == ([] if said is None else [("unknown-feature", said)])
+
+
+@pytest.mark.parametrize(
     ("parameters", "condition", "warned"),
     [
         ("<T in {f32}>(x: tensor<n x T>)", "bits(T) == 16", True),
