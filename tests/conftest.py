@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,20 @@ def _private_temporaries(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     folder.mkdir(exist_ok=True)
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+@pytest.fixture
+def must_end() -> Iterator[None]:
+    """For tests whose work takes a moment, or for ever where it grows as it must not: they fail after minutes."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError("it does not come to an end")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(300)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

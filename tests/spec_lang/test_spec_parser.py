@@ -368,11 +368,14 @@ replace neg_abs_mul with mul_abs_negate(lhs, rhs)
 """
 
 
-def test_a_thousand_rules_parse_in_well_under_a_second():
-    parse(SAMPLE)
-    start = time.process_time()
-    assert len(parse(SAMPLE * 1000).rules) == 1000
-    assert time.process_time() - start < 1.5  # 0.3 s on an idle machine
+def test_a_thousand_rules_take_little_more_than_ten_times_a_hundred():
+    def seconds(count: int) -> float:
+        start = time.process_time()
+        assert len(parse(SAMPLE * count).rules) == count
+        return time.process_time() - start
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (100, 1000))
+    assert many < 30 * few + 0.1
 
 
 def test_threads_share_the_parser():

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -309,8 +308,7 @@ def test_no_tail_after_the_header_breaks_the_reader(tail):
     assert read_or_refuse(HEAD + tail)
 
 
+@pytest.mark.usefixtures("must_end")
 @pytest.mark.parametrize("name", EVIL)
 def test_hostile_text_costs_no_time(name):
-    start = time.perf_counter()
     assert read_or_refuse(EVIL[name])
-    assert time.perf_counter() - start < 5

@@ -3,7 +3,6 @@
 import shutil
 import struct
 import subprocess
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -499,21 +498,19 @@ def test_no_bytes_at_all_break_the_reader(tail):
     assert read_or_refuse(tail)
 
 
+@pytest.mark.usefixtures("must_end")
 def test_sizes_that_multiply_cost_no_time():
     declarations = [op(asm.CONSTANT, T_UINT, 999, 0xFFFFFFFF), op(asm.ARRAY, 1000, T_FLOAT, 999)]
     declarations += [op(asm.ARRAY, 1001 + index, 1000 + index, 999) for index in range(20_000)]
-    start = time.monotonic()
     assert read(kernel(SCALE, push=(21_000,), declarations=declarations)).push_constant_bytes == 1 << 32
-    assert time.monotonic() - start < 5
 
 
+@pytest.mark.usefixtures("must_end")
 def test_many_entry_points_over_much_code_are_refused_soon():
     entries = [op(asm.ENTRY_POINT, 5, asm.MAIN, f"e{index}") for index in range(5_000)]
     body = [instruction for index in range(5_000) for instruction in store(1, 2_000 + index)]
-    start = time.monotonic()
     with pytest.raises(OpspliceError, match="too many entry points"):
         read(kernel(body, entries=entries))
-    assert time.monotonic() - start < 20
 
 
 def test_what_is_assembled_here_is_spirv(tmp_path):
