@@ -28,7 +28,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.terms import DimSize
-from opsplice.rewrites import emit, static_dispatch, words
+from opsplice.rewrites import emit, static_dispatch, words, workgroups
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.rewrites.static_function import (
     Shim,
@@ -39,7 +39,6 @@ from opsplice.rewrites.static_function import (
     dynamic_dims,
     objects,
     stored,
-    workgroup_counts,
 )
 from opsplice.spec_lang import tree
 
@@ -244,7 +243,7 @@ def _build_export(name: str, number: int, layout: ir.Attribute, call: KernelCall
     block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
     with ir.InsertionPoint(block):
         sizes = dict(zip(call.dims, list(block.arguments)[1:], strict=True))
-        emit.op("hal.return", workgroup_counts(grid, sizes))
+        emit.op("hal.return", workgroups.counts(call.kernel.name, grid, sizes, workgroups.MOST_ON_CPUS))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from opsplice.matchers.ir_names import ops_in
 # Every dialect that a rewrite builds ops of.
 _DIALECTS = (
     "arith",
+    "cf",
     "flow",
     "func",
     "hal",

@@ -8,9 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers import conditions
-from opsplice.matchers.match import Size
-from opsplice.rewrites import static_dispatch
+from opsplice.rewrites import static_dispatch, workgroups
 from opsplice.rewrites.calls import Buffer, External, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.spec_lang import ops
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 _Threads = tuple[int, int, int]
 _STORED = re.compile(r"\bstorage = ([b\d|]+)")
-_MOST_WORKGROUPS = re.compile(r"max_workgroup_counts = \[(\d+), (\d+), (\d+)\]")
 
 
 def of(call: KernelCall, choice: Choice) -> External:
@@ -31,11 +28,11 @@ def of(call: KernelCall, choice: Choice) -> External:
     try:
         workgroup = _check(call, choice, (x, y, z) if threads else None)
         _check_threads(call, workgroup, choice.target)
-        _check_grid(call, choice.target)
         _check_copies(call, choice.target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
+    workgroups.check(call, choice.target)
     on_metal = choice.target.backend == "metal-spirv"
     return External(choice.target.text, choice.code.path, choice.code.entry, workgroup, on_metal=on_metal)
 
@@ -144,22 +141,6 @@ def _check_threads(call: KernelCall, workgroup: _Threads, target: ProgramTarget)
         )
 
 
-def _check_grid(call: KernelCall, target: ProgramTarget) -> None:
-    """Raises OpspliceError where a count of workgroups is known, and more than IREE says that the device takes."""
-    found = _MOST_WORKGROUPS.search(target.text)
-    if found is None:
-        return
-    sizes = {n: tuple(map(_known, s)) if isinstance(s, tuple) else _known(s) for n, s in call.dims.items()}
-    for number, (size, most) in enumerate(zip(call.kernel.grid, map(int, found.groups()), strict=False)):
-        count = conditions.evaluate(size, sizes)
-        if count is not None and count > most:
-            raise OpspliceError(
-                f"kernel {call.kernel.name} has {count} workgroups in dim {number} of its grid, and {target.backend} "
-                f"takes {most}",
-                hint="spread the grid over more dims, or let each workgroup do more",
-            )
-
-
 def _check_copies(call: KernelCall, target: ProgramTarget) -> None:
     """Raises OpspliceError where a copy is needed for what a kernel overwrites, and IREE makes code that may miss its
     end: a target that does not store the type copies whole words.
@@ -179,10 +160,6 @@ def _check_copies(call: KernelCall, target: ProgramTarget) -> None:
                 f"{argument.element}: it would be copied in words of 32 bits, and may end within one",
                 hint="name the device, such as --target=vulkan:ada, or let the kernel write a result of its own",
             )
-
-
-def _known(size: Size) -> int | None:
-    return size if isinstance(size, int) else None
 
 
 def _threads(call: KernelCall, said: _Threads | None) -> _Threads:

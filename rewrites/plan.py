@@ -21,7 +21,7 @@ from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.match import Match, Size, flat
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
-from opsplice.rewrites import c_types, externals, generation, scalar_function, static_function
+from opsplice.rewrites import c_types, externals, generation, scalar_function, static_function, workgroups
 from opsplice.rewrites.calls import (
     Action,
     Annotation,
@@ -236,6 +236,8 @@ class _Planner:
         for choice in choices:
             if choice.artifact is not None and choice.target.is_cpu:
                 c_types.check(call, choice.clause, choice.artifact)
+            if choice.target.is_cpu and not choice.clause.is_command:
+                workgroups.check(call, choice.target)
         made = {c.artifact.path: c.clause.file for c in choices if c.artifact is not None}
         call = dataclasses.replace(call, sources=made)
         if kernel.is_scalar:

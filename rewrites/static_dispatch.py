@@ -27,7 +27,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.rewrites import emit, metal_link, words
+from opsplice.rewrites import emit, metal_link, words, workgroups
 from opsplice.rewrites import static_function as plain
 from opsplice.rewrites.calls import Buffer, External, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
@@ -279,7 +279,8 @@ def _export(name: str, layout: ir.Attribute, call: KernelCall, external: Externa
     block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
     with ir.InsertionPoint(block):
         sizes = plain.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
-        emit.op("hal.return", plain.workgroup_counts(call.kernel.grid, sizes))
+        most = workgroups.MOST if external is not None and not external.on_cpu else workgroups.MOST_ON_CPUS
+        emit.op("hal.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, most))
 
 
 def _hand_on(name: str, entry: str) -> None:

@@ -36,24 +36,13 @@ from iree.compiler import ir
 
 from opsplice.matchers.match import Size
 from opsplice.matchers.views import defining_op
-from opsplice.rewrites import dynamic_function, emit
+from opsplice.rewrites import dynamic_function, emit, workgroups
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
 
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 _WIDENED = {"i1": "arith.extui", "i8": "arith.extsi", "i16": "arith.extsi"}
-_GRID_OPS = {
-    "+": "arith.addi",
-    "-": "arith.subi",
-    "*": "arith.muli",
-    "%": "arith.remui",
-    "ceildiv": "arith.ceildivui",
-    "floordiv": "arith.divui",
-    "min": "arith.minui",
-    "max": "arith.maxui",
-}
-_DIVISIONS = frozenset({"%", "ceildiv", "floordiv"})
 
 
 class Writer:
@@ -273,13 +262,7 @@ def _build_export(name: str, call: KernelCall, grid: Sequence[tree.DimExpr]) -> 
     block = export.regions[0].blocks.append(*[index] * len(dynamic), arg_locs=[ir.Location.unknown()] * len(dynamic))
     with ir.InsertionPoint(block):
         sizes = dim_values(call, dict(zip(dynamic, block.arguments, strict=True)))
-        emit.op("stream.return", workgroup_counts(grid, sizes))
-
-
-def workgroup_counts(grid: Sequence[tree.DimExpr], sizes: Mapping[str, ir.Value]) -> list[ir.Value]:
-    """How many workgroups a grid has in each of three dims, for these sizes of the kernel's dims."""
-    counts = [_arithmetic(e, sizes) for e in grid]
-    return counts + [emit.index(1)] * (3 - len(counts))
+        emit.op("stream.return", workgroups.counts(call.kernel.name, grid, sizes, workgroups.MOST_ON_CPUS))
 
 
 def dynamic_names(call: KernelCall) -> list[str]:
@@ -294,19 +277,6 @@ def dim_values(call: KernelCall, dynamic: Mapping[str, ir.Value]) -> dict[str, i
         known = _static(size)
         values[name] = dynamic[name] if known is None else emit.index(known)
     return values
-
-
-def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
-    if isinstance(expr, tree.Literal):
-        return emit.index(int(expr.value))
-    if isinstance(expr, tree.DimRef):
-        return sizes[expr.name]
-    assert isinstance(expr, tree.Arithmetic), "the checker lets no properties into a grid"
-    left, right = _arithmetic(expr.left, sizes), _arithmetic(expr.right, sizes)
-    if expr.op in _DIVISIONS and not isinstance(expr.right, tree.Literal):
-        # A dim may be zero, and then there is nothing to compute; the division must not trap all the same.
-        right = emit.value("arith.maxui", [right, emit.index(1)], ir.IndexType.get())
-    return emit.value(_GRID_OPS[expr.op], [left, right], ir.IndexType.get())
 
 
 def cast_dim(size: ir.Value, kind: ir.Type) -> ir.Value:
