@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from opsplice.targets import arch as archs
+
 _START = "#hal.executable.target<"
 _NAMES = re.compile(r'#hal\.executable\.target<"([^"]*)", "([^"]*)"')
 _FEATURES = re.compile(r'cpu_features = "([^"]*)"')
@@ -45,6 +47,14 @@ class ProgramTarget:
     @property
     def is_cpu(self) -> bool:
         return self.backend == "llvm-cpu"
+
+    @property
+    def feature_names(self) -> frozenset[str]:
+        """The features that are on, by the names in clauses: `avx2` of LLVM's `+avx2`, `Float64` of `cap:Float64`."""
+        if self.is_cpu:
+            return archs.parse_features(self.features)
+        words = (word.strip().removeprefix("+").removeprefix("cap:") for word in self.features.split(","))
+        return frozenset(filter(None, words))
 
     def limit(self, name: str) -> tuple[int, ...]:
         """What IREE says of a GPU: `subgroup` for each size that a subgroup can have how many threads that is,

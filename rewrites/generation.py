@@ -93,13 +93,9 @@ def request_of(call: KernelCall, types: Mapping[str, str], count: Callable[[Any]
 
 def for_target(request: Request, target: ProgramTarget) -> Request:
     """The request with what the code is to run on."""
-    if target.is_cpu:
-        arch, features = str(archs.normalize(target.arch)), archs.parse_features(target.features)
-    else:
-        words = (word.strip().removeprefix("+").removeprefix("cap:") for word in target.features.split(","))
-        arch, features = target.arch, frozenset(filter(None, words))
+    arch = str(archs.normalize(target.arch)) if target.is_cpu else target.arch
     backend = _BACKENDS.get(target.backend, target.backend)
-    return dataclasses.replace(request, target=backend, arch=arch, features=features)
+    return dataclasses.replace(request, target=backend, arch=arch, features=target.feature_names)
 
 
 @dataclass(frozen=True)

@@ -442,8 +442,7 @@ def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
         return (
             f"the clause at {clause.span} is for {clause.arch}, and the target is {target.arch or 'not known to IREE'}"
         )
-    has = {_bare(feature) for feature in target.features.split(",")}
-    if lacking := [feature for feature in clause.features if feature not in has]:
+    if lacking := [feature for feature in clause.features if feature not in target.feature_names]:
         return f"the clause at {clause.span} wants {' and '.join(lacking)}, which the target lacks"
     for limit in clause.limits:
         numbers = target.limit(limit.name)
@@ -451,11 +450,6 @@ def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
             known = f"{limit.name} is {' or '.join(map(str, numbers))}" if numbers else f"{limit.name} is not known"
             return f"the clause at {clause.span} wants {limit}, and of the target {known}"
     return ""
-
-
-def _bare(feature: str) -> str:
-    """A feature as clauses name it: `avx2` of LLVM's `+avx2`, `Float64` of IREE's `cap:Float64`."""
-    return feature.removeprefix("+").removeprefix("cap:")
 
 
 def _runs_on(arch: str | None, target: ProgramTarget) -> bool:

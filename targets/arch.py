@@ -55,6 +55,28 @@ _NAMED_FEATURES = """
     dotprod fullfp16 bf16 i8mm sve sve2 sme
 """
 NAMED_FEATURES = frozenset(_NAMED_FEATURES.split())
+# What of the features that kernels are chosen by LLVM turns off together with another: they need it.
+_NEEDED_BY = {
+    "sse": "sse2",
+    "sse2": "sse3 aes pclmul sha gfni",
+    "sse3": "ssse3 sse4a",
+    "ssse3": "sse4.1",
+    "sse4.1": "sse4.2",
+    "sse4.2": "avx",
+    "avx": "avx2 fma f16c vaes vpclmulqdq xop fma4",
+    "avx2": "avx512f avxvnni avxvnniint8 avxvnniint16 avxifma avxneconvert",
+    "fma": "avx512f",
+    "f16c": "avx512f",
+    "avx512f": "avx512bw avx512cd avx512dq avx512vl avx512ifma avx512vnni avx512vpopcntdq avx512vp2intersect",
+    "avx512bw": "avx512bf16 avx512bitalg avx512fp16 avx512vbmi avx512vbmi2",
+    "avx512dq": "avx512fp16",
+    "avx512vl": "avx512fp16",
+    "neon": "dotprod i8mm bf16 fullfp16 sve",
+    "fullfp16": "sve fp16fml sme",
+    "bf16": "sme",
+    "sve": "sve2",
+    "sme": "sme2",
+}
 
 
 def normalize(name: str) -> Arch:
@@ -87,14 +109,24 @@ def host_features() -> frozenset[str]:
 
 
 def parse_features(text: str) -> frozenset[str]:
-    """The features that are on in LLVM's notation, as in IREE's `cpu_features = "+avx2,-fma"`; the last one wins."""
+    """The features that are on in LLVM's notation, as in IREE's `cpu_features = "+avx2,-fma"`; the last one wins.
+
+    What needs a feature that is turned off is off, too: `+avx512bw,-avx512f` are none.
+    """
     enabled: set[str] = set()
     for item in filter(None, (part.strip() for part in text.split(","))):
         if item.startswith("-"):
-            enabled.discard(item[1:])
+            enabled -= _with_dependents(item[1:])
         else:
             enabled.add(item.removeprefix("+"))
     return frozenset(enabled)
+
+
+def _with_dependents(feature: str) -> set[str]:
+    found = {feature}
+    for dependent in _NEEDED_BY.get(feature, "").split():
+        found |= _with_dependents(dependent)
+    return found
 
 
 def feature_string(features: Iterable[str]) -> str:

@@ -526,6 +526,8 @@ func.func @f(%a: tensor<1xf32>) -> tensor<1xf32> {
     features = chosen("--iree-llvmcpu-target-cpu=generic", "--iree-llvmcpu-target-cpu-features=+avx2,+fma")
     assert len({generic, haswell}) == 2
     assert generic != features
+    less = [f"--iree-llvmcpu-target-cpu-features={off}" for off in ("-fma", "-avx2")]
+    assert haswell not in [chosen("--iree-llvmcpu-target-cpu=haswell", flag) for flag in less]
 
 
 def test_two_kernels_of_one_file_with_flags_of_their_own(spliced):

@@ -43,6 +43,11 @@ def test_the_last_mention_of_a_feature_wins():
     assert archs.parse_features("") == frozenset()
 
 
+def test_what_needs_a_feature_is_off_with_it():
+    assert archs.parse_features("+avx,+avx2,+fma,+avx512f,+avx512bw,+popcnt,-avx2") == {"avx", "fma", "popcnt"}
+    assert archs.parse_features("+avx512f,+avx512bw,-avx512f,+avx512vl") == {"avx512vl"}
+
+
 def test_features_are_written_in_llvms_notation():
     assert archs.feature_string({"fma", "avx2"}) == "+avx2,+fma"
 
