@@ -47,6 +47,7 @@ Progress = Callable[[Any], None]
 def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
     steps = _Steps(job, preview=False)
+    commands = steps.commands()
     flags = (*job.flags, *flags_for(job.archs))
     if steps.inlines_functions():
         flags = with_slp(flags)
@@ -68,7 +69,7 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
         error.details = "\n".join(filter(None, [error.details, *unmatched_lines(steps.report)]))
         raise
     warnings = tuple(render([w]) for w in compiled.warnings)
-    return Outcome(compiled.vmfb, steps.report, warnings, steps.provided, steps.commands())
+    return Outcome(compiled.vmfb, steps.report, warnings, steps.provided, commands)
 
 
 def run_isolated(job: Job, on_progress: Progress | None, method: Literal["fork", "spawn"]) -> Outcome:
@@ -195,8 +196,7 @@ class _Steps:
 
     def commands(self) -> dict[str, Path]:
         """The files of what the program calls on the host, by module."""
-        specs = [commands_of(spec) for spec in self.specs if not isinstance(spec, TransformSpec)]
-        return {name: path for found in specs for name, path in found.items()}
+        return commands_of(spec for spec in self.specs if not isinstance(spec, TransformSpec))
 
     def _at(self, phase: str) -> list[int]:
         """The specs with something to do at a phase, by number. All come at the default one, to be reported on."""

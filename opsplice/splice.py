@@ -7,7 +7,7 @@ import functools
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -325,17 +325,21 @@ def _command(clause: tree.ArtifactClause) -> Artifact:
     return Artifact(path=path, form="object", digest=digest, arch=None, toolchain=None, built=False)
 
 
-def commands_of(spec: LoadedSpec) -> dict[str, Path]:
-    """The files of the commands that a spec's kernels are, by the module that each becomes."""
-    found: dict[str, Path] = {}
-    for kernel in spec.kernels.values():
-        for clause in kernel.artifacts:
-            if not clause.is_command:
-                continue
-            path = clause.file
-            if found.setdefault(module_of(clause.path), path) != path:
-                raise OpspliceError(f"two files of commands are called {path.name}", details=f"one is at {clause.span}")
-    return found
+def commands_of(specs: Iterable[LoadedSpec]) -> dict[str, Path]:
+    """The files of the commands that kernels are, by the module that each becomes.
+
+    Raises OpspliceError for two files that would be one module.
+    """
+    found: dict[str, tree.ArtifactClause] = {}
+    for clause in (c for spec in specs for kernel in spec.kernels.values() for c in kernel.artifacts if c.is_command):
+        first = found.setdefault(module_of(clause.path), clause)
+        if first.file.resolve() != clause.file.resolve():
+            raise OpspliceError(
+                f"two files of commands are called {module_of(clause.path)}, and a program knows them by that name",
+                hint="rename one of them",
+                details=f"{first.file}: the clause at {first.span}\n{clause.file}: the clause at {clause.span}",
+            )
+    return {name: clause.file for name, clause in found.items()}
 
 
 def _named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget | None) -> Artifact:

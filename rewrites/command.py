@@ -18,6 +18,7 @@ What the functions of a program take is noted, as JSON, in the reflection of a f
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -145,8 +146,8 @@ class CommandWriter(Writer):
                 f"kernel '{call.kernel.name}' is a command of {' and of '.join(modules)}",
                 hint="one call is of one module, whatever the target: name one file",
             )
-        name = f"{next(iter(modules))}.{provided_name(call)}"
-        module = self.placer.module
+        module, signature = self.placer.module, _signature(call)
+        name = self._free_name(call, f"{next(iter(modules))}.{provided_name(call)}", signature)
         if all(symbol_of(top.operation) != name for top in module.body.operations):
             views = [ir.Type.parse(_VIEW)] * len(call.outputs)
             attributes = {
@@ -156,8 +157,26 @@ class CommandWriter(Writer):
                 "nosideeffects": ir.UnitAttr.get(),
             }
             emit.op("util.func", attributes=attributes, regions=1, at=ir.InsertionPoint.at_block_begin(module.body))
-            _note(module, name, _signature(call))
+            _note(module, name, signature)
         return name
+
+    def _free_name(self, call: KernelCall, wanted: str, signature: dict[str, Any]) -> str:
+        """The name of an import that is noted with this signature, or not yet.
+
+        A function of Python may be called with several; the program then imports it under several names. One of a
+        module that IREE has compiled has one name and one signature, of which the kernel's own names are no part.
+        """
+        notes = _notes(self.placer.module)
+        if not is_compiled(call.kernel):
+            names = (wanted if number == 1 else f"{wanted}${number}" for number in itertools.count(1))
+            return next(name for name in names if json.loads(notes.get(name, "null")) in (None, signature))
+        if wanted in notes and _types(json.loads(notes[wanted])) != _types(signature):
+            raise OpspliceError(
+                f"{wanted} is called with different types by two kernels",
+                hint="give each kernel a symbol that no other kernel has",
+                details=f"one of them is at {call.kernel.span}",
+            )
+        return wanted
 
 
 # ---- notes ---------------------------------------------------------------------------------------------------------
@@ -183,8 +202,26 @@ def _signature(call: KernelCall) -> dict[str, Any]:
     return signature | ({"compiled": True} if is_compiled(call.kernel) else {})
 
 
+def _types(signature: dict[str, Any]) -> Any:
+    """What a compiled module's function depends on in a signature."""
+    arguments = [(a["view"], a["element"], len(a["shape"])) for a in signature["arguments"]]
+    return arguments, [(o["element"], len(o["shape"])) for o in signature["outputs"]]
+
+
+def _noted(module: ir.Module) -> ir.Operation | None:
+    return next((top.operation for top in module.body.operations if symbol_of(top.operation) == NOTES), None)
+
+
+def _notes(module: ir.Module) -> dict[str, str]:
+    """What is noted, by name."""
+    found = _noted(module)
+    if found is None or _REFLECTION not in found.attributes:
+        return {}
+    return {entry.name: ir.StringAttr(entry.attr).value for entry in ir.DictAttr(found.attributes[_REFLECTION])}
+
+
 def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
-    found = next((top.operation for top in module.body.operations if symbol_of(top.operation) == NOTES), None)
+    found = _noted(module)
     if found is None:
         attributes = {
             "sym_name": emit.text(NOTES),
@@ -195,9 +232,8 @@ def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
             found = emit.op("util.func", attributes=attributes, regions=1).operation
         with ir.InsertionPoint(found.regions[0].blocks.append()):
             emit.op("util.return")
-    known = ir.DictAttr(found.attributes[_REFLECTION]) if _REFLECTION in found.attributes else ()
-    notes = {entry.name: entry.attr for entry in known}
-    found.attributes[_REFLECTION] = ir.DictAttr.get({**notes, name: emit.text(json.dumps(signature))})
+    notes = {**_notes(module), name: json.dumps(signature)}
+    found.attributes[_REFLECTION] = ir.DictAttr.get({key: emit.text(each) for key, each in notes.items()})
 
 
 # ---- values --------------------------------------------------------------------------------------------------------

@@ -318,6 +318,52 @@ def test_one_module_for_all_targets(spliced):
         spliced(MODEL, two, {"host.py": PYTHON, "other.py": PYTHON})
 
 
+def test_two_files_of_one_name_in_two_specs(tmp_path):
+    specs = []
+    for name, op in (("one", "negf"), ("two", "absf")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "host.py").write_text(PYTHON)
+        spec = f"""
+kernel negate(a: f32[n]) -> f32[n] {{ cpu "host.py" as command }}
+pattern p(a: tensor<n x f32>) {{ {op}(a) }}
+replace p with negate(a)
+"""
+        specs.append(tmp_path / name / "spec.splice")
+        specs[-1].write_text(spec)
+    with pytest.raises(OpspliceError, match="two files of commands are called host") as raised:
+        opsplice.compile(MODEL, specs)
+    assert "one/host.py" in raised.value.details
+    assert "two/host.py" in raised.value.details
+
+
+def test_one_function_for_values_of_several_types(spliced):
+    spec = """
+kernel negate<T in {f32, i32}>(a: T[n]) -> T[n] { cpu "host.py" as command }
+pattern one(a: tensor<n x f32>) { negf(a) }
+pattern two(a: tensor<n x i32>) { subi(0, a) }
+replace one with negate(a)
+replace two with negate(a)
+"""
+    model = """
+func.func @main(%a: tensor<?xf32>, %b: tensor<?xi32>) -> (tensor<?xf32>, tensor<?xi32>, tensor<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %b, %c0 : tensor<?xi32>
+  %zero = arith.constant 0 : i32
+  %empty = tensor.empty(%n) : tensor<?xi32>
+  %zeros = linalg.fill ins(%zero : i32) outs(%empty : tensor<?xi32>) -> tensor<?xi32>
+  %0 = arith.negf %a : tensor<?xf32>
+  %1 = arith.subi %zeros, %b : tensor<?xi32>
+  %2 = math.absf %0 : tensor<?xf32>
+  %3 = arith.negf %2 : tensor<?xf32>
+  return %0, %1, %3 : tensor<?xf32>, tensor<?xi32>, tensor<?xf32>
+}
+"""
+    program = spliced(model, spec, {"host.py": PYTHON})
+    assert len(program.report.replacements) == 3
+    results = program.run("main", np.array([1.5, -2], np.float32), np.array([3, -4], np.int32))
+    assert [r.tolist() for r in results] == [[-1.5, 2], [-3, 4], [-1.5, -2]]
+
+
 def test_exports_refuse_it(tmp_path):
     (tmp_path / "host.py").write_text(PYTHON)
     (tmp_path / "spec.splice").write_text("\n".join(SPEC.splitlines()[:4]))
