@@ -9,19 +9,23 @@ from opsplice.targets import ir_types
 from opsplice.targets.artifacts import Artifact
 
 
+def parameters_of(call: KernelCall) -> list[str]:
+    """What a kernel with buffers is called with: elements, `ADDRESS` and `index`."""
+    parameters = [ir_types.ADDRESS if isinstance(a, Buffer) else a.element for a in call.arguments]
+    parameters += [ir_types.ADDRESS for output in call.outputs if output.alias is None]
+    return [*parameters, *["index"] * (len(call.dims) + len(call.kernel.grid))]
+
+
 def check(call: KernelCall, clause: tree.ArtifactClause, artifact: Artifact) -> None:
     """Raise OpspliceError for a function on a CPU that has other types than the call; objects do not say them."""
     written = artifact.signatures.get(call.symbol)
     if written is None:
         return
-    result, parameters = "void", [ir_types.ADDRESS if isinstance(a, Buffer) else a.element for a in call.arguments]
+    result, parameters = "void", parameters_of(call)
     if clause.form == "dispatch":
         result, parameters = "i32", [ir_types.ADDRESS] * 3
     elif call.kernel.is_scalar:
         result, parameters = call.outputs[0].element, [a.element for a in call.arguments]
-    else:
-        parameters += [ir_types.ADDRESS for output in call.outputs if output.alias is None]
-        parameters += ["index"] * (len(call.dims) + len(call.kernel.grid))
     try:
         ir_types.check(clause.file.name, call.symbol, written, result, parameters, f"kernel {call.kernel.name}")
     except OpspliceError as error:

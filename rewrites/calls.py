@@ -77,6 +77,7 @@ class KernelCall:
     empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
     imported: the formats of the targets whose code imports the function by its name, from a plugin at run time; then
              nothing is linked. importing: these targets, as MLIR writes them, where other targets have dispatches.
+    origins: for each target that imports the function, as MLIR writes it, the file that the kernel names for that.
     optional: whether the compiler's own code runs where no plugin has the function.
     approach: how the kernel's code gets into the program, or does not.
     sources: for the files of `objects` in the store, the user's files that they were made of.
@@ -95,6 +96,7 @@ class KernelCall:
     empty: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     importing: tuple[str, ...] = ()
+    origins: Mapping[str, Path] = field(default_factory=dict)
     optional: bool = False
     approach: Approach = "static function"
     sources: Mapping[Path, Path] = field(default_factory=dict)

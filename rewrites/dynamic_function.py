@@ -26,6 +26,9 @@ IMPORTED = "opsplice.imported"
 # Beside it: the program can do without the function (`optional_import.py`).
 OPTIONAL = "opsplice.optional"
 
+# Beside it: the file that the kernel names for the plugin of each target, for `linking.py`.
+ORIGINS = "opsplice.origins"
+
 # Where `note_imports` works: executables are variants for each target, and what lacks for a target was taken out.
 NOTE_PHASE = "executable-configurations"
 
@@ -55,7 +58,7 @@ def note_imports(module: ir.Module) -> None:
         (optional if is_optional else needed).setdefault(form, set()).add(name)
     for variant in _variants(module):
         for op in _declarations(variant):
-            for known in (IMPORTED, OPTIONAL):
+            for known in (IMPORTED, OPTIONAL, ORIGINS):
                 if known in op.attributes:
                     del op.attributes[known]
     found = {f"{_NOTE}{form}": names for form, names in needed.items()}

@@ -1,13 +1,14 @@
 """What is linked into one program shares one name space, and must not define a name twice.
 
 IREE's linker takes the first of several definitions without a word, so the wrong kernel would run. Objects are read for
-the names that they define; of bitcode only the names that are called are known.
+the names that they define; of bitcode only the names that are called are known. Plugins have one function of a name,
+too, whichever kernel wants it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,18 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in, symbol_of
+from opsplice.rewrites import c_types, dynamic_function
 from opsplice.rewrites.calls import KernelCall
-from opsplice.targets import objects
+from opsplice.targets import ir_types, objects
 
 _OBJECT = re.compile(
     r'(#hal\.executable\.target<.*?>) = \[#hal\.executable\.object<\{path = "((?:[^"\\]|\\.)*)"\}>\]', re.DOTALL
 )
+
+# How a declaration says that a function is linked, or imported.
+_HOW = ("hal.import.static", dynamic_function.IMPORTED)
+# What elements are that C passes as others.
+_PASSED = {"i1": "i32", "i8": "i32", "i16": "i32", "bf16": "f16"}
 
 
 @dataclass(frozen=True)
@@ -34,22 +41,31 @@ class _Linked:
     name: str
 
 
+@dataclass(frozen=True)
+class _Called:
+    """A function of C that a program calls by its name.
+
+    types: what it is called with; None where that is checked elsewhere. is_imported: from a plugin. origins: the files
+    that the kernel names for plugins, by target. caller: who calls it, in words.
+    """
+
+    symbol: str
+    types: tuple[str, ...] | None
+    is_imported: bool
+    origins: Mapping[str, str]
+    caller: str
+
+
 def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
     """Raise OpspliceError if two files of one target, among those of the calls and the module, define the same name.
 
-    Likewise if a function is linked for one kernel and imported from a plugin for another.
+    Likewise if a function is linked for one kernel and imported from a plugin for another, if two kernels name
+    different files for the plugin that has it, and if they call it with different types.
     """
-    imported = {call.symbol: call for call in calls if call.imported}
+    _check_called([*_called_in(module), *map(_called_by, calls)])
     owners: dict[tuple[str, str], _Linked] = {}
     defined: dict[Path, frozenset[str]] = {}
     for file in dict.fromkeys((*_linked_in(module), *_linked_by(calls))):
-        if file.symbol in imported:
-            kernel = imported[file.symbol].kernel
-            raise OpspliceError(
-                f"{file.symbol} is linked into the program, and imported from a plugin too",
-                hint="give each kernel a symbol that no other kernel has",
-                details=f"{file.name} is linked for {file.caller}\nkernel {kernel.name} at {kernel.span} imports it",
-            )
         if file.path not in defined:
             defined[file.path] = _defined(file.path)
         for name in sorted(defined[file.path] | {file.symbol}):
@@ -60,6 +76,58 @@ def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
                     hint="make helpers static, and give each kernel a symbol and a file that no other kernel has",
                     details=f"{first.name} is linked for {first.caller}\n{file.name} is linked for {file.caller}",
                 )
+
+
+def _check_called(functions: Iterable[_Called]) -> None:
+    of_symbol: dict[str, list[_Called]] = {}
+    for function in functions:
+        known = of_symbol.setdefault(function.symbol, [])
+        for other in known:
+            if (difference := _difference(other, function)) is not None:
+                what, first, second = difference
+                raise OpspliceError(
+                    f"{function.symbol} is {what}",
+                    hint="give each kernel a symbol that no other kernel has",
+                    details=f"{first}: {other.caller}\n{second}: {function.caller}",
+                )
+        if function not in known:
+            known.append(function)
+
+
+def _difference(one: _Called, other: _Called) -> tuple[str, str, str] | None:
+    """Why two functions of one name are not the same, in words, and how each of them is called; None if they are."""
+    if one.is_imported != other.is_imported:
+        ways = ("imported" if one.is_imported else "linked", "imported" if other.is_imported else "linked")
+        return ("linked into the program, and imported from a plugin too", *ways)
+    for target in one.origins.keys() & other.origins.keys():
+        if one.origins[target] != other.origins[target]:
+            return "imported from plugins of two files", one.origins[target], other.origins[target]
+    if one.types is not None and other.types is not None and one.types != other.types:
+        first, second = (f"{one.symbol}({', '.join(each.types or ())})" for each in (one, other))
+        return "called with different types by two kernels", first, second
+    return None
+
+
+def _called_by(call: KernelCall) -> _Called:
+    types = None if call.kernel.is_scalar else tuple(_PASSED.get(each, each) for each in c_types.parameters_of(call))
+    origins = {target: str(path) for target, path in call.origins.items()}
+    return _Called(call.symbol, types, bool(call.imported), origins, f"kernel {call.kernel.name} at {call.kernel.span}")
+
+
+def _called_in(module: ir.Module) -> Iterator[_Called]:
+    """The functions that calls put into the module earlier are of."""
+    for top in module.body.operations:
+        if top.operation.name not in ("stream.executable", "hal.executable"):
+            continue
+        caller = f"executable {symbol_of(top.operation)}"
+        for op in ops_in(top.operation):
+            if op.name != "func.func" or not any(each in op.attributes for each in _HOW):
+                continue
+            inputs = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+            types = tuple(ir_types.ADDRESS if str(each) == "!llvm.ptr" else str(each) for each in inputs)
+            origins = op.attributes.get(dynamic_function.ORIGINS, ())
+            files = {entry.name: ir.StringAttr(entry.attr).value for entry in origins}
+            yield _Called(symbol_of(op), types, dynamic_function.IMPORTED in op.attributes, files, caller)
 
 
 def _linked_by(calls: Iterable[KernelCall]) -> Iterator[_Linked]:

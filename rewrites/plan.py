@@ -239,7 +239,9 @@ class _Planner:
             if choice.target.is_cpu and not choice.clause.is_command:
                 workgroups.check(call, choice.target)
         made = {c.artifact.path: c.clause.file for c in choices if c.artifact is not None}
-        call = dataclasses.replace(call, sources=made)
+        named = [c for c in choices if c.clause.is_plugin and c.clause.path]
+        origins = {c.target.text: c.clause.file.resolve() for c in named}
+        call = dataclasses.replace(call, sources=made, origins=origins)
         if kernel.is_scalar:
             linked = [(c.target, c.artifact) for c in choices if c.artifact is not None]
             scalar_function.check_artifacts(call, [artifact for target, artifact in linked if not target.is_cpu])

@@ -43,6 +43,7 @@ class Function:
     objects: for each executable target of the program, as MLIR writes it, the file with the function's code.
     harmless: those of these targets for which LLVM may inline it and run it on any numbers.
     imported: such targets for which the function comes when the program is loaded.
+    origins: the files that the kernel names for these.
     """
 
     kernel: str
@@ -52,11 +53,12 @@ class Function:
     objects: tuple[tuple[str, Path], ...]
     harmless: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    origins: tuple[tuple[str, Path], ...] = ()
 
     @property
     def name(self) -> str:
         """A name that no other function has, made of letters and digits."""
-        code = (*(f"{target}{path}" for target, path in self.objects), *self.imported)
+        code = (*(f"{target}{path}" for target, path in (*self.objects, *self.origins)), *self.imported)
         parts = (self.symbol, *self.inputs, self.output, *code)
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
         return f"{self.stem}_{digest}"
@@ -131,6 +133,7 @@ class Writer:
             objects=tuple(sorted(call.objects.items())),
             harmless=call.harmless,
             imported=call.importing,
+            origins=tuple(sorted(call.origins.items())),
         )
         if function.name not in self.functions:
             for path in sorted({path for _, path in function.objects if path.suffix == spirv_function.SUFFIX}):

@@ -122,9 +122,9 @@ def _marks(
 
 
 def _check_names(module: ir.Module, functions: Functions) -> None:
-    """Raise OpspliceError if the program links another function of the same name, for another spec.
+    """Raise OpspliceError if the program links or imports another function of the same name, for another spec.
 
-    IREE's linker would take the first of them. What one spec links is looked at before it is applied (`linking.py`).
+    One of them would be called for both. What one spec links is looked at before it is applied (`linking.py`).
     """
     marked = {name for op in ops_in(module.operation) if (name := name_in(op)) is not None}
     of_name = {function.stem: function for function in functions.values()}
@@ -143,7 +143,7 @@ def _check_names(module: ir.Module, functions: Functions) -> None:
 
 def _clash(function: Function) -> OpspliceError:
     return OpspliceError(
-        f"{function.symbol} is the name of two functions that are linked into one program",
+        f"{function.symbol} is the name of two functions in one program",
         hint=f"give kernel {function.kernel} a symbol that nothing else has",
     )
 

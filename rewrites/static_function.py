@@ -189,6 +189,7 @@ def signature(call: KernelCall) -> Any:
         outputs,
         tuple(sorted(call.objects.items())),
         call.imported,
+        tuple(sorted(call.origins.items())),
         call.optional,
     )
 
@@ -317,6 +318,8 @@ class Shim:
             external: dict[str, ir.Attribute] = {"llvm.bareptr": ir.BoolAttr.get(True)}
             if self.call.imported:
                 external[dynamic_function.IMPORTED] = ir.ArrayAttr.get([emit.text(f) for f in self.call.imported])
+                origins = {target: emit.text(str(path)) for target, path in sorted(self.call.origins.items())}
+                external[dynamic_function.ORIGINS] = ir.DictAttr.get(origins)
                 if self.call.optional:
                     external[dynamic_function.OPTIONAL] = ir.UnitAttr.get()
             else:

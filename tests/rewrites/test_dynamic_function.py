@@ -349,6 +349,86 @@ replace absolute with imported(a)
         spliced(NEGATE, spec, {"k.c": CODE})
 
 
+TWO = """
+func.func @main(%a: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %0 = arith.negf %a : tensor<?xf32>
+  %1 = math.absf %a : tensor<?xf32>
+  return %0, %1 : tensor<?xf32>, tensor<?xf32>
+}
+"""
+
+
+def specs_of(folder: Path, *clauses: str, signature: str = "a: f32[m]", arguments: str = "a") -> list[Path]:
+    """A spec for each clause, of kernels with one symbol; the last one has the signature."""
+    paths = []
+    for number, clause in enumerate(clauses):
+        is_last = number == len(clauses) - 1
+        paths.append(folder / f"{number}.splice")
+        paths[-1].write_text(f"""
+kernel k({signature if is_last else "a: f32[m]"}) -> f32[m] {{ symbol "f" cpu {clause} }}
+pattern p(a: tensor<m x f32>) {{ {"negf" if number else "absf"}(a) }}
+replace p with k({arguments if is_last else "a"})
+""")
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("clauses", "signature", "message"),
+    [
+        (('"a.c" as plugin', '"b.c" as plugin'), "a: f32[m]", "f is imported from plugins of two files"),
+        (('"a.c" as plugin', '"a.c"'), "a: f32[m]", "f is linked into the program, and imported from a plugin too"),
+        (('"a.c"', "as plugin"), "a: f32[m]", "f is linked into the program, and imported from a plugin too"),
+        (("as plugin", "as plugin"), "a: f32[m], s: f64", "f is called with different types by two kernels"),
+        (('"a.c"', '"a.c"'), "a: f32[m], s: i8", "f is called with different types by two kernels"),
+    ],
+)
+def test_one_function_for_kernels_that_differ(tmp_path, clauses, signature, message):
+    (tmp_path / "a.c").write_text(CODE)
+    arguments = "a, 2" if "," in signature else "a"
+    specs = specs_of(tmp_path, *clauses, signature=signature, arguments=arguments)
+    with pytest.raises(OpspliceError, match=message) as raised:
+        opsplice.compile(TWO, specs)
+    assert "executable opsplice_k" in raised.value.details
+    assert "1.splice" in raised.value.details
+
+
+def test_one_function_for_kernels_that_are_the_same(tmp_path):
+    (tmp_path / "a.c").write_text(CODE)
+    (alone,) = specs_of(tmp_path, '"a.c" as plugin')
+    plugin = files.write_file(tmp_path / "p.so", plugin_kernels.build(alone, ".so").data)
+    specs = specs_of(tmp_path, '"a.c" as plugin', f'"../{tmp_path.name}/a.c" as plugin')
+    program = opsplice.compile(TWO, specs)
+    assert len(program.report.replacements) == 2
+    for result in program.run("main", np.zeros(3, np.float32), plugins=[plugin]):
+        assert result.tolist() == [7, 7, 7]
+
+
+def test_two_kernels_of_one_spec_with_one_function(spliced):
+    spec = """
+kernel one(a: f32[m]) -> f32[m] { symbol "f" cpu as plugin }
+kernel two(a: f32[m], s: f32) -> f32[m] { symbol "f" cpu as plugin }
+pattern negated(a: tensor<m x f32>) { negf(a) }
+pattern absolute(a: tensor<m x f32>) { absf(a) }
+replace negated with one(a)
+replace absolute with two(a, 2)
+"""
+    with pytest.raises(OpspliceError, match="f is called with different types by two kernels") as raised:
+        spliced(TWO, spec, {})
+    assert "f(address, f32, address, index): kernel two" in raised.value.details
+
+
+def test_functions_on_elements_of_two_files(tmp_path):
+    for number in range(2):
+        (tmp_path / f"{number}.splice").write_text(f"""
+kernel k(a: f32) -> f32 {{ vulkan "{number}.wgsl" as plugin }}
+pattern p(a: tensor<m x f32>) {{ {"negf" if number else "absf"}(a) }}
+replace p with k(a)
+""")
+    specs = [tmp_path / f"{number}.splice" for number in range(2)]
+    with pytest.raises(OpspliceError, match="k is the name of two functions in one program"):
+        opsplice.compile(TWO, specs, archs=["vulkan"])
+
+
 def test_a_kernel_is_linked_or_imported_for_all_targets(tmp_path):
     spec = """
 kernel f(a: f32[m]) -> f32[m] { cpu x86_64 "k.c" cpu as plugin }

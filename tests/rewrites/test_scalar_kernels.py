@@ -835,7 +835,7 @@ def test_two_specs_with_one_name(tmp_path: Path, second: str) -> None:
         "k.c": "#include <stddef.h>\nvoid f(const float *x, float *out, size_t m) {}",
         "f.mlir": ADD_AND_DOUBLE,
     }
-    with pytest.raises(OpspliceError, match="f is the name of two functions that are linked into one program"):
+    with pytest.raises(OpspliceError, match="f is the name of two functions in one program"):
         opsplice.compile(BOTH, two_specs(tmp_path, second, files))
 
 
