@@ -13,13 +13,13 @@ import difflib
 import os
 import re
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import plugin_file
+from opsplice.targets import call_types, plugin_file
 from opsplice.targets.plugin_file import PluginFile
 
 # What IREE's binding raises for a status that is not OK (runtime/bindings/python/status_utils.cc).
@@ -189,11 +189,34 @@ def status(error: Exception) -> str:
 # ---- imports -----------------------------------------------------------------------------------------------------
 
 
-def check_imports(name: str, imports: Collection[str], plugins: Sequence[PluginFile]) -> None:
-    """Raise OpspliceError if a program imports what its plugins are known not to have. name: of the program."""
+def check_imports(name: str, imports: Collection[str], types: Mapping[str, str], plugins: Sequence[PluginFile]) -> None:
+    """Raise OpspliceError if a program imports what its plugins are known not to have, or to have for other arguments.
+
+    name: of the program. types: what it calls functions with (`targets/call_types.py`), as far as that is known.
+    """
+    _check_types(name, types, plugins)
     known = provided(plugins)
     if known is not None and (missing := sorted(set(imports) - known)):
         raise missing_imports(name, missing, plugins)
+
+
+def _check_types(name: str, types: Mapping[str, str], plugins: Sequence[PluginFile]) -> None:
+    host = archs.host_arch()
+    parts = [(plugin, part) for plugin in plugins if (part := plugin.for_arch(host)) is not None]
+    for symbol, word in types.items():
+        # Of plugins that do not say what they have only IREE knows whether it comes to the function in them.
+        having = [(plugin, part) for plugin, part in parts if part.provides is None or symbol in part.provides]
+        if not having:
+            continue
+        plugin, part = having[-1]
+        found = part.types.get(symbol, word)
+        if found != word:
+            raise OpspliceError(
+                f"{plugin.path} has '{symbol}' for other arguments than {name} calls it with",
+                details=f"in the plugin: {symbol}{call_types.told(found)}\n"
+                f"in the program: {symbol}{call_types.told(word)}",
+                hint="build both from the same spec: opsplice kernel plugin SPEC -o kernels.so",
+            )
 
 
 def missing_imports(name: str, missing: Sequence[str], plugins: Sequence[PluginFile]) -> OpspliceError:

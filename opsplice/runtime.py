@@ -36,6 +36,8 @@ _TENSOR = re.compile(r"tensor<(?P<dims>(?:(?:\d+|\?)x)*)(?P<element>[^,]+?)(?:,.
 
 # See rewrites/dynamic_function.py, which cannot be imported without the compiler.
 _IMPORTS_NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports."
+_TYPES_NOTE = "opsplice.types."
+_NOTES = (_IMPORTS_NOTE, _OPTIONAL_NOTE, _TYPES_NOTE)
 _ASYNC = "$async"
 
 # In the VM there are no 16-bit floats: such a scalar travels as its bits.
@@ -164,8 +166,8 @@ def load_program(
     name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
     module = _vm_module(vmfb, name, instance)
     local = devices.takes_plugins(device)
-    imports, optional = _imports(module) if local else (frozenset[str](), frozenset[str]())
-    devices.check_imports(name, imports or (), found)
+    imports, optional, types = _imports(module) if local else (frozenset[str](), frozenset[str](), {})
+    devices.check_imports(name, imports or (), types, found)
     if optional and not found:
         found = _some_plugin(name)
     wanted = None if imports is None else imports | optional
@@ -242,23 +244,24 @@ def _some_plugin(name: str) -> tuple[PluginFile, ...]:
         ) from None
 
 
-def _imports(vm_module: Any) -> tuple[frozenset[str] | None, frozenset[str]]:
+def _imports(vm_module: Any) -> tuple[frozenset[str] | None, frozenset[str], dict[str, str]]:
     """What a program imports on this machine, as opsplice notes it when compiling; None where nothing is noted.
 
-    And what it imports and can do without.
+    And what it imports and can do without, and what it calls these with, as far as that is noted.
     """
     notes: dict[str, str] = {}
     for name in vm_module.function_names:
         reflection = vm_module.lookup_function(name).reflection
-        notes |= {key: text for key, text in reflection.items() if key.startswith((_IMPORTS_NOTE, _OPTIONAL_NOTE))}
+        notes |= {key: text for key, text in reflection.items() if key.startswith(_NOTES)}
     host = archs.host_arch()
     if not notes or host is None:
-        return None, frozenset()
+        return None, frozenset(), {}
 
     def noted(note: str) -> frozenset[str]:
         return frozenset(filter(None, notes.get(f"{note}{archs.iree_key(host)}", "").split(",")))
 
-    return noted(_IMPORTS_NOTE), noted(_OPTIONAL_NOTE)
+    types = (each.partition(" ") for each in noted(_TYPES_NOTE))
+    return noted(_IMPORTS_NOTE), noted(_OPTIONAL_NOTE), {symbol: word for word, _, symbol in types}
 
 
 def _exported(vm_module: Any) -> dict[str, Function]:

@@ -8,8 +8,9 @@ What a program imports is noted on its public functions for each format of execu
 
     util.func public @main(...) attributes {iree.reflection = {opsplice.imports.embedded-elf-x86_64 = "a,b", ...}}
 
-so that loading it can say what is missing; stock IREE says only that no loader takes the program. Nothing else depends
-on the note.
+so that loading it can say what is missing; stock IREE says only that no loader takes the program. Beside it stands
+what the functions are called with, `opsplice.types.embedded-elf-x86_64 = "aal a,adal b"`, which plugins of opsplice's
+say too (`targets/call_types.py`). Nothing else depends on the notes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from iree.compiler import ir
 
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.executables import executables, module_of, variants
+from opsplice.targets import call_types
 
 # On a function's declaration: the formats of the targets that import it. Others keep the compiler's code.
 IMPORTED = "opsplice.imported"
@@ -36,6 +38,7 @@ NOTE_PHASE = "executable-configurations"
 NUMBER_PHASE = "executable-targets"
 
 _NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports."
+_TYPES_NOTE = "opsplice.types."
 _REFLECTION = "iree.reflection"
 _KEY, _WEAK = "hal.executable.import.key", "hal.executable.import.weak"
 
@@ -54,14 +57,18 @@ def note_imports(module: ir.Module) -> None:
     """
     needed: dict[str, set[str]] = {}
     optional: dict[str, set[str]] = {}
-    for form, name, is_optional in _imports(module):
+    types: dict[str, set[str]] = {}
+    for form, name, is_optional, called_with in _imports(module):
         (optional if is_optional else needed).setdefault(form, set()).add(name)
+        if called_with is not None:
+            types.setdefault(form, set()).add(f"{called_with} {name}")
     for variant in _variants(module):
         for op in _declarations(variant):
             for known in (IMPORTED, OPTIONAL, ORIGINS):
                 if known in op.attributes:
                     del op.attributes[known]
     found = {f"{_NOTE}{form}": names for form, names in needed.items()}
+    found |= {f"{_TYPES_NOTE}{form}": words for form, words in types.items()}
     found |= {f"{_OPTIONAL_NOTE}{form}": names - needed.get(form, set()) for form, names in optional.items()}
     if not found:
         return
@@ -135,14 +142,23 @@ def _number(variant: ir.Operation, places: dict[str, list[ir.Operation]]) -> Non
     variant.attributes["hal.executable.imports"] = ir.ArrayAttr.get(pairs)
 
 
-def _imports(module: ir.Module) -> Iterator[tuple[str, str, bool]]:
-    """The format of each variant of the executables, each name that it is given at run time, and if it may lack."""
+def parameters_of(declaration: ir.Operation) -> list[str]:
+    """What a function of C is called with: elements, and `ADDRESS`."""
+    inputs = ir.FunctionType(ir.TypeAttr(declaration.attributes["function_type"]).value).inputs
+    return [call_types.ADDRESS if str(each) == "!llvm.ptr" else str(each) for each in inputs]
+
+
+def _imports(module: ir.Module) -> Iterator[tuple[str, str, bool, str | None]]:
+    """The format of each variant of the executables, each name that it is given at run time, if it may lack, and what
+    it is called with where that is a call of ours.
+    """
     for variant in _variants(module):
         target = parse_target(str(variant.attributes["target"]))
         for op in _declarations(variant) if target.backend == "llvm-cpu" else ():
             if "hal.import.static" not in op.attributes and "hal.import.bitcode" not in op.attributes:
                 name = "hal.import.name" if "hal.import.name" in op.attributes else "sym_name"
-                yield target.format, _text(op, name), OPTIONAL in op.attributes
+                types = call_types.encoded(parameters_of(op)) if IMPORTED in op.attributes else None
+                yield target.format, _text(op, name), OPTIONAL in op.attributes, types
 
 
 def _declarations(variant: ir.Operation) -> Iterator[ir.Operation]:

@@ -18,7 +18,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.rewrites import c_types, dynamic_function
 from opsplice.rewrites.calls import KernelCall
-from opsplice.targets import ir_types, objects
+from opsplice.targets import call_types, objects
 
 _OBJECT = re.compile(
     r'(#hal\.executable\.target<.*?>) = \[#hal\.executable\.object<\{path = "((?:[^"\\]|\\.)*)"\}>\]', re.DOTALL
@@ -26,8 +26,6 @@ _OBJECT = re.compile(
 
 # How a declaration says that a function is linked, or imported.
 _HOW = ("hal.import.static", dynamic_function.IMPORTED)
-# What elements are that C passes as others.
-_PASSED = {"i1": "i32", "i8": "i32", "i16": "i32", "bf16": "f16"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def _difference(one: _Called, other: _Called) -> tuple[str, str, str] | None:
 
 
 def _called_by(call: KernelCall) -> _Called:
-    types = None if call.kernel.is_scalar else tuple(_PASSED.get(each, each) for each in c_types.parameters_of(call))
+    types = None if call.kernel.is_scalar else tuple(map(call_types.passed, c_types.parameters_of(call)))
     origins = {target: str(path) for target, path in call.origins.items()}
     return _Called(call.symbol, types, bool(call.imported), origins, f"kernel {call.kernel.name} at {call.kernel.span}")
 
@@ -123,8 +121,7 @@ def _called_in(module: ir.Module) -> Iterator[_Called]:
         for op in ops_in(top.operation):
             if op.name != "func.func" or not any(each in op.attributes for each in _HOW):
                 continue
-            inputs = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
-            types = tuple(ir_types.ADDRESS if str(each) == "!llvm.ptr" else str(each) for each in inputs)
+            types = tuple(map(call_types.passed, dynamic_function.parameters_of(op)))
             origins = op.attributes.get(dynamic_function.ORIGINS, ())
             files = {entry.name: ir.StringAttr(entry.attr).value for entry in origins}
             yield _Called(symbol_of(op), types, dynamic_function.IMPORTED in op.attributes, files, caller)

@@ -15,7 +15,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import fatelf, objects
 from opsplice.targets.objects import Library
-from opsplice.targets.plugin_source import IMPORT_PREFIX, QUERY
+from opsplice.targets.plugin_source import IMPORT_PREFIX, QUERY, TYPES_PREFIX
 
 _EMBEDDED_PREFIX = "embedded:"
 _EMBEDDED_SUFFIX = ".sos"
@@ -35,6 +35,12 @@ class Part:
         names = self.library.exports or frozenset()
         found = frozenset(n.removeprefix(IMPORT_PREFIX) for n in names if n.startswith(IMPORT_PREFIX))
         return found - {""} if found else None
+
+    @property
+    def types(self) -> dict[str, str]:
+        """What functions are called with (`call_types.py`), by name; those of files that do not say are not there."""
+        names = (n.removeprefix(TYPES_PREFIX) for n in self.library.exports or () if n.startswith(TYPES_PREFIX))
+        return {symbol: word for word, _, symbol in (name.partition("_") for name in names)}
 
 
 @dataclass(frozen=True)

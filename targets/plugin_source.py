@@ -13,11 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from opsplice.targets import call_types
+
 # What IREE looks for in a plugin.
 QUERY = "iree_hal_executable_plugin_query"
 # Before the name of each function that a plugin of ours has, among its exports: so that others can list them. Alone in
 # a plugin without functions.
 IMPORT_PREFIX = "opsplice_import_"
+
+# Before what a function is called with, `targets/call_types.py`, and its name: a further export for each of them.
+TYPES_PREFIX = "opsplice_types_"
 
 _C_TYPES = {
     "f32": "float",
@@ -79,6 +84,11 @@ class Function:
     def __str__(self) -> str:
         return f"void {self.symbol}({', '.join(a.c_type for a in self.arguments)})"
 
+    @property
+    def types(self) -> str:
+        """What it is called with, as one word."""
+        return call_types.encoded(call_types.ADDRESS if a.pointer else a.element for a in self.arguments)
+
 
 def write(name: str, functions: Sequence[Function], *, standalone: bool) -> str:
     """The C source of a plugin. name: what IREE calls it; standalone: it needs nothing of the system."""
@@ -108,6 +118,8 @@ int import_{number}(void *params, void *context, void *reserved) {{
   function_{number}({given});
   return 0;
 }}
+EXPORTED int types_{number}(void) __asm__({_quoted(f"{TYPES_PREFIX}{function.types}_{function.symbol}")});
+int types_{number}(void) {{ return 0; }}
 """
 
 

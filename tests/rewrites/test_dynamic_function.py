@@ -414,7 +414,7 @@ replace absolute with two(a, 2)
 """
     with pytest.raises(OpspliceError, match="f is called with different types by two kernels") as raised:
         spliced(TWO, spec, {})
-    assert "f(address, f32, address, index): kernel two" in raised.value.details
+    assert "f(address, f32, address, i64): kernel two" in raised.value.details
 
 
 def test_functions_on_elements_of_two_files(tmp_path):
@@ -427,6 +427,25 @@ replace p with k(a)
     specs = [tmp_path / f"{number}.splice" for number in range(2)]
     with pytest.raises(OpspliceError, match="k is the name of two functions in one program"):
         opsplice.compile(TWO, specs, archs=["vulkan"])
+
+
+@pytest.mark.parametrize("suffix", plugin_kernels.SUFFIXES)
+def test_a_plugin_that_was_built_for_other_arguments(tmp_path, suffix):
+    other = CODE.replace("float *out", "double s, short t, float *out")
+    plugins = []
+    for name, code, signature in (("one", CODE, "a: f32[m]"), ("two", other, "a: f32[m], s: f64, t: i16")):
+        (tmp_path / f"{name}.c").write_text(code)
+        (spec,) = specs_of(tmp_path, f'"{name}.c" as plugin', signature=signature)
+        spec.write_text(spec.read_text().replace("with k(a)", "with k(a, 2, 3)") if name == "two" else spec.read_text())
+        plugins.append(files.write_file(tmp_path / f"{name}{suffix}", plugin_kernels.build(spec, suffix).data))
+    program = opsplice.compile(TWO, [spec])
+    one, two = plugins
+    for given in ([one], [two, one]):
+        with pytest.raises(OpspliceError, match=r"one\.sos? has 'f' for other arguments than the program") as raised:
+            program.run("main", np.zeros(3, np.float32), plugins=given)
+    assert "in the plugin: f(address, address, i64)" in raised.value.details
+    assert "in the program: f(address, f64, i32, address, i64)" in raised.value.details
+    assert program.run("main", np.zeros(3, np.float32), plugins=[one, two])[1].tolist() == [7, 7, 7]
 
 
 def test_a_kernel_is_linked_or_imported_for_all_targets(tmp_path):

@@ -40,7 +40,8 @@ def test_an_embedded_plugin_for_each_architecture(embedded, arch):
     plugin = plugin_file.read(embedded("k.sos", arch))
     (part,) = plugin.parts
     assert (part.library.arch, part.provides, plugin.fat, plugin.embedded) == (arch, {"scale"}, False, True)
-    assert part.library.exports == {"opsplice_import_scale", plugin_file.QUERY}
+    assert part.library.exports == {"opsplice_import_scale", "opsplice_types_aal_scale", plugin_file.QUERY}
+    assert part.types == {"scale": "aal"}
     assert not part.library.imports
     if arch == HOST:
         assert plugin_file.check_loadable(plugin) == part
