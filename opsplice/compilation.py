@@ -33,6 +33,7 @@ from opsplice.render import unmatched_lines
 from opsplice.report import Report
 from opsplice.rewrites import dynamic_function, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
+from opsplice.rewrites.symbols import Brought
 from opsplice.spec_lang import tree
 from opsplice.specs import TransformSpec, load_specs
 from opsplice.splice import Splicer, at_phase, commands_of, phases_of
@@ -149,6 +150,7 @@ class _Steps:
         self.targets = targets_for(job.flags, self.devices) if early else None
         self.conversions = conversions_for(job.flags) if START in self.phases() else {}
         self.store = Store()
+        self.brought = Brought()
         self.flags = (*job.flags, *flags_for(job.archs))
         self.provided: late_binding.Provided = {}
 
@@ -209,7 +211,7 @@ class _Steps:
     def splicer(self, phase: str, store: Store) -> Splicer:
         """What applies specs at a phase."""
         targets = self.targets if phase_index(phase) < phase_index(PHASE) else None
-        return Splicer(store, targets, self.conversions if phase == START else {})
+        return Splicer(store, targets, self.conversions if phase == START else {}, self.brought)
 
     def _step(self, phase: str, number: int) -> Step:
         splicer = self.splicer(phase, self.store)

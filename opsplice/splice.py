@@ -27,6 +27,7 @@ from opsplice.rewrites import (
     externals,
     fallback,
     insertion,
+    linking,
     metal_link,
     scalar_link,
     transform_spec,
@@ -38,6 +39,7 @@ from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.generation import Generators, Request, told
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.rewrites.scalar_function import Function
+from opsplice.rewrites.symbols import Brought, symbols
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
@@ -54,11 +56,13 @@ class Splicer:
 
     targets: what the program is compiled for; None reads them from the module (from phase `preprocessing` on).
     conversions: the element types that the compiler converts once rules have applied.
+    brought: the symbols that specs have brought into the module.
     """
 
     store: Store
     targets: tuple[ProgramTarget, ...] | None = None
     conversions: conversions.Conversions = field(default_factory=dict)
+    brought: Brought = field(default_factory=Brought)
 
     def apply(self, module: ir.Module, spec: Spec) -> tuple[Report, tuple[Step, ...]]:
         """Change the module as the spec says. Returns what was done, and edits that are to follow at later phases.
@@ -68,6 +72,7 @@ class Splicer:
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec), ()
         run_passes(module, spec)
+        own = symbols(module)
         before = fallback.executables(module)
         split = False
         reports = []
@@ -89,6 +94,7 @@ class Splicer:
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break
+        self.brought.add(symbols(module) - own)
         if len(reports) > 1:
             insertion.forget_writers(module)
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
@@ -109,6 +115,7 @@ class Splicer:
         if isinstance(spec, TransformSpec):
             return self._transform(module, spec)
         run_passes(module, spec)
+        own = symbols(module)
         patterns = engine.Patterns(graphs_of(spec))
         reports = []
         for number in itertools.count():
@@ -119,6 +126,7 @@ class Splicer:
             if not written:
                 break
             apply(module, written, codes=spec.codes)
+        self.brought.add(symbols(module) - own)
         if len(reports) > 1:
             insertion.forget_writers(module)
         return _joined(reports)
@@ -203,7 +211,11 @@ class Splicer:
     # ---- transform dialect ----------------------------------------------------------------------------------------
 
     def _transform(self, module: ir.Module, spec: TransformSpec) -> Report:
-        outcome = transform_spec.apply(module, spec.path, functools.partial(self._object, spec.path.parent))
+        find = functools.partial(self._object, spec.path.parent)
+        others = bool(self.brought.digests)
+        outcome = transform_spec.apply(module, spec.path, find, self.brought)
+        if others:
+            linking.check(module)
         where = str(spec.path)
         replacements = tuple(
             Replacement(

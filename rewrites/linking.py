@@ -7,6 +7,7 @@ too, whichever kernel wants it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,16 +22,21 @@ from opsplice.rewrites.calls import KernelCall
 from opsplice.targets import call_types, objects
 
 _OBJECT = re.compile(
-    r'(#hal\.executable\.target<.*?>) = \[#hal\.executable\.object<\{path = "((?:[^"\\]|\\.)*)"\}>\]', re.DOTALL
+    r'(#hal\.executable\.target<.*?>) = \[#hal\.executable\.object<\{path = "((?:[^"\\]|\\.)*)"'
+    r'(?:, data = dense<"?([^">]*)"?> : [^}]*)?\}>\]',
+    re.DOTALL,
 )
-
+_DIGEST = re.compile(r"[0-9a-f]{64}\.\w+")
 # How a declaration says that a function is linked, or imported.
 _HOW = ("hal.import.static", dynamic_function.IMPORTED)
 
 
 @dataclass(frozen=True)
 class _Linked:
-    """A file that is linked for a target, a name that is called in it, and who calls it. name: the file, for errors."""
+    """A file that is linked for a target, a name that is called in it, and who calls it. name: the file, for errors.
+
+    path: of what is in the program as bytes, their digest with the file's suffix, as the store names files.
+    """
 
     target: str
     path: Path
@@ -54,7 +60,7 @@ class _Called:
     caller: str
 
 
-def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
+def check(module: ir.Module, calls: Sequence[KernelCall] = ()) -> None:
     """Raise OpspliceError if two files of one target, among those of the calls and the module, define the same name.
 
     Likewise if a function is linked for one kernel and imported from a plugin for another, if two kernels name
@@ -68,7 +74,7 @@ def check(module: ir.Module, calls: Sequence[KernelCall]) -> None:
             defined[file.path] = _defined(file.path)
         for name in sorted(defined[file.path] | {file.symbol}):
             first = owners.setdefault((file.target, name), file)
-            if first.path != file.path:
+            if not _is_same(first.path, file.path):
                 raise OpspliceError(
                     f"{name} is defined by two files that are linked into one program",
                     hint="make helpers static, and give each kernel a symbol and a file that no other kernel has",
@@ -141,10 +147,21 @@ def _linked_in(module: ir.Module) -> Iterator[_Linked]:
             continue
         found = _OBJECT.findall(str(op.attributes["hal.executable.objects"]))
         for symbol in _imports(op):
-            for target, path in found:
+            for target, path, data in found:
                 unescaped = Path(path.replace('\\"', '"').replace("\\\\", "\\"))
                 caller = f"executable {ir.StringAttr(op.attributes['sym_name']).value}"
-                yield _Linked(target, unescaped, symbol, caller, str(unescaped))
+                file = unescaped.with_name(f"{_digest(data)}{unescaped.suffix}") if data else unescaped
+                yield _Linked(target, file, symbol, caller, str(unescaped))
+
+
+def _digest(data: str) -> str:
+    """The digest of bytes as MLIR prints them: in hexadecimal, and a few of them as a list."""
+    content = bytes.fromhex(data[2:]) if data.startswith("0x") else data.encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one == other or (one.name == other.name and _DIGEST.fullmatch(one.name) is not None)
 
 
 def _imports(executable: ir.Operation) -> list[str]:

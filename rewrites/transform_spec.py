@@ -1,7 +1,9 @@
 """A transform-dialect spec, run by IREE's own interpreter: what `--iree-preprocessing-transform-spec-filename` does.
 
 The interpreter says nothing of what it changed. What the spec put in is found afterwards by looking for calls and
-dispatches of symbols that the module did not have before.
+dispatches of symbols that the module did not have before. What a spec brings along gets another name where an earlier
+spec has brought another symbol of that name; a symbol of the program's own is what `import_symbol ... if undefined`
+takes.
 
 Artifacts that the spec names (`#hal.executable.object<{path = "..."}>`) are looked for beside the spec first. A source
 among them (`functions.c`) is built, as for a kernel of our own language.
@@ -12,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iree.compiler import ir
@@ -20,18 +22,19 @@ from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import location_text, ops_in, symbol_of
-from opsplice.rewrites import objects
+from opsplice.rewrites import objects, symbols
 from opsplice.rewrites.objects import ObjectResolver
+from opsplice.rewrites.symbols import EXECUTABLES, Brought
 
 _ENTRY = "__transform_main"
-_EXECUTABLES = ("stream.executable", "flow.executable", "hal.executable", "hal.executable.source")
+_SEQUENCE = "transform.named_sequence"
 _TOLD = re.compile(r'.*\bat loc\("(.*)":(\d+):(\d+)\): (.*)')
 _LOCATION = re.compile(r'loc\("(.*)":(\d+):(\d+)\)')
 
 
 @dataclass(frozen=True)
 class Change:
-    """One place that a spec changed: the symbol that it put in, where, and in which function."""
+    """One place that a spec changed: the symbol (as the spec calls it) that it put in, where, and in which function."""
 
     symbol: str
     function: str
@@ -61,16 +64,21 @@ class Outcome:
     otherwise: bool
 
 
-def apply(module: ir.Module, path: Path, resolve: ObjectResolver) -> Outcome:
+def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Brought | None = None) -> Outcome:
     """Run a spec on a module.
 
+    brought: what earlier specs have brought into the module, to which this adds what the spec brings.
     Raises OpspliceError when the spec cannot be read, does not parse, is no transform spec, or fails.
     """
     spec = _parsed(module.context, path)
     entry = _entry(spec, path)
+    brought = Brought() if brought is None else brought
+    names = _keep_apart(spec, module, brought)
     pairs = tuple(_pairs(spec))
     silent = not pairs or any(not p.symbols for p in pairs)
-    before = _symbols(module)
+    before = symbols.symbols(module)
+    digests = {symbol_of(op): symbols.digest(op) for op in _own(spec)}
+    calls = Counter(_changes(module, before & digests.keys(), set()))
     content = _content(module) if silent else Counter()
     # The interpreter may run passes; their threads must not wait for the lock that this thread holds.
     module.context.enable_multithreading(False)
@@ -80,10 +88,14 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver) -> Outcome:
         raise OpspliceError(f"the transform spec {path} failed", details=_told(str(error))) from None
     finally:
         module.context.enable_multithreading(True)
-    new = _symbols(module) - before
+    new = symbols.symbols(module) - before
+    brought.add(new, digests)
     _resolve_objects(module, new, resolve)
-    changes = tuple(_changes(module, new))
+    found = Counter(_changes(module, new | set(digests), new))
+    changes = tuple((found - calls).elements())
     used = {c.symbol for c in changes}
+    called = {new: old for old, new in names.items()}
+    changes = tuple(replace(c, symbol=called.get(c.symbol, c.symbol)) for c in changes)
     # What a pass only removes (dead code, duplicates) is no change that the spec was written for.
     otherwise = silent and bool(_content(module) - content)
     unmatched = tuple(p for p in pairs if not (p.symbols & used) and not (otherwise and not p.symbols))
@@ -129,7 +141,7 @@ def _place(location: ir.Location) -> str:
 
 def _entry(spec: ir.Module, path: Path) -> ir.Operation:
     for op in spec.body.operations:
-        is_entry = op.operation.name == "transform.named_sequence" and symbol_of(op.operation) == _ENTRY
+        is_entry = op.operation.name == _SEQUENCE and symbol_of(op.operation) == _ENTRY
         if is_entry and len(op.operation.regions[0].blocks):
             return op.operation
     raise OpspliceError(
@@ -152,11 +164,40 @@ def _pairs(spec: ir.Module) -> list[Pair]:
     return found
 
 
+def _own(spec: ir.Module) -> list[ir.Operation]:
+    """The functions and executables that a spec has for programs."""
+    tops = (op.operation for op in spec.body.operations)
+    return [op for op in tops if symbol_of(op) and op.name != _SEQUENCE]
+
+
+def _keep_apart(spec: ir.Module, module: ir.Module, brought: Brought) -> symbols.Names:
+    """Rename the spec's symbols that are others than what earlier specs have brought into the module by their names.
+
+    Returns the new names.
+    """
+    own = {symbol_of(op): op for op in _own(spec)}
+    there = symbols.symbols(module)
+    taken = {name for name in own if name in there and name in brought.digests}
+    apart = {name for name in taken if brought.digests[name] != symbols.digest(own[name])}
+    while more := {name for name in taken - apart if symbols.references(own[name]) & apart}:
+        apart |= more
+    everything = there | symbols.symbols(spec)
+    names: dict[str, str] = {}
+    for name in own:
+        if name in apart:
+            names[name] = symbols.unused(name, everything)
+            everything.add(names[name])
+    inner: dict[str, dict[str, str]] = {}
+    entries = {export for op in module.body.operations for export in symbols.exports_of(op.operation)}
+    for name, op in own.items():
+        if name in apart or name not in there:
+            exports = symbols.exports_of(op)
+            inner[name] = {e: symbols.unused(e, {*entries, *exports}) for e in exports if e in entries}
+    symbols.rename([op.operation for op in spec.body.operations], names, inner)
+    return names
+
+
 # ---- the module --------------------------------------------------------------------------------------------------
-
-
-def _symbols(module: ir.Module) -> set[str]:
-    return {symbol_of(op.operation) for op in module.body.operations if "sym_name" in op.operation.attributes}
 
 
 def _content(module: ir.Module) -> Counter[str]:
@@ -180,15 +221,15 @@ def _root(symbol: ir.Attribute) -> str:
     return str(symbol).split("::")[0].removeprefix("@").strip('"')
 
 
-def _changes(module: ir.Module, new: set[str]) -> Iterator[Change]:
-    """Calls and dispatches of new symbols in functions that were there before."""
-    for function in module.body.operations:
+def _changes(module: ir.Module, called: set[str], new: set[str]) -> Iterator[Change]:
+    """Calls and dispatches of some symbols in functions that were there before the new ones."""
+    for function in module.body.operations if called else ():
         op = function.operation
         if not op.name.endswith(".func") or symbol_of(op) in new:
             continue
         for user in ops_in(op, "util.call", "func.call", "flow.dispatch"):
             for symbol in _callees(user):
-                if symbol in new:
+                if symbol in called:
                     yield Change(symbol, symbol_of(op), location_text(user))
 
 
@@ -201,5 +242,5 @@ def _callees(op: ir.Operation) -> list[str]:
 def _resolve_objects(module: ir.Module, new: set[str], resolve: ObjectResolver) -> None:
     """Put absolute paths in the place of those that the spec's executables name."""
     for top in module.body.operations:
-        if top.operation.name in _EXECUTABLES and symbol_of(top.operation) in new:
+        if top.operation.name in EXECUTABLES and symbol_of(top.operation) in new:
             objects.resolve_in(top.operation, resolve)

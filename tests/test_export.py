@@ -209,3 +209,56 @@ def test_several_architectures_go_into_one_spec(sample: Path) -> None:
     text = opsplice.export(sample / "replace.splice", archs=["x86_64", "aarch64"]).text
     assert "embedded-elf-x86_64" in text
     assert "embedded-elf-arm_64" in text
+
+
+# ---- several exported specs --------------------------------------------------------------------------------------
+
+TENSOR = "tensor<?xf32>"
+TWO = f"""
+func.func @main(%a: {TENSOR}, %b: {TENSOR}) -> ({TENSOR}, {TENSOR}) {{
+  %0 = math.absf %a : {TENSOR}
+  %1 = math.exp %b : {TENSOR}
+  return %0, %1 : {TENSOR}, {TENSOR}
+}}
+"""
+
+
+def adding(folder: Path, op: str, kernel: str, number: int, form: str, objects: str) -> Path:
+    """An exported spec that puts a kernel, which adds a number, in the place of an op."""
+    folder.mkdir()
+    (folder / "k.c").write_text(
+        f"#include <stddef.h>\nvoid {kernel}(const float *x, float *y, size_t n) {{\n"
+        f"  for (size_t i = 0; i < n; ++i) y[i] = x[i] + {number};\n}}\n"
+    )
+    (folder / "k.splice").write_text(
+        f'kernel {kernel}(x: f32[n]) -> f32[n] {{ cpu "k.c"{form} }}\n'
+        f"pattern p(x: tensor<n x f32>) {{ {op}(x) }}\nreplace p with {kernel}(x)\n"
+    )
+    flags = ["--iree-llvmcpu-target-cpu=host"]
+    (folder / "k.mlir").write_text(opsplice.export(folder / "k.splice", flags, objects=objects).text)
+    return folder / "k.mlir"
+
+
+@pytest.mark.parametrize(("form", "objects"), [("", "path"), (" as bitcode", "bytes")])
+def test_two_exported_specs_each_call_their_own_kernel(tmp_path: Path, form: str, objects: str) -> None:
+    first = adding(tmp_path / "a", "absf", "add_hundred", 100, form, objects)
+    second = adding(tmp_path / "b", "exp", "add_thousand", 1000, form, objects)
+    values = np.array([1, -2], np.float32), np.array([3, 4], np.float32)
+    for specs in ([first, second], [second, first], [first.with_suffix(".splice"), second]):
+        program = opsplice.compile(TWO, specs, ["--iree-llvmcpu-target-cpu=host"])
+        results = program.run("main", *values)
+        np.testing.assert_array_equal(results[0], values[0] + 100)
+        np.testing.assert_array_equal(results[1], values[1] + 1000)
+        assert len(program.report.replacements) == 2
+
+
+@pytest.mark.parametrize(("form", "objects"), [("", "path"), (" as bitcode", "bytes")])
+def test_two_exported_specs_with_different_files_for_one_symbol(tmp_path: Path, form: str, objects: str) -> None:
+    first = adding(tmp_path / "a", "absf", "add", 100, form, objects)
+    second = adding(tmp_path / "b", "exp", "add", 1000, form, objects)
+    with pytest.raises(opsplice.OpspliceError, match="add is defined by two files that are linked into one program"):
+        opsplice.compile(TWO, [first, second], ["--iree-llvmcpu-target-cpu=host"])
+    same = adding(tmp_path / "c", "exp", "add", 100, form, objects)
+    program = opsplice.compile(TWO, [first, same], ["--iree-llvmcpu-target-cpu=host"])
+    results = program.run("main", np.zeros(2, np.float32), np.ones(2, np.float32))
+    np.testing.assert_array_equal(results, [[100, 100], [101, 101]])

@@ -10,6 +10,8 @@ from iree.compiler.api import Session
 
 from opsplice.errors import OpspliceError
 from opsplice.rewrites import transform_spec
+from opsplice.rewrites.symbols import Brought
+from opsplice.rewrites.transform_spec import Change
 
 SPEC = """
 module attributes {transform.with_named_sequence} {
@@ -73,3 +75,153 @@ def test_an_entry_without_a_body_is_no_spec(tmp_path: Path) -> None:
     )
     with pytest.raises(OpspliceError, match="it has no sequence @__transform_main with a body"):
         transform_spec.parse(session.context, tmp_path / "spec.mlir")
+
+
+# ---- symbols of several specs ------------------------------------------------------------------------------------
+
+TENSOR = "tensor<4xf32>"
+PROGRAM = f"""
+util.func public @main(%a: {TENSOR}, %b: {TENSOR}) -> ({TENSOR}, {TENSOR}) {{
+  %0 = math.absf %a : {TENSOR}
+  %1 = math.exp %b : {TENSOR}
+  util.return %0, %1 : {TENSOR}, {TENSOR}
+}}
+"""
+CALLING = """
+module attributes {transform.with_named_sequence} {
+  BROUGHT
+  transform.named_sequence @match(%root: !transform.any_op {transform.readonly})
+      -> (!transform.any_value, !transform.any_value) {
+    %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {
+    ^bb0(%x: tensor<4xf32>):
+      %0 = OP %x : tensor<4xf32>
+    } : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
+    transform.yield %ins, %out : !transform.any_value, !transform.any_value
+  }
+  transform.named_sequence @call(%ins: !transform.any_value {transform.readonly},
+                                 %out: !transform.any_value {transform.readonly}) {
+    %root = transform.get_defining_op %out : (!transform.any_value) -> !transform.any_op
+    %module = transform.util.get_nearest_symbol_table %root : (!transform.any_op) -> !transform.any_op
+    IMPORTS
+    %f = transform.util.import_symbol @f into %module if undefined : (!transform.any_op) -> !transform.any_op
+    transform.util.cast_and_call %f(%ins) -> %out after %root {
+    } : (!transform.any_op, !transform.any_value, !transform.any_value, !transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    %0 = transform.foreach_match in %module @match -> @call : (!transform.any_op) -> !transform.any_op
+    transform.apply_dce to %0 : !transform.any_op
+    transform.yield
+  }
+}
+"""
+UNARY = f"(%x: {TENSOR}) -> {TENSOR}"
+EXECUTABLE = """
+stream.executable private @e {
+  stream.executable.export public @run workgroups() -> (index, index, index) {
+    %one = arith.constant 1 : index
+    stream.return %one, %one, %one : index, index, index
+  }
+  builtin.module {
+    func.func @run(%in: !stream.binding, %out: !stream.binding) {
+      %c = arith.constant NUMBER : index
+      return
+    }
+  }
+}
+"""
+RETURN = f"util.return %r : {TENSOR}"
+DISPATCH = f"util.func private @f{UNARY} {{ %r = flow.dispatch @e::@run(%x) : ({TENSOR}) -> {TENSOR} {RETURN} }}"
+
+
+def calling(op: str, brought: str, also: str = "") -> str:
+    """A spec that has a function called for an op. also: another symbol to import."""
+    text = (
+        f"%g = transform.util.import_symbol @{also} into %module if undefined "
+        ": (!transform.any_op) -> !transform.any_op"
+    )
+    return CALLING.replace("OP", op).replace("BROUGHT", brought).replace("IMPORTS", text if also else "")
+
+
+def function(op: str, name: str = "f") -> str:
+    return f"util.func private @{name}{UNARY} {{ %r = math.{op} %x : {TENSOR} {RETURN} }}"
+
+
+def applied(folder: Path, program: str, *specs: str, brought: Brought | None = None) -> tuple[ir.Module, list[Change]]:
+    """A program after specs, and what they changed. brought: what others have brought into it."""
+    module = ir.Module.parse(program, context=Session().context)
+    brought, changes = brought or Brought(), []
+    for number, spec in enumerate(specs):
+        (folder / f"spec{number}.mlir").write_text(spec)
+        done = transform_spec.apply(module, folder / f"spec{number}.mlir", lambda name, target: None, brought)
+        changes += done.changes
+    assert module.operation.verify()
+    return module, changes
+
+
+def called(module: ir.Module) -> dict[str, str]:
+    """The text of the functions that each of the two values of `PROGRAM` is made by."""
+    tops = {ir.StringAttr(op.attributes["sym_name"]).value: op.operation for op in module.body.operations}
+    end = list(tops["main"].regions[0].blocks[0].operations)[-1]
+    calls = [value.owner.operation for value in end.operands]
+    return {
+        ("a", "b")[number]: str(tops[op.attributes["callee"].value])
+        for number, op in enumerate(calls)
+        if op.name == "util.call"
+    }
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_functions_of_one_name_in_two_specs(order: tuple[int, int], tmp_path: Path) -> None:
+    specs = [calling("math.absf", function("sqrt")), calling("math.exp", function("ceil"))]
+    module, changes = applied(tmp_path, PROGRAM, *(specs[i] for i in order))
+    found = called(module)
+    assert "math.sqrt" in found["a"]
+    assert "math.ceil" in found["b"]
+    assert [change.symbol for change in changes] == ["f", "f"]
+
+
+def test_one_function_in_two_specs_is_shared_and_both_are_reported(tmp_path: Path) -> None:
+    specs = [calling("math.absf", function("sqrt")), calling("math.exp", function("sqrt"))]
+    module, changes = applied(tmp_path, PROGRAM, *specs)
+    assert str(module).count("util.func private") == 1
+    assert called(module).keys() == {"a", "b"}
+    assert len(changes) == 2
+
+
+def test_a_function_of_the_program_is_taken_for_what_is_not_defined(tmp_path: Path) -> None:
+    module, _ = applied(tmp_path, PROGRAM + function("floor"), calling("math.exp", function("ceil")))
+    assert "math.floor" in called(module)["b"]
+    assert "math.ceil" not in str(module)
+
+
+def test_functions_that_are_the_same_but_for_what_they_call(tmp_path: Path) -> None:
+    outer = f"util.func private @f{UNARY} {{ %r = util.call @g(%x) : ({TENSOR}) -> {TENSOR} {RETURN} }}"
+    specs = [
+        calling(op, f"{function(inner, 'g')}\n{outer}", also="g")
+        for op, inner in (("math.absf", "sqrt"), ("math.exp", "ceil"))
+    ]
+    module, _ = applied(tmp_path, PROGRAM, *specs)
+    found = called(module)
+    assert "@g(" in found["a"]
+    assert "@g_1(" in found["b"]
+
+
+def test_executables_of_one_name_in_two_specs_get_entry_points_of_their_own(tmp_path: Path) -> None:
+    specs = [
+        calling(op, EXECUTABLE.replace("NUMBER", number) + DISPATCH, also="e")
+        for op, number in (("math.absf", "7"), ("math.exp", "8"))
+    ]
+    module, _ = applied(tmp_path, PROGRAM, *specs)
+    found = called(module)
+    assert "@e::@run(" in found["a"]
+    assert "@e_1::@run_1(" in found["b"]
+    assert "func.func @run_1(" in str(module)
+
+
+def test_a_template_that_looks_for_calls_looks_for_those_in_the_program(tmp_path: Path) -> None:
+    program = PROGRAM.replace("math.absf %a", f"util.call @f(%a) : ({TENSOR}) -> {TENSOR} //") + function("sqrt")
+    spec = calling(f"util.call @f(%x) : ({TENSOR}) -> {TENSOR} //", function("ceil"))
+    module, changes = applied(tmp_path, program, spec, brought=Brought({"f": ""}))
+    assert "math.ceil" in called(module)["a"]
+    assert len(changes) == 1
