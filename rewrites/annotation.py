@@ -13,13 +13,13 @@ def annotate(annotation: Annotation) -> None:
     """Set a rule's attributes on the op that makes the first result of its match."""
     op = annotation.match.roots[0].owner.operation
     for attribute in annotation.rule.attributes:
-        op.attributes[attribute.name] = _attribute(attribute)
+        op.attributes[attribute.name] = attribute_of(attribute)
 
 
-def _attribute(attribute: tree.Attribute) -> ir.Attribute:
-    """Integers are i64 and floats f64, lists of integers dense; a name alone is a unit attribute.
+def attribute_of(attribute: tree.Attribute) -> ir.Attribute:
+    """What a rule sets. Integers are i64 and floats f64, lists of integers dense; a name alone is a unit attribute.
 
-    Raises OpspliceError for `mlir "..."` that MLIR cannot read.
+    Needs a current context. Raises OpspliceError for `mlir "..."` that MLIR cannot read.
     """
     value = attribute.value
     if isinstance(value, tree.MlirText):

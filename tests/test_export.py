@@ -262,3 +262,24 @@ def test_two_exported_specs_with_different_files_for_one_symbol(tmp_path: Path, 
     program = opsplice.compile(TWO, [first, same], ["--iree-llvmcpu-target-cpu=host"])
     results = program.run("main", np.zeros(2, np.float32), np.ones(2, np.float32))
     np.testing.assert_array_equal(results, [[100, 100], [101, 101]])
+
+
+def test_attributes_are_set_in_stock_iree(tmp_path: Path) -> None:
+    """Also on ops with regions, and whatever other rules set."""
+    (tmp_path / "model.mlir").write_text(MODEL)
+    (tmp_path / "marks.splice").write_text(
+        "pattern product(x: tensor<m x k x f32>, w: tensor<k x n x f32>) { contract[mk, kn -> mn](x, w) }\n"
+        "pattern biased(x: tensor<m x k x f32>, w: tensor<k x n x f32>, b: tensor<n x f32>) where n % 8 == 0 {\n"
+        "  addf(contract[mk, kn -> mn](x, w), broadcast[n -> m n](b))\n}\n"
+        'annotate product with {my.tag, my.kind = "product"}\nannotate biased with {my.size = 8}\n'
+    )
+    spec = tmp_path / "marks.mlir"
+    assert main(["export", str(tmp_path / "marks.splice"), "-o", str(spec)]) == 0
+    flags = [*TARGET, f"--iree-preprocessing-transform-spec-filename={spec}", "--compile-to=preprocessing"]
+    done = subprocess.run([COMPILER, tmp_path / "model.mlir", *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    product, biased = (part.partition("}\n")[0] for part in done.stdout.split("linalg.")[1:] if "my." in part)
+    assert 'my.kind = "product", my.tag' in done.stdout
+    assert done.stdout.count("my.tag") == done.stdout.count("my.size = 8 : i64") == 1
+    assert "my.size" not in product
+    assert "my.tag" not in biased

@@ -23,6 +23,7 @@ from opsplice.matchers.ir_names import ops_in
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
 from opsplice.rewrites import emit
+from opsplice.rewrites.annotation import attribute_of
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import KernelCall
 from opsplice.rewrites.devices import ProgramTarget
@@ -98,15 +99,16 @@ def export(
     with context, ir.Location.unknown():
         exporter = _Exporter(spec, targets, resolve)
         found = exporter.programs()
-        apply(exporter.module, [p.call for _, programs in found for p in programs])
+        apply(exporter.module, [p.call for _, programs in found for p in programs if p.call is not None])
         copies = place(exporter.module, carrier, folder)
         symbols = _symbols(exporter.module)
+        sets = {rule: tuple((a.name, _value_text(a)) for a in rule.attributes) for rule, _ in found}
     groups, rules = [], []
     for rule, programs in found:
         cases = tuple(case for p in programs for case in _cases(p, symbols))
         if not cases:  # its conditions never hold
             continue
-        groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule_text(rule)}", cases))
+        groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule_text(rule)}", cases, sets[rule]))
         matchers = tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)
         rules.append(ExportedRule(rule, matchers, tuple(exporter.notes.get(rule, ()))))
     passes = [each for run in spec.runs for each in exporter.passes(run)]
@@ -127,14 +129,14 @@ class _Draft:
 
 @dataclass(frozen=True)
 class _Program:
-    """A template with its replacement, and the ways in which its conditions hold."""
+    """A template with its replacement, if there is one, and the ways in which its conditions hold."""
 
     name: str
     covers: str
     template: Template
     alternatives: tuple[Alternative, ...]
     paths: dict[Axis, tuple[int, ...]]
-    call: KernelCall
+    call: KernelCall | None
 
     @property
     def call_name(self) -> str:
@@ -196,9 +198,9 @@ class _Exporter:
 
     def _drafts(self, rule: tree.Rule, name: str, failures: list[GapError]) -> Iterator[_Draft]:
         """Each distinct template, as a function of the module."""
-        pattern, kernel = self.spec.patterns[rule.pattern], self.spec.kernels[rule.kernel]
+        pattern = self.spec.patterns[rule.pattern]
         seen: set[Any] = set()
-        for instance in _instances(pattern, rule, kernel):
+        for instance in _instances(pattern, rule):
             for spelling in spellings():
                 try:
                     template = spell(pattern, self.spec.patterns, instance, spelling)
@@ -248,14 +250,16 @@ class _Exporter:
         return {match.roots[0]: match for match in found.matches}, misses
 
     def _program(self, rule: tree.Rule, draft: _Draft, match: Match) -> _Program:
-        call = self._plan(match, rule)
+        call = None if rule.attributes else self._plan(match, rule)
         try:
-            alternatives = _alternatives(rule, self.spec.kernels[rule.kernel], draft.template, call)
+            alternatives = _alternatives(rule, draft.template, self.spec.kernels.get(rule.kernel), call)
         except GapError as error:
             self._note(rule, error)  # other ranks and types may do without, but the rule is not whole
             raise
         root = draft.root.owner.operation
         paths = {check.axis: _path(root, check.axis.argument) for a in alternatives for check in a}
+        if call is None:
+            draft.function.erase()
         return _Program(draft.name, draft.covers, draft.template, alternatives, paths, call)
 
     def _plan(self, match: Match, rule: tree.Rule) -> KernelCall:
@@ -279,19 +283,40 @@ class _Exporter:
 def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
     """Raise GapError for a rule that does something that is not exported."""
     what, pattern = f"`{rule_text(rule)}`", spec.patterns[rule.pattern]
-    if rule.kernel not in spec.kernels:
-        raise GapError.at(rule.span, what, "only calls of kernels are exported")
-    if spec.kernels[rule.kernel].is_scalar:
-        raise GapError.at(rule.span, what, "a spec cannot put functions on elements into IREE's code")
-    for clause in spec.kernels[rule.kernel].artifacts:
-        if clause.is_generated:
-            why = "a spec is made before there are matches, and code is generated for each"
-            raise GapError.at(clause.span, f"kernel '{rule.kernel}'", why)
+    if rule.attributes:
+        _check_attributes(rule, spec)
+    elif rule.kernel not in spec.kernels:
+        raise GapError.at(rule.span, what, "only calls of kernels and `annotate` are exported")
+    else:
+        _check_kernel(rule, spec.kernels[rule.kernel])
     if rule.phase not in (None, "preprocessing"):
         raise GapError.at(rule.phase_span or rule.span, what, "IREE applies specs at phase preprocessing only")
     if "reshape" in pattern.through:
         why = "a matcher looks through nothing, and the pattern looks through reshapes"
         raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
+
+
+def _check_kernel(rule: tree.Rule, kernel: tree.Kernel) -> None:
+    if kernel.is_scalar:
+        raise GapError.at(rule.span, f"`{rule_text(rule)}`", "a spec cannot put functions on elements into IREE's code")
+    for clause in kernel.artifacts:
+        if clause.is_generated:
+            why = "a spec is made before there are matches, and code is generated for each"
+            raise GapError.at(clause.span, f"kernel '{rule.kernel}'", why)
+
+
+def _check_attributes(rule: tree.Rule, spec: LoadedSpec) -> None:
+    """Rules that set the same attributes are tried in their order; the first that holds sets all of its own."""
+    names = {attribute.name for attribute in rule.attributes}
+    for other in itertools.takewhile(lambda each: each is not rule, spec.rules):
+        earlier = {attribute.name for attribute in other.attributes}
+        if names & earlier and not names <= earlier:
+            both = ", ".join(sorted(names & earlier))
+            why = (
+                f"where the rule at {other.span} sets {both} first, none of this rule's attributes is set, and a "
+                "spec sets each by itself; set the others by a rule of their own"
+            )
+            raise GapError.at(rule.span, f"`{rule_text(rule)}`", why)
 
 
 def _passes(run: tree.Run) -> Iterator[Pass]:
@@ -310,7 +335,7 @@ def _passes(run: tree.Run) -> Iterator[Pass]:
 # ---- instances ---------------------------------------------------------------------------------------------------
 
 
-def _instances(pattern: tree.Pattern, rule: tree.Rule, kernel: tree.Kernel) -> Iterator[Instance]:
+def _instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
     """Each rank of each pack with each choice of each type variable."""
     kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
     packs = sorted({d.pack for kind in kinds for d in kind.dims if d.pack is not None})
@@ -344,13 +369,13 @@ def _covers(instance: Instance, spelling: Spelling) -> str:
 
 
 def _alternatives(
-    rule: tree.Rule, kernel: tree.Kernel, template: Template, call: KernelCall
+    rule: tree.Rule, template: Template, kernel: tree.Kernel | None, call: KernelCall | None
 ) -> tuple[Alternative, ...]:
     """The ways in which all conditions hold: the pattern's, those of the patterns it uses, the rule's, the kernel's."""
     wheres = list(template.scopes)
     if rule.where is not None:
         wheres.append((rule.where, template.dims))
-    if kernel.where is not None:
+    if call is not None and kernel is not None and kernel.where is not None:
         wheres.append((kernel.where, {name: _extent(size, rule) for name, size in call.dims.items()}))
     joined: tuple[Alternative, ...] = ((),)
     gaps: list[Gap] = []
@@ -411,10 +436,11 @@ class _Symbols:
 
 
 def _cases(program: _Program, symbols: _Symbols) -> Iterator[Case]:
-    call = symbols.calls[program.call_name]
+    call = "" if program.call is None else symbols.calls[program.call_name]
+    imports = symbols.imports[call] if call else ()
     for number, checks in enumerate(program.alternatives):
         name = program.name if len(program.alternatives) == 1 else f"{program.name}_{number}"
-        yield Case(name, program.covers, program.template, checks, program.paths, call, symbols.imports[call])
+        yield Case(name, program.covers, program.template, checks, program.paths, call, imports)
 
 
 def _symbols(module: ir.Module) -> _Symbols:
@@ -435,6 +461,11 @@ def _symbols(module: ir.Module) -> _Symbols:
             functions.append(text)
             imports[name] = _dispatched(op)
     return _Symbols((*executables, *functions), calls, imports)
+
+
+def _value_text(attribute: tree.Attribute) -> str:
+    """The value of an attribute as MLIR writes it, "" for a name alone. Needs a current context."""
+    return "" if attribute.value is None else str(attribute_of(attribute))
 
 
 def _dispatched(function: ir.Operation) -> tuple[str, ...]:

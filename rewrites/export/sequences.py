@@ -9,14 +9,14 @@ from opsplice.rewrites.export.bounds import Alternative, Axis
 from opsplice.rewrites.export.speller import Template
 from opsplice.rewrites.export.writer import NAME_ONLY
 
-_OP, _VALUE = "!transform.any_op", "!transform.any_value"
+_OP, _VALUE, _PARAM = "!transform.any_op", "!transform.any_value", "!transform.any_param"
 
 
 @dataclass(frozen=True)
 class Case:
     """A matcher and its action.
 
-    name:     what is left of their names after `match_` and `rewrite_`; call: the function put in.
+    name:     what is left of their names after `match_` and `rewrite_`; call: the function put in, "" for none.
     comment:  what it covers. checks: what must hold of dims.
     paths:    for each axis of a check, the operand positions that lead from the root to the argument.
     imports:  the symbols that the function needs.
@@ -33,10 +33,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Group:
-    """The cases of one rule, in the order in which they are tried."""
+    """The cases of one rule, in the order in which they are tried.
+
+    sets: for a rule that puts nothing in, the attributes that it sets: a name, and the value as MLIR writes it, "" for
+    a name alone.
+    """
 
     comment: str
     cases: tuple[Case, ...]
+    sets: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str, passes
         parts += ["", f"  // {group.comment}"]
         for case in group.cases:
             parts += ["", *_indented(_matcher(case))]
-            if case.call not in actions:
+            if case.call and case.call not in actions:
                 actions[case.call] = case
                 parts += ["", *_indented(_action(case))]
     parts += ["", *_indented(_entry(groups, passes)), "}", ""]
@@ -72,15 +77,18 @@ def _indented(lines: Sequence[str], by: int = 2) -> list[str]:
 def _matcher(case: Case) -> list[str]:
     arguments = ", ".join(f"{name}: {kind}" for name, kind in case.template.arguments)
     template = [line.replace(NAME_ONLY, '{"match.operation_name_only"}') for line in case.template.lines]
+    kinds, yielded = (
+        (f"({_VALUE}, {_VALUE})", f"%ins, %out : {_VALUE}, {_VALUE}") if case.call else (_OP, f"%root : {_OP}")
+    )
     return [
         f"// {case.comment}",
-        f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> ({_VALUE}, {_VALUE}) {{",
+        f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {kinds} {{",
         "  %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {",
         f"  ^bb0({arguments}):",
         *_indented(template, 4),
         f"  }} : ({_OP}) -> ({_VALUE}, {_VALUE})",
         *_indented(_checks(case)),
-        f"  transform.yield %ins, %out : {_VALUE}, {_VALUE}",
+        f"  transform.yield {yielded}",
         "}",
     ]
 
@@ -141,7 +149,7 @@ def rewriter(case: Case) -> str:
 
 def _entry(groups: Sequence[Group], passes: Sequence[Pass]) -> list[str]:
     """Passes, then one pass over each function for each rule, so that an earlier rule has its matches before a later
-    one looks.
+    one looks. Attributes come last, because templates compare them: all places are found before any is set.
     """
     lines = [f"transform.named_sequence @__transform_main(%module: {_OP}) {{"]
     module = "%module"
@@ -159,7 +167,8 @@ def _entry(groups: Sequence[Group], passes: Sequence[Pass]) -> list[str]:
         f"  transform.foreach %functions : {_OP} {{",
         f"  ^bb0(%function0: {_OP}):",
     ]
-    for number, group in enumerate(groups):
+    replacing = [group for group in groups if not group.sets]
+    for number, group in enumerate(replacing):
         pairs = ",\n".join(f"          @match_{case.name} -> @{rewriter(case)}" for case in group.cases)
         lines += [
             f"    %function{number + 1} = transform.foreach_match in %function{number}",
@@ -167,4 +176,28 @@ def _entry(groups: Sequence[Group], passes: Sequence[Pass]) -> list[str]:
             f"          : ({_OP}) -> {_OP}",
             f"    transform.apply_dce to %function{number + 1} : {_OP}",
         ]
+    lines += _indented(_annotations([group for group in groups if group.sets], f"%function{len(replacing)}"), 4)
     return [*lines, "  }", "  transform.yield", "}"]
+
+
+def _annotations(groups: Sequence[Group], function: str) -> list[str]:
+    """The attributes that rules set in a function: those of the first rule last, so that they stay."""
+    finding, setting = [], []
+    for number, group in reversed(list(enumerate(groups))):
+        places = [f"%place{number}_{i}" for i in range(len(group.cases))]
+        finding += [
+            f"{place} = transform.collect_matching @match_{case.name} in {function} : ({_OP}) -> {_OP}"
+            for place, case in zip(places, group.cases, strict=True)
+        ]
+        found = places[0]
+        if len(places) > 1:
+            found = f"%places{number}"
+            finding.append(f"{found} = transform.merge_handles {', '.join(places)} : {_OP}")
+        for i, (name, value) in enumerate(group.sets):
+            if not value:
+                setting.append(f'transform.annotate {found} "{name}" : {_OP}')
+                continue
+            given = f"%value{number}_{i}"
+            setting.append(f"{given} = transform.param.constant {value} -> {_PARAM}")
+            setting.append(f'transform.annotate {found} "{name}" = {given} : {_OP}, {_PARAM}')
+    return finding + setting

@@ -18,6 +18,7 @@ from opsplice.rewrites.importing.gaps import UnreadableError, place
 from opsplice.rewrites.importing.templates import NAME_ONLY
 
 _UNSEEN = "an attribute that is set on an op keeps matchers from finding it in their templates"
+_PARTLY = "it sets only some of the attributes anew, and of rules one sets them all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,7 @@ class Pair:
     """A matcher with the rule that it becomes.
 
     stage: which `foreach_match` it is of. op: the matcher, for messages. sets: the attributes that an annotation sets.
+    found: for an annotation of what was found before, the last stage before that.
     """
 
     rule: str
@@ -118,6 +120,7 @@ class Pair:
     stage: int
     op: ir.Operation
     sets: frozenset[str] = frozenset()
+    found: int | None = None
 
 
 def ordered(pairs: Sequence[Pair], unread: dict[str, None]) -> list[str]:
@@ -144,6 +147,9 @@ def ordered(pairs: Sequence[Pair], unread: dict[str, None]) -> list[str]:
 
 def _obstacle(first: Pair, second: Pair) -> UnreadableError | None:
     """Why a pair and a later one, or itself, do not do as rules what they do in the spec."""
+    if second.found is not None and first.stage > second.found:
+        is_part = bool(first.sets & second.sets) and not first.sets <= second.sets
+        return _contends(second, first, _PARTLY) if is_part and first.shape.meets(second.shape) else None
     at_once = first.stage == second.stage
     if first.sets and first is not second and first.shape.meets(second.shape):
         if at_once and not first.sets & second.sets:
@@ -151,7 +157,7 @@ def _obstacle(first: Pair, second: Pair) -> UnreadableError | None:
         if not at_once and second.shape.is_exact:
             return _contends(second, first, _UNSEEN)
         if not at_once and first.sets & second.sets and not first.sets <= second.sets:
-            return _contends(second, first, "it sets only some of the attributes anew, and of rules one sets them all")
+            return _contends(second, first, _PARTLY)
     # Ops inside of a match come before its root, so within a stage the order of the pairs says nothing.
     for inside, whole in ((first, second), (second, first))[: 1 + at_once]:
         if (inside.sets or whole.sets) and any(map(inside.shape.may_hold_at, whole.shape.inner)):

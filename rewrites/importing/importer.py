@@ -57,6 +57,14 @@ _PIPELINES = {Scope.MODULE: "{}", Scope.FUNCTIONS: "util.func({})"}
 
 
 @dataclass(frozen=True)
+class Collected:
+    """What a handle of the entry stands for: what matchers have found, after the stage of that number."""
+
+    matchers: tuple[ir.Operation, ...]
+    stage: int
+
+
+@dataclass(frozen=True)
 class Imported:
     """text: the `.splice` file. patterns, rules: how many it has. unread: what could not be read, with its place."""
 
@@ -109,6 +117,10 @@ class _Importer:
             handles[op.results[0]] = _matched(op, handles)
         elif op.name == "transform.foreach":
             handles.update(zip(op.regions[0].blocks[0].arguments, map(handles.get, op.operands), strict=True))
+        elif op.name == "transform.collect_matching":
+            self._collect(op, handles)
+        elif op.name == "transform.merge_handles" and isinstance(handles.get(op.operands[0]), Collected):
+            handles[op.results[0]] = _merged(op, handles)
         elif op.name == "transform.annotate":
             self._annotate(op, handles)
         elif op.name == "transform.apply_cse" and not self.patterns:
@@ -132,8 +144,42 @@ class _Importer:
             except UnreadableError as error:
                 self.unread[str(error)] = None
 
+    def _collect(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
+        if not isinstance(handles.get(op.operands[0]), Scope):
+            raise UnreadableError(op, "in a part of the program only: rules apply everywhere")
+        if len(op.results) != 1:
+            raise UnreadableError(op, "of other than the ops that are found")
+        matcher = ir.FlatSymbolRefAttr(op.attributes["matcher"]).value
+        handles[op.results[0]] = Collected((self.symbols[matcher],), self.stage)
+
+    def _annotate_collected(self, op: ir.Operation, collected: Collected, handles: dict[ir.Value, Handle]) -> None:
+        """An annotation of what was found before: no attribute that was set since keeps it from being found."""
+        self.stage += 1
+        name, text = attribute_set(op, handles)
+        for sequence in collected.matchers:
+            matcher = Matcher(sequence)
+            try:
+                template, conditions = matcher.read()
+                yielded = matcher.yielded()
+                if (
+                    len(yielded) != 1
+                    or not isinstance(yielded[0], (ir.Operation, NamedOp))
+                    or yielded[0] != matcher.root
+                ):
+                    raise UnreadableError(sequence, "a matcher that yields other than the op that it is given")
+                pattern = self._pattern(sequence, template, conditions)
+            except UnreadableError as error:
+                self.unread[str(error)] = None
+                continue
+            rule = f"annotate {pattern} with {{{text}}}"
+            sets = frozenset([name])
+            self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, sets, collected.stage))
+
     def _annotate(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         named = handles.get(op.operands[0])
+        if isinstance(named, Collected):
+            self._annotate_collected(op, named, handles)
+            return
         if not isinstance(named, NamedOp):
             raise UnreadableError(op, "attributes of other than all ops of some names")
         self.stage += 1
@@ -165,14 +211,7 @@ class _Importer:
 
     def _rule(self, sequence: ir.Operation, action: ir.Operation) -> None:
         matcher, template, conditions, done = _read(sequence, action)
-        wanted = _word(ir.StringAttr(sequence.attributes["sym_name"]).value)
-        text = _pattern(template, conditions)
-        try:
-            load_text(text)
-        except SpecError as error:
-            why = next(d.message for d in error.diagnostics if d.severity == "error")
-            raise UnreadableError(sequence, f"a pattern that cannot be said: {why}") from None
-        pattern = self._declared(self.patterns, text, wanted)
+        pattern = self._pattern(sequence, template, conditions)
         if isinstance(done, UnreadableError):
             raise done
         if done.attributes:
@@ -180,6 +219,16 @@ class _Importer:
         else:
             rule = f"replace {pattern} with {self._replacement(template, done, action)}"
         self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(done.attributes)))
+
+    def _pattern(self, sequence: ir.Operation, template: Template, conditions: list[str]) -> str:
+        """The name of the pattern that a matcher is."""
+        text = _pattern(template, conditions)
+        try:
+            load_text(text)
+        except SpecError as error:
+            why = next(d.message for d in error.diagnostics if d.severity == "error")
+            raise UnreadableError(sequence, f"a pattern that cannot be said: {why}") from None
+        return self._declared(self.patterns, text, _word(ir.StringAttr(sequence.attributes["sym_name"]).value))
 
     def _replacement(self, template: Template, done: Action, action: ir.Operation) -> str:
         """A call of a kernel, where the function is a plain shim around one; else MLIR that calls the function."""
@@ -282,6 +331,15 @@ def _matched(op: ir.Operation, handles: Mapping[ir.Value, Handle]) -> Scope | Na
         return None
     names = tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["ops"]))
     return Scope.FUNCTIONS if "util.func" in names else NamedOp(names, op)
+
+
+def _merged(op: ir.Operation, handles: Mapping[ir.Value, Handle]) -> Collected | None:
+    """What several matchers have found, at once."""
+    found = [handles.get(value) for value in op.operands]
+    collected = [each for each in found if isinstance(each, Collected)]
+    if len(collected) != len(found) or len({each.stage for each in collected}) != 1:
+        return None
+    return Collected(tuple(m for each in collected for m in each.matchers), collected[0].stage)
 
 
 def _reason(failure: ValueError) -> str:

@@ -85,7 +85,7 @@ def sides(context: ir.Context, tmp_path_factory: pytest.TempPathFactory) -> Side
         ours, theirs = (ir.Module.parse(program, context=context) for _ in range(2))
         found = engine.find(ours, graphs_of(loaded))
         chosen = plan(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
-        apply(ours, chosen.actions)
+        apply(ours, chosen.actions, chosen.annotations)
         path = folder / "spec.mlir"
         path.write_text((export or exported(loaded)).text)
         transform_spec.apply(theirs, path, lambda name, target: None)

@@ -186,3 +186,20 @@ def test_inputs_that_are_all_constants(sides: Sider) -> None:
 def test_the_table_names_these_tests() -> None:
     docs = Path(__file__).parents[3] / "docs" / "transform-dialect.md"
     assert "tests/rewrites/export/test_export_differences.py" in docs.read_text()
+
+
+def test_an_annotation_where_another_rule_replaces_a_part(sides: Sider) -> None:
+    kernel, pattern, *_ = SPEC.strip().splitlines()
+    spec = "\n".join(
+        [
+            kernel.replace(", y: f32[n]", ""),
+            "pattern inner(x: tensor<n x f32>) { mulf(x, x) }",
+            "replace inner with k(x)",
+            pattern,
+            "annotate p with {my.tag}",
+        ]
+    )
+    found = sides(of_tensors(), spec)
+    assert found.counts == (1, 1)
+    assert "my.tag" in str(found.ours)
+    assert "my.tag" not in str(found.theirs)
