@@ -88,7 +88,7 @@ class Splicer:
             if any(map(fallback.is_split, actions, chosen.kept)):
                 split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
             annotations = chosen.annotations if number == 0 else ()
-            functions |= apply(module, actions, annotations, spec.codes, self._beside)
+            functions |= apply(module, actions, annotations, spec.codes, self._beside, self.brought.digests)
             on_metal = on_metal or _is_on_metal(actions)
             libraries |= _libraries(actions)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
@@ -125,7 +125,7 @@ class Splicer:
             written = [action for action in chosen.actions if isinstance(action, Insertion)]
             if not written:
                 break
-            apply(module, written, codes=spec.codes)
+            apply(module, written, codes=spec.codes, brought=self.brought.digests)
         self.brought.add(symbols(module) - own)
         if len(reports) > 1:
             insertion.forget_writers(module)
@@ -156,10 +156,10 @@ class Splicer:
         write = functools.partial(_written_out, spec)
         inputs = (found.matches, spec.rules, spec.kernels, targets, resolve, obstacle, write)
         if resolve != self.resolve:
-            chosen = plan(*inputs, _unchecked)
+            chosen = plan(*inputs, _unchecked, codes=spec.codes)
         else:
             generate = functools.partial(self._generate, Generators(self.store))
-            chosen = plan(*inputs, externals.of, self.resolve_function, generate)
+            chosen = plan(*inputs, externals.of, self.resolve_function, generate, spec.codes)
         conversions.check((a for a in chosen.actions if isinstance(a, KernelCall)), self.conversions)
         return chosen
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.rewrites import emit, insertion, linking, scalar_function, static_dispatch, static_function
+from opsplice.rewrites import emit, helpers, insertion, linking, scalar_function, static_dispatch, static_function
 from opsplice.rewrites.annotation import annotate
 from opsplice.rewrites.calls import Annotation, Approach, Insertion, KernelCall
 from opsplice.rewrites.command import CommandWriter
 from opsplice.rewrites.dynamic_dispatch import LateDispatches, LateWriter
+from opsplice.rewrites.helpers import Locate
 from opsplice.rewrites.placing import Placer
 from opsplice.spec_lang import tree
 
@@ -22,14 +23,16 @@ def apply(
     actions: Sequence[KernelCall | Insertion],
     annotations: Sequence[Annotation] = (),
     codes: Sequence[tree.Code] = (),
-    locate: insertion.Locate | None = None,
+    locate: Locate | None = None,
+    brought: Collection[str] = (),
 ) -> scalar_function.Functions:
     """Put each action in the place of its match and remove what is then dead.
 
     Returns the functions on elements that are to be linked at later phases (`scalar_link.py`).
 
     The payload values that the actions hold must be of this very module, unchanged since they were found. codes: raw
-    MLIR that insertions refer to; locate finds the files that it names. Raises OpspliceError: before anything is
+    MLIR that insertions refer to; locate finds the files that it names; brought: the symbols that other specs have
+    brought. Raises OpspliceError: before anything is
     changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
     calls = [action for action in actions if isinstance(action, KernelCall)]
@@ -38,8 +41,8 @@ def apply(
     with module.context, ir.Location.unknown():
         for annotation in annotations:
             annotate(annotation)
-        if any(isinstance(action, Insertion) for action in actions):
-            insertion.import_symbols(module, codes, locate)
+        inserts = any(isinstance(action, Insertion) for action in actions)
+        spec = helpers.put_into(module, codes, locate, brought) if inserts else helpers.Helpers()
         placer = Placer(module)
         functions = static_function.Writer(placer)
         writers: dict[Approach, Any] = {
@@ -58,6 +61,6 @@ def apply(
                     writer = dispatches
                 placer.place(action.match, partial(writer.results, action))
             else:
-                placer.place(action.match, partial(insertion.results, placer, action, codes))
+                placer.place(action.match, partial(insertion.results, placer, action, spec))
         placer.sweep()
         return scalars.functions

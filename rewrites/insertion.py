@@ -13,41 +13,31 @@ what is replaced (`$result0` and so on where there are several). It is parsed fo
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Binding, Match, Size, flat
-from opsplice.rewrites import emit, objects
+from opsplice.rewrites import emit, helpers
 from opsplice.rewrites.calls import Argument, Insertion, Written
+from opsplice.rewrites.helpers import Block, Helpers
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import PLACEHOLDER
 
 # On an op that a rule wrote, while rules are applied: the rules that must not be applied to it again.
 WRITERS = "opsplice.written_by"
-# On a symbol of a spec's raw MLIR: the digest of what the spec says it is, which rules may have changed since.
-IMPORTED = "opsplice.imported"
-# Given raw MLIR, the path of a file that it names, and the text of its target: the file, None to leave the path.
-Locate = Callable[[tree.Code, str, str], Path | None]
-_SYMBOL = re.compile(r'@(?:"([^"]+)"|([\w.$-]+))')
 _YIELD = re.compile(r"^[ \t]*yield\b(.*)\Z", re.MULTILINE | re.DOTALL)
-_PLACE = re.compile(r":(\d+):(\d+)")
-_ERROR_LINE = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
 
 
-def results(placer: Placer, insertion: Insertion, codes: Sequence[tree.Code]) -> list[ir.Value]:
+def results(placer: Placer, insertion: Insertion, spec: Helpers) -> list[ir.Value]:
     """Build an insertion at the current point. Raises OpspliceError, with the rule's line, for MLIR that is wrong.
 
-    codes: the spec's raw MLIR, which the insertion may refer to by symbol.
+    spec: the spec's raw MLIR, which the insertion may refer to by symbol.
     """
     writers = emit.strings([*written_by(insertion.match), str(insertion.rule.span)])
     if isinstance(insertion.code, Written):
@@ -59,10 +49,11 @@ def results(placer: Placer, insertion: Insertion, codes: Sequence[tree.Code]) ->
     given = {name: _value(placer, known.values[name], known.fitted.get(name)) for name in used}
     arguments = ", ".join(f"%{name}: {value.type}" for name, value in given.items())
     kinds = _filled(kinds, known.types) or ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
-    prelude = "\n".join(c.text for c in codes)
-    head = f"{prelude}\nutil.func private @opsplice_insertion({arguments}) -> ({kinds}) {{"
+    head = f"{spec.prelude(code)}\nutil.func private @opsplice_insertion({arguments}) -> ({kinds}) {{"
     text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {kinds}\n}}"
-    return _copied(_parse(text, head.count("\n") + 1, code), list(given.values()), writers)
+    parsed = helpers.parse(text, head.count("\n") + 1, code)
+    spec.rename(list(parsed.body.operations)[-1].operation, code)
+    return _copied(parsed, list(given.values()), writers)
 
 
 def written_by(match: Match) -> list[str]:
@@ -76,32 +67,50 @@ def written_by(match: Match) -> list[str]:
 class Calls:
     """Which functions of a module call which, with the calls that rules' MLIR is to add. Rules must close no circle."""
 
-    def __init__(self) -> None:
+    def __init__(self, codes: Sequence[tree.Code] = ()) -> None:
+        """codes: the spec's raw MLIR."""
+        self._codes = codes
+        self._blocks: tuple[Block, ...] = ()
+        self._marks: dict[str, str] = {}
         self._tops: dict[str, ir.Operation] = {}
         self._present: dict[str, set[str]] = {}
         self._planned: dict[str, set[str]] = {}
 
     def recurses(self, match: Match, code: tree.Code) -> bool:
         """Whether a rule's MLIR, in the place of a match, would be called by what it calls."""
-        pending = _symbols_in(code.text)
+        self._read(match)
+        pending = self._named(code)
         reached: set[str] = set()
         while pending:
             name = pending.pop()
             if name not in reached:
                 reached.add(name)
-                pending |= self._called_by(name, match) | self._planned.get(name, set())
+                pending |= self._called_by(name) | self._planned.get(name, set())
         return match.function in reached
 
     def add(self, match: Match, code: tree.Code) -> None:
         """Note the calls of a rule's MLIR in the place of a match."""
-        self._planned.setdefault(match.function, set()).update(_symbols_in(code.text))
+        self._read(match)
+        self._planned.setdefault(match.function, set()).update(self._named(code))
 
-    def _called_by(self, name: str, match: Match) -> set[str]:
-        if not self._tops:
-            top = match.roots[0].owner.operation
-            while top.parent is not None:
-                top = top.parent.operation
-            self._tops = {symbol_of(op.operation): op.operation for op in top.regions[0].blocks[0].operations}
+    def _read(self, match: Match) -> None:
+        if self._tops:
+            return
+        top = match.roots[0].owner.operation
+        while top.parent is not None:
+            top = top.parent.operation
+        self._tops = {symbol_of(op.operation): op.operation for op in top.regions[0].blocks[0].operations}
+        self._marks = helpers.marks(self._tops.values())
+        with top.context, ir.Location.unknown():
+            self._blocks = helpers.read(self._codes)
+
+    def _named(self, code: tree.Code) -> set[str]:
+        """The symbols of the program that a rule's MLIR names; not those of the spec that are yet to be put into it."""
+        own = {name: mark for block in helpers.visible(self._blocks, code) for name, mark in block.names.items()}
+        named = helpers.symbols_in(code.text)
+        return {self._marks[own[n]] if n in own else n for n in named if n not in own or own[n] in self._marks}
+
+    def _called_by(self, name: str) -> set[str]:
         if name not in self._present:
             self._present[name] = self._symbols_of(name)
         return self._present[name]
@@ -109,11 +118,7 @@ class Calls:
     def _symbols_of(self, name: str) -> set[str]:
         if name not in self._tops:
             return set()
-        return _symbols_in(self._tops[name].get_asm(large_elements_limit=8, large_resource_limit=8))
-
-
-def _symbols_in(text: str) -> set[str]:
-    return {quoted or plain for quoted, plain in _SYMBOL.findall(text)}
+        return helpers.symbols_in(self._tops[name].get_asm(large_elements_limit=8, large_resource_limit=8))
 
 
 def is_written(op: ir.Operation) -> bool:
@@ -158,30 +163,6 @@ def _number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
     if isinstance(kind, (ir.IntegerType, ir.IndexType)):
         return ir.IntegerAttr.get(kind, int(value or 0))
     return ir.FloatAttr.get(kind, float(value or 0))
-
-
-def import_symbols(module: ir.Module, codes: Sequence[tree.Code], locate: Locate | None = None) -> None:
-    """Put a spec's raw MLIR into the module, once. locate: finds the files that its executables name.
-
-    Raises OpspliceError for wrong MLIR and for a name that is taken.
-    """
-    for code in codes:
-        parsed = _parse("\n" * (code.span.line - 1) + code.text, code.span.line, code)
-        _locate(parsed, code)
-        existing = {symbol_of(op.operation): op.operation for op in module.body.operations}
-        for op in parsed.body.operations:
-            name = symbol_of(op.operation)
-            mark = ir.StringAttr.get(hashlib.sha256(str(op).encode()).hexdigest()[:16])
-            if name and name in existing:
-                known = existing[name].attributes
-                if IMPORTED in known and known[IMPORTED] == mark:
-                    continue
-                raise OpspliceError(f"the program has a symbol @{name} already", details=f"needed by {code.span}")
-            copy = op.operation.clone()
-            copy.attributes[IMPORTED] = mark
-            if locate is not None:
-                objects.resolve_in(copy, partial(locate, code))
-            module.body.append(copy)
 
 
 @dataclass(frozen=True)
@@ -247,32 +228,6 @@ def _cut(code: tree.Code) -> tuple[str, str, str]:
 
 def _filled(text: str, types: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda m: types.get(m[1] or m[2], m[0]), text)
-
-
-def _locate(module: ir.Module, code: tree.Code) -> None:
-    """Give the ops of a spec's raw MLIR the places that they have in the spec."""
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        place = _PLACE.search(str(op.location))
-        if place is not None:
-            op.location = ir.Location.file(code.span.source.name, int(place[1]), int(place[2]))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-
-
-def _parse(text: str, lines_before: int, code: tree.Code) -> ir.Module:
-    """lines_before: how many lines the text has before those of the block, its first one not counted."""
-    try:
-        return ir.Module.parse(text)
-    except ir.MLIRError as failure:
-        found = _ERROR_LINE.search(str(failure))
-        message = found[3] if found else str(failure).strip()
-        line = code.span.line + (int(found[1]) - lines_before if found else 0)
-        last = code.span.line + code.text.count("\n")
-        line = min(max(code.span.line, line), last)
-        where = f"{code.span.source.name}:{line}: {message}\n  {code.span.source.line(line).strip()}"
-        raise OpspliceError("the MLIR of a rule is wrong", details=where) from None
 
 
 def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute) -> list[ir.Value]:

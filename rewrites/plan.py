@@ -117,6 +117,7 @@ def plan(
     external: ExternalOf = externals.of,
     resolve_function: Resolver | None = None,
     generate: Generate | None = None,
+    codes: Sequence[tree.Code] = (),
 ) -> Plan:
     """Choose a rule, kernel and artifacts for each match.
 
@@ -124,10 +125,13 @@ def plan(
     write: gives the MLIR of a rule that puts another pattern in place. external: reads the file of a whole dispatch.
     resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
     generate: makes what is `as generated`; by default `resolve` is asked for it.
+    codes: the spec's raw MLIR, which rules' own refers to.
     Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
     `resolve` raises for an artifact that is broken.
     """
-    planner = _Planner(matches, rules, kernels, targets, resolve, obstacle, write, external, resolve_function, generate)
+    planner = _Planner(
+        matches, rules, kernels, targets, resolve, obstacle, write, external, resolve_function, generate, codes
+    )
     return planner.plan()
 
 
@@ -144,6 +148,7 @@ class _Planner:
         external: ExternalOf,
         resolve_function: Resolver | None,
         generate: Generate | None,
+        codes: Sequence[tree.Code],
     ) -> None:
         self.matches = matches
         self.rules = rules
@@ -161,7 +166,7 @@ class _Planner:
         self.choices: dict[Action, tuple[Choice, ...]] = {}
         self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
         self.set: dict[tuple[Any, str], tree.Rule] = {}
-        self.calls = Calls()
+        self.calls = Calls(codes)
 
     def plan(self) -> Plan:
         order = {match: i for i, match in enumerate(self.matches)}
@@ -213,9 +218,10 @@ class _Planner:
         _check_condition(rule.where, match, "the rule's")
         action: Action
         if rule.code is not None:
-            if "@" in rule.code.text and self.calls.recurses(match, rule.code):
-                raise _LostError("what the rule calls would call itself")
-            self.calls.add(match, rule.code)
+            if "@" in rule.code.text:
+                if self.calls.recurses(match, rule.code):
+                    raise _LostError("what the rule calls would call itself")
+                self.calls.add(match, rule.code)
             action = Insertion(match, rule, rule.code)
         elif rule.kernel in self.kernels:
             action = self._call(match, rule, self.kernels[rule.kernel])
