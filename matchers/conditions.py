@@ -5,6 +5,7 @@ Three-valued: None means that it cannot be told before run time.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -91,6 +92,14 @@ def holds(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> bool | None:
     if decisive in verdicts:
         return decisive
     return None if None in verdicts else not decisive
+
+
+def asked(condition: Any, left_out: Callable[[Any], bool]) -> Any:
+    """A condition without those of its parts that are left out, None if these are all. left_out: not for Logical."""
+    if not isinstance(condition, tree.Logical):
+        return None if left_out(condition) else condition
+    operands = tuple(part for c in condition.operands if (part := asked(c, left_out)) is not None)
+    return dataclasses.replace(condition, operands=operands) if operands else None
 
 
 def first_failure(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> Any:

@@ -49,17 +49,22 @@ def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation
     return None
 
 
+def is_left_out(match: Match, condition: Any) -> bool:
+    """Whether a condition of a rule asks about an input of an alternative that was not taken."""
+    return isinstance(condition, tree.Predicate) and condition.name != "inside" and condition.value not in match.inputs
+
+
 def judge(match: Match, condition: Any) -> bool | None:
-    """What a condition of a rule asks of a match, besides its sizes."""
+    """What a condition of a rule asks of a match, besides its sizes; one that is not left out."""
     if isinstance(condition, tree.Membership):
         return match.types.get(condition.variable, condition.variable) in {c.name for c in condition.choices}
     if not isinstance(condition, tree.Predicate):
         return None
     if condition.name == "inside":
         return is_inside(match.roots[0].owner.operation, condition.value)
-    bound = match.inputs.get(condition.value)
-    if bound is None or bound.value is None:
-        return None if bound is None else condition.name != "shared"  # a number of the program's
+    bound = match.inputs[condition.value]
+    if bound.value is None:
+        return condition.name != "shared"  # a number of the program's
     if condition.name == "weight":
         return is_constant(Views(), bound.value)
     return (user_outside(bound.value, match.ops) is None) == (condition.name == "only")

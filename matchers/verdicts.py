@@ -11,10 +11,11 @@ from opsplice.matchers import conditions, numbers, uses
 from opsplice.matchers.bindings import Bindings, own_name, size_text
 from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.extents import Extent, product
-from opsplice.matchers.graph import Asked, Form, Number, Tie, Whole
+from opsplice.matchers.graph import Asked, Form, Named, Number, Tie, Whole
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.labels import Sizes, kept, pair
 from opsplice.matchers.match import Kind, Size
+from opsplice.matchers.nodes import nodes_below
 from opsplice.matchers.sizes import Classes
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
 from opsplice.matchers.views import defining_op
@@ -49,9 +50,17 @@ class Verdicts(Bindings):
             self._set(self.held, id(node))
         self.place = None
         for where in self.graph.conditions:
-            if conditions.holds(where, sizes, self._judge) is not True:
-                return self._condition_failed(where, sizes)
+            asked = conditions.asked(where, self._is_left_out)
+            if asked is not None and conditions.holds(asked, sizes, self._judge) is not True:
+                return self._condition_failed(asked, sizes)
         return True
+
+    def _is_left_out(self, condition: Any) -> bool:
+        """Whether a condition asks about a part that the pattern's results have and the match has not."""
+        if not isinstance(condition, (Asked, Form)) or condition.name in self.named or condition.name in self.inputs:
+            return False
+        nodes = nodes_below([result.node for result in self.graph.results])
+        return any(isinstance(node, Named) and node.name == condition.name for node in nodes)
 
     def _condition_failed(self, where: Any, sizes: conditions.Sizes) -> bool:
         failed = conditions.first_failure(where, sizes, self._judge)

@@ -405,9 +405,10 @@ def _check_condition(where: tree.Condition | None, match: Match, whose: str, siz
     """sizes: those of the dims that the condition speaks of, by default the match's."""
     sizes = match.static_dims() if sizes is _OWN else sizes
     judge = partial(uses.judge, match)
-    if where is None or conditions.holds(where, sizes, judge):
+    asked = None if where is None else conditions.asked(where, partial(uses.is_left_out, match))
+    if asked is None or conditions.holds(asked, sizes, judge):
         return
-    failed = conditions.first_failure(where, sizes, judge)
+    failed = conditions.first_failure(asked, sizes, judge)
     shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(conditions.names_in(failed)))
     raise _LeaveError(f"{whose} condition `{conditions.text(failed)}` does not hold{f': {shown}' if shown else ''}")
 

@@ -102,6 +102,47 @@ def test_uses_in_a_condition(find, condition, count):
     assert find(chain(*lines), spec).count == count
 
 
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [
+        ("tanh(sin(x) | shared(cos(x)))", 1),
+        ("tanh(sin(x) | only(cos(x)))", 1),
+        ("tanh(copysign?(sin(x), shared(cos(x))))", 1),
+        ("tanh(copysign?(sin(x), cos(x)) | shared(x))", 1),
+        ("tanh(shared(sin(x)) | cos(x))", 0),
+    ],
+)
+def test_a_part_that_is_not_taken_asks_for_no_use(find, written, count):
+    payload = chain("%a = math.sin %x : tensor<4x8xf32>", "%r = math.tanh %a : tensor<4x8xf32>")
+    assert find(payload, f"pattern p(x: tensor<m x n x f32>) {{ {written} }}").count == count
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        *[(f"{no}{ask}", 1) for ask in ("weight(w)", "only(w)", "shared(w)", "only(e)") for no in ("", "not ")],
+        ("w is exp(_)", 1),
+        ("w is not exp(_)", 1),
+        ("shared(w) and only(x)", 0),
+        ("not (weight(w) or shared(x))", 0),
+        ("shared(w) or weight(x)", 0),
+        ("shared(unused)", 0),
+    ],
+)
+def test_a_value_that_the_match_does_not_have_is_not_asked_about(find, condition, count):
+    payload = chain(
+        "%a = math.sin %x : tensor<4x8xf32>",
+        "%b = math.tanh %a : tensor<4x8xf32>",
+        "%r = arith.addf %b, %x : tensor<4x8xf32>",
+    )
+    spec = f"""pattern p(x: tensor<m x n x f32>, w: tensor<m x n x f32>) where {condition} {{
+      e = exp(w)
+      unused = exp(x)
+      tanh(sin(x) | addf(e, w))
+    }}"""
+    assert find(payload, spec).count == count
+
+
 def test_asking_for_a_size_is_no_use(find):
     payload = """
     func.func @f(%x: tensor<?xf32>) -> (tensor<?xf32>, index) {

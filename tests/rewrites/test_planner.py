@@ -52,6 +52,14 @@ def test_a_rule_whose_condition_fails_leaves_the_match_to_the_next(bench):
     assert summary(bench(CHAIN, KERNELS + rules).plan()) == (["other"], [])
 
 
+@pytest.mark.parametrize(
+    ("where", "planned"), [("weight(b)", ["one"]), ("not weight(b)", ["one"]), ("weight(a)", []), ('inside("a.b")', [])]
+)
+def test_a_condition_on_an_input_of_an_alternative_that_is_not_taken(bench, where, planned):
+    spec = KERNELS + "pattern either(a: tensor<n x f32>, b: tensor<n x f32>) { negf(addf(a, b) | absf(a)) }\n"
+    assert summary(bench(CHAIN, f"{spec} replace either where {where} with one(a)").plan())[0] == planned
+
+
 def test_an_earlier_rule_takes_the_parts_of_a_later_one(bench):
     rules = "replace mul with two(a, b)\nreplace neg_abs_mul with other(a, b)"
     symbols, reasons = summary(bench(CHAIN, KERNELS + rules).plan())
