@@ -17,6 +17,7 @@ from opsplice.matchers.ir_names import short
 from opsplice.matchers.labels import Sizes, nontrivial, pair, rank_text, sizes_of, unflattened, window_sizes
 from opsplice.matchers.match import Binding, Kind, Size
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Sum, Term
+from opsplice.matchers.uses import results_with
 from opsplice.matchers.views import Views, defining_op
 from opsplice.spec_lang import tree
 
@@ -93,7 +94,7 @@ class Bindings:
         return self.types.get(name, name)
 
     def _values(self, name: str) -> list[ir.Value]:
-        """The payload values that hold what has a name: from the one that is used down to the one that an op makes."""
+        """The payload values that hold what has a name: from the one that is used down to those that an op makes."""
         bound = self.inputs.get(name)
         if bound is not None:
             return [] if bound.value is None else [bound.value]
@@ -103,9 +104,10 @@ class Bindings:
             found.append(term.value)
             step = self.views.expand(term)
             if step is None:
-                break
+                return found
             term = step.term
-        return found
+        inner = None if term is None else self.views.inner(term)
+        return found if inner is None else [*found, *(r for r in results_with(inner) if r not in found)]
 
     # ---- values and types -----------------------------------------------------------------------------------------
 

@@ -49,6 +49,34 @@ def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation
     return None
 
 
+def is_used_by(value: ir.Value, ops: Collection[ir.Operation]) -> bool:
+    return any(use.owner.operation in ops for use in value.uses)
+
+
+def results_with(inner: ir.Value) -> list[ir.Value]:
+    """The results of a structured op that are a scalar of its body, as it is."""
+    return [_result(use) for use in inner.uses if _is_yield(use)]
+
+
+def results_from(inner: ir.Value) -> list[ir.Value]:
+    """The results of a structured op that are made from a scalar of its body, by further ops of the body."""
+    seen: dict[ir.Operation, None] = {}
+    pending = [inner]
+    while pending:
+        users = [use.owner.operation for use in pending.pop().uses if not _is_yield(use)]
+        pending.extend(made for op in users if op not in seen for made in op.results)
+        seen.update(dict.fromkeys(users))
+    return [result for op in seen for made in op.results for result in results_with(made)]
+
+
+def _is_yield(use: ir.OpOperand) -> bool:
+    return use.owner.operation.name == "linalg.yield"
+
+
+def _result(use: ir.OpOperand) -> ir.Value:
+    return use.owner.operation.parent.operation.results[use.operand_number]
+
+
 def is_left_out(match: Match, condition: Any) -> bool:
     """Whether a condition of a rule asks about an input of an alternative that was not taken."""
     return isinstance(condition, tree.Predicate) and condition.name != "inside" and condition.value not in match.inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -67,8 +67,8 @@ class Verdicts(Bindings):
         kind = Kind.CONDITION
         if isinstance(failed, Asked) and failed.kind != "weight":
             kind = Kind.USE
-            shared = [v for v in self._values(failed.name) if uses.user_outside(v, self.ops) is not None]
-            self.place = next((op for op in map(defining_op, shared) if op is not None), None)
+            makers = (defining_op(value) for value, _ in self._other_users(failed.name))
+            self.place = next((op for op in makers if op is not None), None)
         return self._fail(failed, conditions.written(failed), self._what_is(failed, sizes), kind)
 
     def _what_is(self, condition: Any, sizes: conditions.Sizes) -> str:
@@ -76,9 +76,9 @@ class Verdicts(Bindings):
         if isinstance(condition, tree.Membership):
             return self._element(condition.variable)
         if isinstance(condition, Asked):
-            other = self._other_user(condition.name)
             if condition.kind == "weight":
                 return "a value that is computed or given at run time"
+            _, other = next(self._other_users(condition.name), (None, None))
             if other is None:
                 return "no other use of it"
             return f"the value is also used by {other.name} at {location_text(other)}"
@@ -100,7 +100,7 @@ class Verdicts(Bindings):
             return self._has_form(condition)
         if condition.kind == "weight":
             return self._is_weight(condition.name)
-        return (self._other_user(condition.name) is None) == (condition.kind == "only")
+        return (next(self._other_users(condition.name), None) is None) == (condition.kind == "only")
 
     def _has_form(self, condition: Form) -> bool:
         """Whether a value is made in some way."""
@@ -115,9 +115,19 @@ class Verdicts(Bindings):
             return isinstance(self.named.get(name), Constant)
         return uses.is_constant(self.views, values[-1])
 
-    def _other_user(self, name: str) -> ir.Operation | None:
-        users = (uses.user_outside(value, self.ops) for value in self._values(name))
-        return next((user for user in users if user is not None), None)
+    def _other_users(self, name: str) -> Iterator[tuple[ir.Value, ir.Operation]]:
+        """The values that hold what has a name, or are made from it in an op's body beside what the pattern makes of
+        it there; each with an op that uses it and is no part of the match, if there is one."""
+        values = self._values(name)
+        term = self.named.get(name)
+        inner = None if term is None else self.views.inner(self.views.resolve(term))
+        if inner is not None:
+            roots = {access.value for access in self.roots.values()}
+            values += [v for v in uses.results_from(inner) if v not in roots and not uses.is_used_by(v, self.ops)]
+        for value in values:
+            user = uses.user_outside(value, self.ops)
+            if user is not None:
+                yield value, user
 
     # ---- labels and sizes -----------------------------------------------------------------------------------------
 

@@ -122,6 +122,7 @@ class Views:
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], tuple[ir.Value, ...]]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, tuple[ir.Value, ...]]] = {}
+        self._inner: dict[Term, ir.Value] = {}
         self._loops = 0
         self._looking = 0
 
@@ -155,6 +156,7 @@ class Views:
         self._readings.clear()
         self._wholes.clear()
         self._extents.clear()
+        self._inner.clear()
         self.reads.clear()
 
     def __len__(self) -> int:
@@ -198,6 +200,10 @@ class Views:
             known = self._extents[size] = self._noted(lambda: read(size, self.reads))
         self.reads.update(dict.fromkeys(known[1]))
         return known[0]
+
+    def inner(self, term: Term) -> ir.Value | None:
+        """The scalar that a term was read from in the body of an op with several results; None for other terms."""
+        return self._inner.get(term)
 
     def note(self, term: Term, op: ir.Operation) -> None:
         """Called for each op in the body of a structured op with the term that it makes; for whoever wants to know."""
@@ -316,6 +322,8 @@ class Views:
             return None
         reduction = self._reduction_loops(op, maps, loops)
         body = _Body(self, op, maps, loops, inputs)
+        if len(op.results) > 1:
+            self._inner.update((term, made) for made, term in body.terms.items() if isinstance(term, Apply))
         if not reduction:
             term = body.read(body.yielded(number))
             return None if term is None else Step(term, op)

@@ -143,6 +143,54 @@ def test_a_value_that_the_match_does_not_have_is_not_asked_about(find, condition
     assert find(payload, spec).count == count
 
 
+FUSED = """
+#id = affine_map<(i, j) -> (i, j)>
+func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {{
+  %e = tensor.empty() : tensor<4x8xf32>
+  %0:2 = linalg.generic {{indexing_maps = [#id, #id, #id, #id], iterator_types = ["parallel", "parallel"]}}
+    ins(%x, %y : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e, %e : tensor<4x8xf32>, tensor<4x8xf32>) {{
+  ^bb0(%a: f32, %b: f32, %o: f32, %p: f32):
+    %t = math.tanh %a : f32
+    %u = arith.mulf %b, %t : f32
+    %v = math.exp %t : f32
+    %w = math.exp %b : f32
+    linalg.yield {yielded} : f32, f32
+  }} -> (tensor<4x8xf32>, tensor<4x8xf32>)
+  %r = math.absf %0#1 : tensor<4x8xf32>
+  return {returned} : tensor<4x8xf32>, tensor<4x8xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("yielded", "returned", "shared"),
+    [
+        ("%t, %u", "%0#0, %0#1", True),  # it is a result itself
+        ("%v, %u", "%0#0, %0#1", True),  # another result is made from it
+        ("%w, %u", "%0#0, %0#1", False),
+        ("%t, %u", "%0#1, %0#1", False),  # the other result is not used
+        ("%v, %u", "%r, %r", False),
+        ("%v, %u", "%0#0, %r", True),
+        ("%t, %u", "%0#0, %r", True),
+    ],
+)
+@pytest.mark.parametrize("end", ["{}", "absf({})"])
+def test_uses_of_a_part_inside_a_fused_op(find, yielded, returned, shared, end):
+    payload = FUSED.format(yielded=yielded, returned=returned)
+    for asked, count in (("only", not shared), ("shared", shared), ("", True)):
+        product = end.format(f"mulf(y, {asked}(tanh(x)))")
+        spec = f"pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {{ {product} }}"
+        assert find(payload, spec.replace("y, (tanh(x))", "y, tanh(x)")).count == count
+
+
+def test_what_makes_a_part_inside_a_fused_op(find):
+    spec = """pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where t is {} {{
+      t = tanh(x)
+      mulf(y, t)
+    }}"""
+    payload = FUSED.format(yielded="%t, %u", returned="%0#0, %0#1")
+    assert [find(payload, spec.format(form)).count for form in ("tanh(_)", "exp(_)", "not exp(_)")] == [1, 0, 1]
+
+
 def test_asking_for_a_size_is_no_use(find):
     payload = """
     func.func @f(%x: tensor<?xf32>) -> (tensor<?xf32>, index) {
