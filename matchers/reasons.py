@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from opsplice.matchers import conditions, numbers
 from opsplice.matchers.attempt import Reason
-from opsplice.matchers.graph import Graph, Input, Number, Whole
+from opsplice.matchers.graph import Asked, Graph, Input, Number, Whole
 from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Binding, Kind
 from opsplice.matchers.nodes import heads, nodes_below
@@ -316,7 +316,9 @@ class _Reasoner:
     def _use(self) -> tuple[str, str, str]:
         stop = self.stop
         found = stop.found
-        value = stop.at.results[0] if isinstance(stop.at, ir.Operation) and len(stop.at.results) else stop.at
+        if isinstance(stop.node, Asked) and stop.node.kind == "shared":
+            return stop.wanted, "one that nothing else uses", "drop `shared` if the kernel can do without another use"
+        value = stop.at.results[0] if isinstance(stop.at, ir.Operation) and len(stop.at.results) == 1 else stop.at
         if isinstance(value, ir.Value):
             inside = frozenset(stop.looked)
             users = other_uses(value, inside)

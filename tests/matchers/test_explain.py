@@ -21,6 +21,7 @@ from opsplice.spec_lang.loader import load_text
 
 T = "tensor<4x8xf32>"
 ONE = f"%a: {T}"
+ID = "affine_map<(i, j) -> (i, j)>"
 TWO = f"%a: {T}, %b: {T}"
 
 Why = Callable[..., Attempt]
@@ -424,6 +425,38 @@ def test_a_value_that_should_have_one_use_only(session: Any) -> None:
     assert tracer.stop is not None
     stop = dataclasses.replace(tracer.stop, kind=Kind.USE, wanted="a value that nothing else uses", at=sqrt)
     assert reason_of(graph, stop, views).found == "one that is also used by math.tanh at m.py:88:3"
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ("pattern p(x: tensor<m x n x f32>) { tanh(shared(sin(x))) }", "shared(sin(x))"),
+        ("pattern p(x: tensor<m x n x f32>) where shared(s) { s = sin(x)\n tanh(s) }", "shared(s)"),
+    ],
+)
+def test_a_value_that_nothing_else_uses(why: Why, spec: str, wanted: str) -> None:
+    miss = why(ONE, f"%0 = math.sin %a : {T}\n%1 = math.tanh %0 : {T}\nreturn %1 : {T}", spec)
+    assert said(miss) == (Kind.USE, wanted, "one that nothing else uses")
+    assert miss.reason.help.startswith("drop `shared`")
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_a_value_of_an_op_with_several_results_that_something_else_uses(why: Why, made: int) -> None:
+    body = f"""%e = tensor.empty() : {T}
+      %0:2 = linalg.generic {{indexing_maps = [{ID}, {ID}, {ID}], iterator_types = ["parallel", "parallel"]}}
+        ins(%a : {T}) outs(%e, %e : {T}, {T}) {{
+      ^bb0(%x: f32, %o: f32, %p: f32):
+        %t = math.tanh %x : f32
+        %u = math.sin %t : f32
+        linalg.yield {"%t, %u" if made == 0 else "%u, %t"} : f32, f32
+      }} -> ({T}, {T})
+      %1 = math.exp %0#{made} : {T} loc("m.py":88:3)
+      %2 = math.sqrt %0#{1 - made} : {T}
+      %3 = arith.addf %1, %2 : {T}
+      return %3 : {T}"""
+    spec = "pattern p(x: tensor<m x n x f32>) { sqrt(sin(only(tanh(x)))) }"
+    miss = why(ONE, body, spec)
+    assert said(miss) == (Kind.USE, "only(tanh(x))", "the value is also used by math.exp at m.py:88:3")
 
 
 def test_a_pattern_too_large_to_decide(session: Any) -> None:
