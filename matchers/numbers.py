@@ -54,7 +54,13 @@ def within(low: float, high: float, found: float, element: str) -> bool:
     if width is not None:
         unsigned = high >= 1 << (width - 1)
         return low <= (int(found) % (1 << width) if unsigned else _signed(int(found), width)) <= high
-    return low <= found <= high or found in (rounded(low, element), rounded(high, element))
+    return low <= found <= high or any(_is_end(end, found, element) for end in (low, high))
+
+
+def _is_end(end: float, found: float, element: str) -> bool:
+    """Whether a number is the end of a range as the type holds it; one too large for the type it does not hold."""
+    held = rounded(end, element)
+    return identical(held, rounded(found, element)) and (math.isfinite(held) or math.isinf(end))
 
 
 def identical(left: float | None, right: float | None) -> bool:

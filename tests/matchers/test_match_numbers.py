@@ -96,6 +96,14 @@ def test_a_negation_is_a_difference_from_either_zero(find, zero):
         ("arith.mulf", "0.7", "const(0.7..0.8)", "f32", 1),
         ("arith.mulf", "0.8", "const(0.7..0.8)", "f16", 1),
         ("arith.mulf", "0.699", "const(0.7..0.8)", "f16", 0),
+        ("arith.maximumf", "0x7C00", "const(70000.0..80000.0)", "f16", 0),  # infinity: the range has none
+        ("arith.maximumf", "0x7C00", "const(1.0..70000.0)", "f16", 0),
+        ("arith.maximumf", "0xFC00", "const(-1e30..-1e4)", "f16", 0),
+        ("arith.maximumf", "0x7F800000", "const(1e39..1e40)", "f32", 0),
+        ("arith.maximumf", "65504.0", "const(65510.0..70000.0)", "f16", 1),
+        ("arith.maximumf", "0.0", "const(1e-12..1e-10)", "f16", 1),  # what f16 holds of 1e-12
+        ("arith.maximumf", "-0.0", "const(1e-12..1e-10)", "f16", 0),
+        ("arith.maximumf", "0.0", "const(-1e-10..-1e-12)", "f16", 0),
     ],
 )
 def test_numbers_as_the_element_type_holds_them(find, op, number, wanted, element, count):
