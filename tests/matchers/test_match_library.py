@@ -1,7 +1,8 @@
 """The patterns that come with the package, each on kernels that are spelled in many ways.
 
 A function is named after the pattern that it is, with a word for its spelling behind. `library/` holds what jax.export
-makes of one-line functions, and `gelu.mlir`, `relu.mlir`, `attention.mlir` and `conv_nchw.mlir`, written by hand.
+makes of one-line functions, and, written by hand, `gelu.mlir`, `relu.mlir`, `attention.mlir`, `attention_biases.mlir`,
+`attention_*unscaled_masks.mlir` and `conv_nchw.mlir`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ LINEAR = {"linear_kn": 1, "linear_nk": 1, "linear_bias_kn": 1, "linear_bias_nk":
 PARTS = {
     "attention": {"softmax": 1},
     "attention_biased_by_head": {"attention_biased": 1},
+    "attention_biased_by_head_unscaled": {"attention_biased_unscaled": 1},
     "attention_masked": {"attention_biased": 1},
     "attention_masked_unscaled": {"attention_biased_unscaled": 1},
+    "attention_masked_by_batch_unscaled": {"attention_biased_unscaled": 1},
+    "attention_masked_by_key_unscaled": {"attention_biased_unscaled": 1},
     "attention_unless": {"attention_unless_each": 1},
     "attention_where": {"attention_where_each": 1},
+    "attention_where_unscaled": {"attention_where_each_unscaled": 1},
+    "attention_where_by_batch_unscaled": {"attention_where_each_unscaled": 1},
+    "attention_where_by_key_unscaled": {"attention_where_each_unscaled": 1},
     "conv1d_bias_nwc_wcf": {"conv1d_nwc_wcf": 1},
     "conv2d_bias_nhwc_hwcf": {"conv2d_nhwc_hwcf": 1},
     "conv2d_bias_nchw_fchw": {"conv2d_nchw_fchw": 1},
