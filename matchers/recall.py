@@ -36,6 +36,7 @@ from opsplice.matchers.graph import (
 )
 from opsplice.matchers.index import OPAQUE_REGIONS
 from opsplice.matchers.terms import Apply, Reduce
+from opsplice.matchers.views import FRONTEND_CONSTANTS
 from opsplice.spec_lang import ops, tree
 
 # Structured ops whose name does not say what their body computes.
@@ -45,6 +46,7 @@ _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree
 _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates)
 # Ops that say something of sizes that are known at run time only.
 _SIZED = SIZED_OPS.keys() | {ASSUMING_OP, "affine.apply"}
+_READ = _SIZED | FRONTEND_CONSTANTS.keys()
 _MOST_READS = 512
 _KNOWN_FIELDS = {
     Apply: {"op", "args", "attributes", "type"},
@@ -222,6 +224,6 @@ def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> in
         return found | native.BODY | (0 if whole or name != "linalg.generic" else native.MAPS)
     if whole:
         return found if name.startswith("linalg.") else found | native.FLAT
-    if name not in _SIZED and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
+    if name not in _READ and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
         return found | native.OPAQUE  # views do not look into it
     return found

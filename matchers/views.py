@@ -51,7 +51,15 @@ _IGNORED_ATTRIBUTES = frozenset(
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
-_FRONTEND_CONSTANTS = frozenset({"torch.constant.int", "torch.constant.float"})
+# Frontends' own constants, and the attribute that holds the number.
+FRONTEND_CONSTANTS = {
+    "flow.tensor.constant": "value",
+    "stablehlo.constant": "value",
+    "torch.constant.float": "value",
+    "torch.constant.int": "value",
+    "torch.vtensor.literal": "value",
+    "tosa.const": "values",
+}
 _SEVERAL = 2
 _MAXIMA = frozenset({"arith.maximumf"})
 # The lowest finite numbers of f64, f32, bf16 and f16.
@@ -85,7 +93,7 @@ def element_type(value: ir.Value) -> str:
     if isinstance(kind, ir.ShapedType):
         return str(kind.element_type)
     torch = _TORCH_TENSOR.fullmatch(str(kind))
-    return str(kind) if torch is None else torch["element"].removeprefix("s").removeprefix("u")
+    return str(kind) if torch is None else _signless(torch["element"])
 
 
 def is_tensor(value: ir.Value) -> bool:
@@ -219,8 +227,8 @@ class Views:
     def _read(self, access: Access) -> Step | None:
         value: ir.Value = access.value
         op = defining_op(value)
-        if op is not None and op.name in _FRONTEND_CONSTANTS:
-            return _constant(op)
+        if op is not None and op.name in FRONTEND_CONSTANTS:
+            return _constant(op, FRONTEND_CONSTANTS[op.name])
         if op is None or shape_of(value) is None:
             return None
         name = op.name
@@ -520,8 +528,8 @@ def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:
     return tuple((a, payload_text(op.attributes[a])) for a in sorted(names))
 
 
-def _constant(op: ir.Operation) -> Step | None:
-    attribute = op.attributes["value"]
+def _constant(op: ir.Operation, name: str = "value") -> Step | None:
+    attribute = op.attributes[name]
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         attribute = attribute.get_splat_value()
     if isinstance(attribute, ir.FloatAttr):
@@ -529,8 +537,13 @@ def _constant(op: ir.Operation) -> Step | None:
     if isinstance(attribute, ir.BoolAttr):
         return Step(Constant(int(attribute.value), "i1"), None)
     if isinstance(attribute, ir.IntegerAttr):
-        return Step(Constant(int(attribute.value), str(attribute.type)), None)
+        return Step(Constant(int(attribute.value), _signless(str(attribute.type))), None)
     return None
+
+
+def _signless(kind: str) -> str:
+    """Torch's `si64` is `i64`."""
+    return kind.removeprefix("s").removeprefix("u")
 
 
 def _loops_of_output(output: ir.AffineMap, indices: tuple[Index, ...]) -> dict[int, Index] | None:

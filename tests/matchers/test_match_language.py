@@ -456,6 +456,68 @@ def test_a_scalar_constant_of_torch_is_a_number(find, wanted, count):
         assert outcome.inputs == {"x": "%arg0", "y": "%arg1", "a": 1}
 
 
+STABLEHLO = """
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = stablehlo.constant dense<2.0> : tensor<4x8xf32>
+  %r = stablehlo.multiply %x, %c : tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}"""
+TOSA = """
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = "tosa.const"() <{values = dense<2.0> : tensor<1x1xf32>}> : () -> tensor<1x1xf32>
+  %r = tosa.add %x, %c : (tensor<4x8xf32>, tensor<1x1xf32>) -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}"""
+STABLEHLO_SUM = """
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<2.0> : tensor<f32>
+  %r = stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}"""
+TORCH = """
+func.func @f(%x: !torch.vtensor<[4,8],si64>) -> !torch.vtensor<[4,8],si64> {
+  %c = torch.vtensor.literal(dense<2> : tensor<4x8xsi64>) : !torch.vtensor<[4,8],si64>
+  %r = torch.aten.mul.Tensor %x, %c
+    : !torch.vtensor<[4,8],si64>, !torch.vtensor<[4,8],si64> -> !torch.vtensor<[4,8],si64>
+  return %r : !torch.vtensor<[4,8],si64>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("payload", "op"),
+    [
+        (STABLEHLO, '"stablehlo.multiply"(x, {})'),
+        (STABLEHLO_SUM, '"stablehlo.reduce"(x, {}) {{...}}'),
+        (TOSA, '"tosa.add"(x, {})'),
+        (TORCH, '"torch.aten.mul.Tensor"(x, {})'),
+    ],
+)
+def test_a_tensor_that_a_frontend_holds_one_number_in(find, payload, op):
+    kind = "i64" if payload is TORCH else "f32"
+    spec = f"pattern p(x: tensor<m x n x {kind}>) {{{{ {op} }}}}"
+    numbers = ("2", "3", "const(1..2)") if payload is TORCH else ("2.0", "3.0", "const(1.5..2.5)")
+    assert [find(payload, spec.format(number)).count for number in numbers] == [1, 0, 1]
+    # Places that differ in the number only do not look the same.
+    dense = "dense<2" if payload is TORCH else "dense<2.0"
+    other = payload.replace("@f", "@g").replace(dense, dense.replace("2", "3"))
+    found = find(payload + other, spec.format(numbers[0])).found
+    assert [match.function for match in found.matches] == ["f"]
+
+
+def test_scalar_constants_of_torch_that_differ_do_not_look_the_same(find):
+    payload = """
+    func.func @f(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {
+      %c = torch.constant.float 2.0
+      %r = torch.aten.mul.Scalar %x, %c : !torch.vtensor<[4],f32>, !torch.float -> !torch.vtensor<[4],f32>
+      return %r : !torch.vtensor<[4],f32>
+    }"""
+    payload += payload.replace("@f", "@g").replace("2.0", "3.0")
+    for number, function in (("2.0", "f"), ("3.0", "g")):
+        outcome = find(payload, f'pattern p(x: tensor<n x f32>) {{ "torch.aten.mul.Scalar"(x, {number}) }}')
+        assert outcome.only.function == function
+
+
 # ---- through ---------------------------------------------------------------------------------------------------------
 
 CASTS = """
