@@ -59,8 +59,8 @@ def apply(
                 writer = scalars if action.kernel.is_scalar else writers[action.approach]
                 if action.approach == "dynamic dispatch" and action.externals:
                     writer = dispatches
-                placer.place(action.match, partial(writer.results, action))
+                placer.place(action.match, partial(writer.results, action), whole=action.rule.keep)
             else:
-                placer.place(action.match, partial(insertion.results, placer, action, spec))
+                placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)
         placer.sweep()
         return scalars.functions

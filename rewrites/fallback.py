@@ -28,7 +28,7 @@ from opsplice.rewrites import dynamic_function, emit, optional_import
 from opsplice.rewrites import executables as hal
 from opsplice.rewrites.calls import Action, Buffer, Insertion, KernelCall, Output, Scalar
 from opsplice.rewrites.devices import ProgramTarget, device_globals, parse_target
-from opsplice.rewrites.placing import last
+from opsplice.rewrites.placing import anchor_of
 
 # Where executables have become variants, one for each target, and are not yet linked to each other.
 DROP_PHASE = "executable-sources"
@@ -109,7 +109,7 @@ class _Splitter:
 
     def _branch(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
         match = call.match
-        anchor = last(match.roots)
+        anchor = anchor_of(match, whole=True)
         with ir.InsertionPoint(anchor), anchor.location:
             kinds = [root.type for root in match.roots]
             branch = emit.op("scf.if", [self._condition(call, kept)], kinds, regions=2)

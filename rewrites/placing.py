@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cmp_to_key
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir_names import symbol_of
-from opsplice.matchers.match import Match, Size
+from opsplice.matchers.effects import has_effects
+from opsplice.matchers.ir_names import ops_in, symbol_of
+from opsplice.matchers.match import Match, Size, flat
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type, is_builtin, shape_of
 from opsplice.rewrites import emit
@@ -23,9 +25,9 @@ class Placer:
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._dead: dict[ir.Operation, None] = {}
 
-    def place(self, match: Match, make: Callable[[], Sequence[ir.Value]]) -> None:
-        """Replace a match by the values that `make` builds, one for each root, just before the last of its roots."""
-        anchor = last(match.roots)
+    def place(self, match: Match, make: Callable[[], Sequence[ir.Value]], *, whole: bool = False) -> None:
+        """Replace a match by the values that `make` builds, one for each root, at its anchor (`anchor_of`)."""
+        anchor = anchor_of(match, whole=whole)
         with ir.InsertionPoint(anchor), anchor.location:
             results = zip(make(), match.roots, match.root_sizes, strict=True)
             made = [self._as_typed(new, root, sizes) for new, root, sizes in results]
@@ -114,14 +116,36 @@ class Placer:
             pending.update(dict.fromkeys(makers))
 
 
-def last(roots: Sequence[Any]) -> ir.Operation:
-    """The op of the root that comes last in its block."""
-    found = roots[0].owner.operation
-    for root in roots[1:]:
-        op = root.owner.operation
-        if found.is_before_in_block(op):
-            found = op
-    return found
+def anchor_of(match: Match, *, whole: bool = False) -> ir.Operation:
+    """The op that what replaces a match stands before: that of the first root where all is there that it needs.
+
+    These are the match's inputs and sizes, and with `whole` what any op of the match uses. An op with effects stays
+    where it is, so then it is the last root. All roots are in one block.
+    """
+    roots = list(dict.fromkeys(root.owner.operation for root in match.roots))
+    if len(roots) == 1:
+        return roots[0]
+    roots.sort(key=cmp_to_key(_compared))
+    if any(map(has_effects, roots)):
+        return roots[-1]
+    makers = [maker for maker in map(defining_op, needs(match, whole=whole)) if maker is not None]
+    late = [maker for maker in makers if maker.block == roots[0].block and not maker.is_before_in_block(roots[0])]
+    return next((op for op in roots if all(maker.is_before_in_block(op) for maker in late)), roots[-1])
+
+
+def _compared(op: ir.Operation, other: ir.Operation) -> int:
+    return -1 if op.is_before_in_block(other) else 1
+
+
+def needs(match: Match, *, whole: bool = False) -> list[ir.Value]:
+    """The values that what replaces a match is made from, and with `whole` those that the match is made from."""
+    sizes = flat(size for group in (match.dims.values(), *match.root_sizes, *match.shapes.values()) for size in group)
+    needed = [bound.value for bound in match.inputs.values() if bound.value is not None]
+    needed += [size.value for size in sizes if isinstance(size, DimSize) and isinstance(size.value, ir.Value)]
+    if whole:
+        used = (value for op in match.ops for inner in ops_in(op) for value in inner.operands)
+        needed += [value for value in used if defining_op(value) not in match.ops]
+    return needed
 
 
 def to_builtin(value: ir.Value) -> ir.Value:

@@ -36,6 +36,7 @@ from opsplice.rewrites.calls import (
 )
 from opsplice.rewrites.devices import ProgramTarget, object_key, sm_of
 from opsplice.rewrites.insertion import Calls, written_by
+from opsplice.rewrites.placing import anchor_of, needs
 from opsplice.spec_lang import decide, ops, tree
 from opsplice.targets import arch as archs
 from opsplice.targets.artifacts import Artifact
@@ -165,6 +166,7 @@ class _Planner:
         self.resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = {}
         self.choices: dict[Action, tuple[Choice, ...]] = {}
         self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
+        self.needed: dict[Any, list[Action]] = {}
         self.set: dict[tuple[Any, str], tree.Rule] = {}
         self.calls = Calls(codes)
 
@@ -214,7 +216,7 @@ class _Planner:
         if str(rule.span) in written_by(match):
             raise _LostError("it is what the rule wrote itself")
         self._check_overlap(match)
-        _check_order(match)
+        self._check_order(match, rule)
         _check_condition(rule.where, match, "the rule's")
         action: Action
         if rule.code is not None:
@@ -228,6 +230,9 @@ class _Planner:
         else:
             action = Insertion(match, rule, _fitting(self.write(match, rule), match, rule))
         self.roots.update(dict.fromkeys(match.roots, action))
+        if len(match.roots) > 1:
+            for value in needs(match):
+                self.needed.setdefault(value, []).append(action)
         self.covered.update(dict.fromkeys(match.ops, action))
         return action
 
@@ -315,6 +320,27 @@ class _Planner:
                 if result in self.roots:
                     raise _LostError(f"rule {_name(self.roots[result].rule)} replaces a part of it")
 
+    def _check_order(self, match: Match, rule: tree.Rule) -> None:
+        """With several results what replaces them stands in one place, so no user may come before that."""
+        if len(match.roots) == 1:
+            return
+        block = match.roots[0].owner.operation.block
+        if any(root.owner.operation.block != block for root in match.roots):
+            raise _LeaveError("its results are made in different blocks")
+        anchor = _anchor(match, rule)
+        users = [use.owner.operation for root in match.roots for use in root.uses]
+        users = [user for user in users if user not in match.ops]
+        # What took the place of other matches may stand apart from what it replaces.
+        users += [_anchor(a.match, a.rule) for root in match.roots for a in self.needed.get(root, ())]
+        makers = [self.roots[value] for value in needs(match) if value in self.roots]
+        makers = [maker for maker in makers if len(maker.match.roots) > 1]
+        late = [op for op in (_anchor(m.match, m.rule) for m in makers) if op.block == block]
+        if any(_is_before(user, anchor) for user in users) or any(not _is_before(op, anchor) for op in late):
+            raise _LeaveError(
+                "one of its results is used before all that it needs is there: "
+                "what it is made from, or another of its results, comes too late in the program"
+            )
+
     # ---- artifacts ------------------------------------------------------------------------------------------------
 
     def _choices(self, rule: tree.Rule, kernel: tree.Kernel, request: generation.Request) -> tuple[Choice, ...]:
@@ -371,24 +397,14 @@ def _fitting(code: Written, match: Match, rule: tree.Rule) -> Written:
     return code
 
 
-def _check_order(match: Match) -> None:
-    """With several results the replacement stands at the last of them, so no user may come before it."""
-    if len(match.roots) == 1:
-        return
-    last, *others = [root.owner.operation for root in match.roots]
-    for op in others:
-        if op.block != last.block:
-            raise _LeaveError("its results are made in different blocks")
-        if last.is_before_in_block(op):
-            last = op
-    for root in match.roots:
-        for use in root.uses:
-            user = use.owner.operation
-            if user in match.ops:
-                continue
-            holder = _ancestor_in(last.block, user)
-            if holder is not None and holder.is_before_in_block(last):
-                raise _LeaveError("one of its results is used before another is made")
+def _anchor(match: Match, rule: tree.Rule) -> ir.Operation:
+    """What a replacement stands before, and a copy of the match where the compiler's own code is kept besides."""
+    return anchor_of(match, whole=rule.keep)
+
+
+def _is_before(op: ir.Operation, anchor: ir.Operation) -> bool:
+    holder = _ancestor_in(anchor.block, op)
+    return holder is not None and holder.is_before_in_block(anchor)
 
 
 def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:

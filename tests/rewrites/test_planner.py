@@ -265,32 +265,64 @@ replace p with k(a, b)
 """
 
 
-@pytest.mark.parametrize(
-    ("between", "left"),
-    [
-        ("%u = math.sqrt %s : tensor<8xf32>", ["one of its results is used before another is made"]),
-        (
-            """%u = scf.if %c -> tensor<8xf32> {
+TOO_LATE = ["one of its results is used before all that it needs is there"]
+
+
+def two_results(*lines: str, made: str = "%s, %d, %u") -> str:
+    body = "\n".join(lines)
+    kind = "tensor<8xf32>"
+    return f"""func.func @f(%a: {kind}, %b: {kind}, %c: i1) -> ({kind}, {kind}, {kind}) {{
+      {body}
+      return {made} : {kind}, {kind}, {kind}
+    }}"""
+
+
+SUM, DIFFERENCE = "%s = arith.addf %a, %b : tensor<8xf32>", "%d = arith.subf %a, %b : tensor<8xf32>"
+LATER = "%u = math.sqrt %s : tensor<8xf32>"
+NESTED = """%u = scf.if %c -> tensor<8xf32> {
     %v = math.sqrt %s : tensor<8xf32>
     scf.yield %v : tensor<8xf32>
   } else {
     scf.yield %a : tensor<8xf32>
-  }""",
-            ["one of its results is used before another is made"],
-        ),
-        ("%u = math.sqrt %a : tensor<8xf32>", []),
-    ],
-)
-def test_a_result_may_not_be_used_before_the_call_can_stand(bench, between, left):
-    mlir = f"""
-func.func @f(%a: tensor<8xf32>, %b: tensor<8xf32>, %c: i1) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {{
-  %s = arith.addf %a, %b : tensor<8xf32>
-  {between}
-  %d = arith.subf %a, %b : tensor<8xf32>
-  return %s, %d, %u : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
-}}"""
-    made = bench(mlir, BOTH)
-    assert [left.reason for left in made.apply().left] == left
+  }"""
+
+
+@pytest.mark.parametrize("lines", [(SUM, LATER, DIFFERENCE), (SUM, DIFFERENCE, LATER), (SUM, NESTED, DIFFERENCE)])
+def test_the_order_of_results_and_their_users_makes_no_difference(bench, lines):
+    made = bench(two_results(*lines), BOTH)
+    assert summary(made.apply()) == (["k"], [])
+
+
+@pytest.mark.parametrize("user", [LATER, NESTED, "%u = math.sqrt %a : tensor<8xf32>"])
+def test_a_result_may_not_be_used_before_the_call_can_stand(bench, user):
+    spec = """kernel k(a: f32[n], b: f32[n]) -> (f32[n], f32[n]) { cpu "k.bc" }
+    pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { absf(a), addf(a, b) }
+    replace p with k(a, b)"""
+    lines = ("%s = math.absf %a : tensor<8xf32>", user, "%w = math.exp %b : tensor<8xf32>")
+    made = bench(two_results(*lines, "%d = arith.addf %a, %w : tensor<8xf32>"), spec)
+    reasons = [left.reason.split(":")[0] for left in made.apply().left]
+    assert reasons == ([] if user.endswith("%a : tensor<8xf32>") else TOO_LATE)
+
+
+def test_a_result_that_another_call_needs_before_it_can_stand(bench):
+    # One call can only stand before %d, the other would stand before %f, and needs %s: each is fine alone.
+    spec = """kernel k(a: f32[n], b: f32[n]) -> (f32[n], f32[n]) { cpu "k.bc" }
+    kernel l(a: f32[n], b: f32[n]) -> (f32[n], f32[n]) { cpu "l.bc" }
+    pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { absf(a), addf(a, b) }
+    pattern q(a: tensor<n x f32>, b: tensor<n x f32>) { negf(b), mulf(a, b) }
+    """
+    lines = (
+        "%s = math.absf %a : tensor<8xf32>",
+        "%f = arith.negf %b : tensor<8xf32>",
+        "%w = math.exp %b : tensor<8xf32>",
+        "%d = arith.addf %a, %w : tensor<8xf32>",
+        "%e = arith.mulf %s, %b : tensor<8xf32>",
+    )
+    first, second = "replace p with k(a, b)\n", "replace q with l(a, b)\n"
+    for rules, kept in ((first, "k"), (second, "l"), (first + second, "k"), (second + first, "l")):
+        planned = bench(two_results(*lines, made="%f, %d, %e"), spec + rules).apply()
+        assert [call.symbol for call in planned.actions] == [kept]
+        assert [left.reason.split(":")[0] for left in planned.left] == TOO_LATE * (len(rules) > len(first))
 
 
 # ---- artifacts -------------------------------------------------------------------------------------------------------
