@@ -14,7 +14,7 @@ from iree.compiler import ir
 from opsplice.matchers import numbers
 from opsplice.matchers.graph import Graph, Input, Label, Number, Window
 from opsplice.matchers.ir_names import short
-from opsplice.matchers.labels import Sizes, nontrivial, pair, rank_text, sizes_of, unflattened, window_sizes
+from opsplice.matchers.labels import Regrouped, Sizes, nontrivial, pair, rank_text, sizes_of, unflattened, window_sizes
 from opsplice.matchers.match import Binding, Kind, Size
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Sum, Term
 from opsplice.matchers.uses import results_with
@@ -204,9 +204,11 @@ class Bindings:
         kind: tree.TensorType,
         pairs: list[tuple[Label, tuple[Index, ...]]],
         access: Access,
+        reshaped: Regrouped | None = None,
     ) -> bool:
+        """reshaped: what the value of the access is a reshape of, where that is what is bound."""
         self._note_sizes(access)
-        sizes = sizes_of(access)
+        sizes = sizes_of(access) if reshaped is None else reshaped.known()
         for index, extent in sizes.items():
             self._set(self.extents, index, extent)
         sizes |= window_sizes(access)

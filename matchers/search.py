@@ -33,7 +33,7 @@ from opsplice.matchers.graph import (
     heads,
 )
 from opsplice.matchers.ir_names import location_text, short
-from opsplice.matchers.labels import pair, rank_text
+from opsplice.matchers.labels import Regrouped, pair, rank_text, regrouped
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
 from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Reduce, Started, Term
 from opsplice.matchers.verdicts import Verdicts, number_text
@@ -563,6 +563,13 @@ class Search(Verdicts):
             yield lambda: self._fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
         for position, access in enumerate(levels):
             yield lambda access=access, above=levels[:position]: self._tensor(node, parameter, access, above)
+        # Where no value has the dims of the input, a reshape of one may.
+        for position, access in enumerate(levels):
+            other = regrouped(access)
+            if other is not None and pair(node.labels, access.indices, self.labels) is None:
+                yield lambda access=access, above=levels[:position], other=other: self._tensor(
+                    node, parameter, access, above, other
+                )
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
         assert isinstance(parameter.type, tree.ScalarType)
@@ -594,8 +601,14 @@ class Search(Verdicts):
         return (choices or None) if known is None else (known,)
 
     def _tensor(
-        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
+        self,
+        node: Input,
+        parameter: tree.Parameter,
+        access: Access,
+        above: list[Access],
+        reshaped: Regrouped | None = None,
     ) -> list[tuple[Any, Any]] | None:
+        """Bind an input to the value of an access. above: the views of it that lie between; reshaped: bound instead."""
         for view in above:
             step = self.views.expand(view)
             if step is not None and step.op is not None:
@@ -608,8 +621,8 @@ class Search(Verdicts):
             return None
         if not self._bind(node, parameter.type.element.name, Binding(value=value, element=element_type(value))):
             return None
-        pairs = self._unify(node, node.labels, access.indices)
-        if pairs is None or not self._bind_dims(node, parameter.type, pairs, access):
+        pairs = self._unify(node, node.labels, access.indices if reshaped is None else reshaped.indices)
+        if pairs is None or not self._bind_dims(node, parameter.type, pairs, access, reshaped):
             return None
         return []
 

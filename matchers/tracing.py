@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from iree.compiler import ir
 
 from opsplice.matchers.graph import Graph, Input, Label, Number
+from opsplice.matchers.labels import Regrouped
 from opsplice.matchers.match import Binding, Kind, Match
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.sizes import Classes
@@ -124,11 +125,16 @@ class Tracer(Search):
         return super()._input_branches(node, term)
 
     def _tensor(
-        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
+        self,
+        node: Input,
+        parameter: tree.Parameter,
+        access: Access,
+        above: list[Access],
+        reshaped: Regrouped | None = None,
     ) -> list[tuple[Any, Any]] | None:
         self._value = access.value
         try:
-            return super()._tensor(node, parameter, access, above)
+            return super()._tensor(node, parameter, access, above, reshaped)
         finally:
             self._value = None
 

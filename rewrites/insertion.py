@@ -25,7 +25,7 @@ from opsplice.matchers.match import Binding, Match, Size, flat
 from opsplice.rewrites import emit, helpers
 from opsplice.rewrites.calls import Argument, Insertion, Written
 from opsplice.rewrites.helpers import Block, Helpers
-from opsplice.rewrites.placing import Placer, builtin_type
+from opsplice.rewrites.placing import Placer, builtin_type, has_other_dims
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import PLACEHOLDER
 
@@ -178,16 +178,20 @@ class _Names:
 
 
 def _names(match: Match, *, ranked: bool) -> _Names:
-    """ranked: give inputs the rank that they have in the pattern, whatever dims of size one the program has."""
+    """ranked: give inputs the rank that they have in the pattern, whatever dims of size one the program has.
+
+    Inputs that are reshapes of values get it in any case.
+    """
     values: dict[str, Binding | Size | tuple[Size, ...]] = {}
     types: dict[str, str] = {}
     fitted: dict[str, tuple[ir.Type, tuple[Size, ...]]] = {}
     for name, binding in match.inputs.items():
         values[name] = binding
         types[name] = binding.element if binding.value is None else str(builtin_type(binding.value))
-        if ranked and binding.value is not None and name in match.shapes:
+        kind = None if binding.value is None else builtin_type(binding.value)
+        if isinstance(kind, ir.RankedTensorType) and name in match.shapes:
             sizes = flat(match.shapes[name])
-            if len(sizes) != getattr(builtin_type(binding.value), "rank", 0):
+            if has_other_dims(kind, sizes) or (ranked and len(sizes) != kind.rank):
                 types[name] = f"tensor<{''.join(f'{_size_text(size)}x' for size in sizes)}{binding.element}>"
                 fitted[name] = ir.Type.parse(types[name]), sizes
     for name, size in match.dims.items():

@@ -70,7 +70,7 @@ class Placer:
         return emit.value("tensor.dim", [self.current(value), emit.index(size.axis)], ir.IndexType.get())
 
     def fitted(self, value: ir.Value, kind: ir.Type, sizes: tuple[Size, ...]) -> ir.Value:
-        """A tensor as one of another type: sizes more or less known, or dims of size one more or less.
+        """A tensor as one of another type: sizes more or less known, or other dims for the same elements.
 
         sizes: those of the wanted type, axis by axis.
         """
@@ -78,7 +78,7 @@ class Placer:
             return value
         if not isinstance(value.type, ir.RankedTensorType):
             return emit.value("tensor.from_elements", [value], kind)
-        if value.type.rank == kind.rank:
+        if value.type.rank == kind.rank and not has_other_dims(value.type, sizes):
             return emit.value("tensor.cast", [value], kind)
         old = [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in _dynamic(value.type)]
         new = [self._index(sizes[i]) for i in _dynamic(kind)]
@@ -163,6 +163,14 @@ def builtin_type(value: ir.Value) -> ir.Type:
     assert shape is not None, "only tensors are matched"
     sizes = [ir.ShapedType.get_dynamic_size() if s is None else s for s in shape]
     return ir.RankedTensorType.get(sizes, ir.Type.parse(element_type(value)))
+
+
+def has_other_dims(kind: ir.RankedTensorType, sizes: tuple[Size, ...]) -> bool:
+    """Whether a tensor has other dims than some sizes say, those of size one apart, as far as sizes are known."""
+    own = [None if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)]
+    wanted = [size if isinstance(size, int) else None for size in sizes]
+    own, wanted = [s for s in own if s != 1], [s for s in wanted if s != 1]
+    return len(own) != len(wanted) or any(a != b and None not in (a, b) for a, b in zip(own, wanted, strict=True))
 
 
 def _dynamic(kind: ir.RankedTensorType) -> list[int]:

@@ -720,6 +720,61 @@ def test_regions_functions_and_bodies(find):
     assert [match.function for match in outcome.found.matches] == ["inside", "looped"]
 
 
+# As torch does `repeat_kv`: no tensor has the dims of `v`, but one is a reshape of it.
+GROUPED = """
+func.func @f(%a: tensor<8x3x5xf32>, %v: tensor<2x2x5x4xf32>, %c: tensor<2x3x4xf32>) -> tensor<2x4x3x4xf32> {{
+  %e = tensor.empty() : tensor<2x2x2x5x4xf32>
+  %b = linalg.broadcast ins(%v : tensor<2x2x5x4xf32>) outs(%e : tensor<2x2x2x5x4xf32>) dimensions = [{repeated}]
+  %g = tensor.collapse_shape %b [[0, 1, 2], [3], [4]] : tensor<2x2x2x5x4xf32> into tensor<8x5x4xf32>
+  %z = arith.constant 0.0 : f32
+  %o = tensor.empty() : tensor<8x3x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<8x3x4xf32>) -> tensor<8x3x4xf32>
+  %p = linalg.batch_matmul ins(%a, %g : tensor<8x3x5xf32>, tensor<8x5x4xf32>)
+    outs(%f : tensor<8x3x4xf32>) -> tensor<8x3x4xf32>
+  %s = tensor.expand_shape %p [[0, 1], [2], [3]] output_shape [{batches}, 3, 4]
+    : tensor<8x3x4xf32> into tensor<{made}x3x4xf32>
+  %w = tensor.empty() : tensor<{made}x3x4xf32>
+  %m = linalg.broadcast ins(%c : tensor<2x3x4xf32>) outs(%w : tensor<{made}x3x4xf32>) dimensions = [{along}]
+  %r = arith.addf %s, %m : tensor<{made}x3x4xf32>
+  %k = tensor.collapse_shape %r [[0, 1], [2], [3]] : tensor<{made}x3x4xf32> into tensor<8x3x4xf32>
+  %y = tensor.expand_shape %k [[0, 1], [2], [3]] output_shape [2, 4, 3, 4]
+    : tensor<8x3x4xf32> into tensor<2x4x3x4xf32>
+  return %y : tensor<2x4x3x4xf32>
+}}"""
+BATCHED = """pattern p(a: tensor<b x h x s x t x f32>, v: tensor<b x h x t x e x f32>, c: tensor<b x s x e x f32>) {
+  addf(contract[b h s t, b h t e -> b h s e](a, v), broadcast[b s e -> b h s e](c))
+}"""
+
+
+def test_an_input_may_be_a_reshape_of_a_value(find):
+    outcome = find(GROUPED.format(repeated=2, batches="2, 4", made="2x4", along=1), BATCHED)
+    assert outcome.inputs == {"a": "%arg0", "v": "%collapsed", "c": "%arg2"}
+    assert outcome.dims == {"b": 2, "h": 4, "s": 3, "t": 5, "e": 4}
+    assert outcome.only.shapes["v"] == (2, 4, 5, 4)
+
+
+def test_a_reshape_has_its_dims_in_their_order(find):
+    """Here the batch is the second dim, and that is no way to see `a` and `v`."""
+    assert find(GROUPED.format(repeated=2, batches="4, 2", made="4x2", along=0), BATCHED).count == 0
+
+
+def test_a_tensor_of_its_own_dims_goes_before_a_reshape(find):
+    payload = """
+    func.func @f(%a: tensor<2x4x3xf32>, %c: tensor<2x3xf32>) -> tensor<2x4x3xf32> {
+      %g = tensor.collapse_shape %a [[0, 1], [2]] : tensor<2x4x3xf32> into tensor<8x3xf32>
+      %n = arith.negf %g : tensor<8x3xf32>
+      %s = tensor.expand_shape %n [[0, 1], [2]] output_shape [2, 4, 3] : tensor<8x3xf32> into tensor<2x4x3xf32>
+      %w = tensor.empty() : tensor<2x4x3xf32>
+      %m = linalg.broadcast ins(%c : tensor<2x3xf32>) outs(%w : tensor<2x4x3xf32>) dimensions = [1]
+      %r = arith.addf %s, %m : tensor<2x4x3xf32>
+      return %r : tensor<2x4x3xf32>
+    }"""
+    spec = """pattern p(a: tensor<b x h x s x f32>, c: tensor<b x s x f32>) {
+      addf(negf(a), broadcast[b s -> b h s](c))
+    }"""
+    assert find(payload, spec).inputs == {"a": "%arg0", "c": "%arg1"}
+
+
 def test_code_inside_dispatches_is_left_alone(find):
     payload = """
     flow.executable private @ex {

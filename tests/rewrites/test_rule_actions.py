@@ -294,6 +294,60 @@ def test_a_pattern_for_dims_that_are_one_in_some_tensors(spliced):
     np.testing.assert_allclose(program.run("main", v), expected, rtol=1e-5)
 
 
+# `v` is a reshape of a tensor of rank 2.
+GROUPED = """
+func.func @main(%a: tensor<2x3xf32>, %c: tensor<2x5xf32>) -> tensor<2x6x5xf32> {
+  %e = tensor.empty() : tensor<2x3x2x5xf32>
+  %b = linalg.broadcast ins(%a : tensor<2x3xf32>) outs(%e : tensor<2x3x2x5xf32>) dimensions = [2, 3]
+  %g = tensor.collapse_shape %b [[0, 1, 2], [3]] : tensor<2x3x2x5xf32> into tensor<12x5xf32>
+  %x = math.exp %g : tensor<12x5xf32>
+  %n = math.absf %x : tensor<12x5xf32>
+  %s = tensor.expand_shape %n [[0, 1], [2]] output_shape [2, 6, 5] : tensor<12x5xf32> into tensor<2x6x5xf32>
+  %w = tensor.empty() : tensor<2x6x5xf32>
+  %m = linalg.broadcast ins(%c : tensor<2x5xf32>) outs(%w : tensor<2x6x5xf32>) dimensions = [1]
+  %r = arith.subf %s, %m : tensor<2x6x5xf32>
+  return %r : tensor<2x6x5xf32>
+}"""
+FROM_TWO = """#include <stddef.h>
+void less(const float *v, const float *c, float *out, size_t b, size_t h, size_t n) {
+  for (size_t i = 0; i < b; ++i)
+    for (size_t j = 0; j < h; ++j)
+      for (size_t k = 0; k < n; ++k) out[(i * h + j) * n + k] = v[(i * h + j) * n + k] - c[i * n + k];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("action", "files"),
+    [
+        ("less(v, c)", {"k.c": FROM_TWO}),
+        ("q(v, c)", {}),
+        (
+            """mlir {
+      %e = tensor.empty() : tensor<2x6x5x$T>
+      %all = linalg.broadcast ins(%c : $c) outs(%e : tensor<2x6x5x$T>) dimensions = [1]
+      %d = arith.subf %v, %all : $v
+      yield %d
+    }""",
+            {},
+        ),
+    ],
+    ids=["a kernel", "a pattern", "MLIR"],
+)
+def test_an_input_that_is_a_reshape_of_a_value(spliced, action, files):
+    spec = """
+    pattern p<T>(v: tensor<b x h x n x T>, c: tensor<b x n x T>) { subf(absf(v), broadcast[b n -> b h n](c)) }
+    pattern q<T>(v: tensor<b x h x n x T>, c: tensor<b x n x T>) { subf(v, broadcast[b n -> b h n](c)) }
+    """
+    if files:
+        spec += 'kernel less(v: f32[b, h, n], c: f32[b, n]) -> f32[b, h, n] { cpu "k.c" as bitcode }\n'
+    program = spliced(GROUPED, f"{spec}replace p with {action}", files)
+    assert [r.pattern for r in program.report.replacements] == ["p"]
+    a, c = (np.random.default_rng(n).standard_normal(s).astype(np.float32) for n, s in ((0, (2, 3)), (1, (2, 5))))
+    grouped = np.broadcast_to(np.exp(a)[:, :, None, None], (2, 3, 2, 5)).reshape(2, 6, 5)
+    np.testing.assert_allclose(program.run("main", a, c), grouped - c[:, None], rtol=1e-5)
+
+
 def test_a_pattern_that_makes_another_type_leaves_the_match_alone(spliced):
     """Through casts, what ends in f16 matches for an input of f32."""
     model = """
