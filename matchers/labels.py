@@ -93,11 +93,11 @@ def regrouped(access: Access) -> Regrouped | None:
         return None
     shape = shape_of(access.value) or ()
     pieces: list[tuple[Index, Size]] = []
-    for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
-        pieces += _taken_apart(index, DimSize(access.value, axis) if size is None else size)
+    for axis, (index, extent) in enumerate(zip(access.indices, shape, strict=True)):
+        pieces += _taken_apart(index, DimSize(access.value, axis) if extent is None else extent)
     whole: list[tuple[Index, Size]] = []
     while pieces:
-        first, size = pieces[0]
+        first, _ = pieces[0]
         if isinstance(first, Part):
             count = len(first.sizes)
             if pieces[:count] != [(Part(first.whole, i, first.sizes), s) for i, s in enumerate(first.sizes)]:

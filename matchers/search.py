@@ -32,6 +32,7 @@ from opsplice.matchers.graph import (
     Whole,
     heads,
 )
+from opsplice.matchers.inverse import solved
 from opsplice.matchers.ir_names import location_text, short
 from opsplice.matchers.labels import Regrouped, pair, rank_text, regrouped
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
@@ -91,6 +92,8 @@ class Search(Verdicts):
         self.is_view = False  # whether the root only chooses other indices of some value
         self.steps = 0
         self.gave_up = False
+        self.rearranging = False  # whether inputs may also be reshapes of values, and views whose sources are read
+        self.may_rearrange = False  # whether that would be another choice somewhere
 
     def run(self, value: ir.Value, *, at_view: bool = False) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
@@ -107,7 +110,7 @@ class Search(Verdicts):
                 self.is_view = step is None or isinstance(step.term, Access)
                 if self.is_view and not any(isinstance(head, Whole) for head in heads(first.node)):
                     return None  # a view of something: a match, if there is one, is where that something is made
-            if self._at_root(0, value, goals):
+            if self._at_root(0, value, goals) or (self.may_rearrange and self._again(value, goals)):
                 return self._match(value)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
@@ -250,6 +253,15 @@ class Search(Verdicts):
     def _at_root(self, number: int, value: ir.Value, rest: Goals) -> bool:
         more = self._bind_root(number, value)
         return more is not None and self._solve(_append(more, rest))
+
+    def _again(self, value: ir.Value, goals: Goals) -> bool:
+        """The search once more, now that it has failed, with more that inputs may be.
+
+        So values of the program that have an input's dims go before reshapes, and sources before views of them.
+        """
+        self._undo(0)
+        self.rearranging, self.steps = True, 0
+        return self._at_root(0, value, goals)
 
     def _bind_root(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
         result = self.graph.results[number]
@@ -563,13 +575,34 @@ class Search(Verdicts):
             yield lambda: self._fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
         for position, access in enumerate(levels):
             yield lambda access=access, above=levels[:position]: self._tensor(node, parameter, access, above)
-        # Where no value has the dims of the input, a reshape of one may.
+        for position, access, reshaped in self._rearranged(node, levels):
+            self.may_rearrange = True
+            if not self.rearranging:
+                return
+            yield lambda access=access, above=levels[:position], reshaped=reshaped: self._tensor(
+                node, parameter, access, above, reshaped
+            )
+
+    def _rearranged(self, node: Input, levels: list[Access]) -> Iterator[tuple[int, Access, Regrouped | None]]:
+        """What an input may be besides the values at some levels, each with the level that it comes from."""
+        bound = self.inputs.get(node.name)
+        if bound is not None and bound.value is not None and all(level.value != bound.value for level in levels):
+            yield from self._through_views(self.views.whole(bound.value), levels)
         for position, access in enumerate(levels):
-            other = regrouped(access)
-            if other is not None and pair(node.labels, access.indices, self.labels) is None:
-                yield lambda access=access, above=levels[:position], other=other: self._tensor(
-                    node, parameter, access, above, other
-                )
+            reshaped = regrouped(access)
+            if reshaped is not None and pair(node.labels, access.indices, self.labels) is None:
+                yield position, access, reshaped
+
+    def _through_views(self, view: Access, levels: list[Access]) -> Iterator[tuple[int, Access, None]]:
+        """Where the source of a view is read: the same element of the view."""
+        step = self.views.expand(view)
+        while step is not None and isinstance(step.term, Access):
+            for position, level in enumerate(levels):
+                at = solved(view.indices, step.term.indices, level.indices) if level.value == step.term.value else None
+                if at is not None:
+                    yield position, Access(view.value, at), None
+                    return
+            step = self.views.expand(step.term)
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
         assert isinstance(parameter.type, tree.ScalarType)

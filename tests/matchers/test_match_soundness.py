@@ -57,6 +57,36 @@ def test_a_row_or_a_diagonal_is_no_vector_to_repeat(find, access):
     assert find(SQUARE.format(body=body), spec).count == 0
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "permutation", "count"),
+    [
+        ("%t", "%t", "[1, 0]", 1),
+        ("%t", "%x", "[1, 0]", 0),  # the element across the diagonal
+        ("%x", "%t", "[1, 0]", 0),
+        ("%t", "%x", "[0, 1]", 1),
+        ("%x", "%t", "[0, 1]", 1),
+    ],
+)
+def test_a_view_and_its_source_are_one_input_at_the_same_element_only(find, first, second, permutation, count):
+    body = f"""%t = linalg.transpose ins(%x : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) permutation = {permutation}
+      %r = arith.mulf {first}, {second} : tensor<8x8xf32>"""
+    spec = "pattern p(x: tensor<m x n x f32>) { mulf(x, x) }"
+    assert find(SQUARE.format(body=body), spec).count == count
+
+
+def test_a_broadcast_is_not_the_vector_that_it_repeats(find):
+    """The sum of the vector is not that of a row of the broadcast's transpose."""
+    body = """%b = linalg.broadcast ins(%v : tensor<8xf32>) outs(%e : tensor<8x8xf32>) dimensions = [1]
+      %s = linalg.reduce {arith.addf} ins(%v : tensor<8xf32>) outs(%z : tensor<f32>) dimensions = [0]
+      %sb = linalg.broadcast ins(%s : tensor<f32>) outs(%e : tensor<8x8xf32>) dimensions = [0, 1]
+      %r = arith.subf %b, %sb : tensor<8x8xf32>"""
+    payload = SQUARE.format(body=f"%z = arith.constant dense<0.0> : tensor<f32>\n{body}")
+    spec = """pattern p(x: tensor<m x n x f32>) {
+      subf(x, broadcast[m -> m n](reduce addf[m n -> m](x)))
+    }"""
+    assert find(payload, spec).count == 0
+
+
 def test_a_repeated_input_is_one_value(find):
     payload = """
     func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {

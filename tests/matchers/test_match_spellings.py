@@ -775,6 +775,57 @@ def test_a_tensor_of_its_own_dims_goes_before_a_reshape(find):
     assert find(payload, spec).inputs == {"a": "%arg0", "c": "%arg1"}
 
 
+# As jax.vmap over another axis than the first does: what is reduced is read before a transpose, the rest after it.
+TRANSPOSED = """
+func.func @f(%x: tensor<4x6x32xf32>) -> tensor<6x4x32xf32> {{
+  %i = arith.constant dense<0.0> : tensor<4x6xf32>
+  %et = tensor.empty() : tensor<6x4x32xf32>
+  %ep = tensor.empty() : tensor<6x4xf32>
+  %s = linalg.reduce {{arith.addf}} ins(%{first} : tensor<4x6x32xf32>) outs(%i : tensor<4x6xf32>) dimensions = [2]
+  %xt = linalg.transpose ins(%x : tensor<4x6x32xf32>) outs(%et : tensor<6x4x32xf32>) permutation = [1, 0, 2]
+  %st = linalg.transpose ins(%s : tensor<4x6xf32>) outs(%ep : tensor<6x4xf32>) permutation = [1, 0]
+  %sb = linalg.broadcast ins(%st : tensor<6x4xf32>) outs(%et : tensor<6x4x32xf32>) dimensions = [2]
+  %r = arith.subf %xt, %sb : tensor<6x4x32xf32>
+  return %r : tensor<6x4x32xf32>
+}}"""
+
+
+@pytest.mark.parametrize("rows", ["...m", "m x k"])
+def test_an_input_read_before_and_after_a_transpose(find, rows):
+    names = rows.replace(" x", "")
+    spec = f"""pattern p(x: tensor<{rows} x n x f32>) {{
+      subf(x, broadcast[{names} -> {names} n](reduce addf[{names} n -> {names}](x)))
+    }}"""
+    outcome = find(TRANSPOSED.format(first="x"), spec)
+    assert outcome.inputs == {"x": "%transposed"}
+    assert sorted(op.name for op in outcome.only.ops) == [
+        "arith.subf",
+        "linalg.broadcast",
+        "linalg.reduce",
+        "linalg.transpose",
+    ]
+
+
+def test_an_input_read_before_and_after_a_reshape(find):
+    payload = """
+    func.func @f(%x: tensor<4x6x32xf32>) -> tensor<24x32xf32> {
+      %i = arith.constant dense<0.0> : tensor<4x6xf32>
+      %e = tensor.empty() : tensor<24x32xf32>
+      %s = linalg.reduce {arith.addf} ins(%x : tensor<4x6x32xf32>) outs(%i : tensor<4x6xf32>) dimensions = [2]
+      %xt = tensor.collapse_shape %x [[0, 1], [2]] : tensor<4x6x32xf32> into tensor<24x32xf32>
+      %st = tensor.collapse_shape %s [[0, 1]] : tensor<4x6xf32> into tensor<24xf32>
+      %sb = linalg.broadcast ins(%st : tensor<24xf32>) outs(%e : tensor<24x32xf32>) dimensions = [1]
+      %r = arith.subf %xt, %sb : tensor<24x32xf32>
+      return %r : tensor<24x32xf32>
+    }"""
+    spec = """pattern p(x: tensor<m x n x f32>) {
+      subf(x, broadcast[m -> m n](reduce addf[m n -> m](x)))
+    }"""
+    outcome = find(payload, spec)
+    assert outcome.inputs == {"x": "%collapsed"}
+    assert outcome.dims == {"m": 24, "n": 32}
+
+
 def test_code_inside_dispatches_is_left_alone(find):
     payload = """
     flow.executable private @ex {

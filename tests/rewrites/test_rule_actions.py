@@ -348,6 +348,32 @@ def test_an_input_that_is_a_reshape_of_a_value(spliced, action, files):
     np.testing.assert_allclose(program.run("main", a, c), grouped - c[:, None], rtol=1e-5)
 
 
+@pytest.mark.parametrize("action", ["q(x)", "twice(x)"], ids=["a pattern", "a kernel"])
+def test_an_input_read_before_and_after_a_transpose(spliced, action):
+    model = """
+    func.func @main(%x: tensor<4x6x8xf32>) -> tensor<6x4x8xf32> {
+      %i = arith.constant dense<0.0> : tensor<4x6xf32>
+      %et = tensor.empty() : tensor<6x4x8xf32>
+      %ep = tensor.empty() : tensor<6x4xf32>
+      %s = linalg.reduce {arith.addf} ins(%x : tensor<4x6x8xf32>) outs(%i : tensor<4x6xf32>) dimensions = [2]
+      %xt = linalg.transpose ins(%x : tensor<4x6x8xf32>) outs(%et : tensor<6x4x8xf32>) permutation = [1, 0, 2]
+      %st = linalg.transpose ins(%s : tensor<4x6xf32>) outs(%ep : tensor<6x4xf32>) permutation = [1, 0]
+      %sb = linalg.broadcast ins(%st : tensor<6x4xf32>) outs(%et : tensor<6x4x8xf32>) dimensions = [2]
+      %r = arith.subf %xt, %sb : tensor<6x4x8xf32>
+      return %r : tensor<6x4x8xf32>
+    }"""
+    spec = """
+    pattern p(x: tensor<...m x n x f32>) { subf(x, broadcast[...m -> ...m n](reduce addf[...m n -> ...m](x))) }
+    pattern q(x: tensor<...m x n x f32>) { addf(x, x) }
+    kernel twice(x: f32[...m, n]) -> f32[...m, n] { cpu "k.c" as bitcode }
+    """
+    code = TWICE.replace("size_t n)", "size_t m, size_t n)").replace("i < n", "i < m * n")
+    program = spliced(model, f"{spec}replace p with {action}", {"k.c": code})
+    assert [r.pattern for r in program.report.replacements] == ["p"]
+    x = np.arange(4 * 6 * 8, dtype=np.float32).reshape(4, 6, 8)
+    np.testing.assert_array_equal(program.run("main", x), 2 * x.transpose(1, 0, 2))
+
+
 def test_a_pattern_that_makes_another_type_leaves_the_match_alone(spliced):
     """Through casts, what ends in f16 matches for an input of f32."""
     model = """
