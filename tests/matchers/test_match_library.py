@@ -108,7 +108,7 @@ def test_every_pattern_of_the_library_has_a_kernel(library):
 
 def test_strides_and_dilations_are_the_patterns_own(library):
     convolutions = [name for name in library.patterns if "conv" in name]
-    assert len(convolutions) == 12
+    assert len(convolutions) == 15
     for name in convolutions:
         own = {"sw", "dw"} if "1d" in name else {"sh", "sw", "dh", "dw"}
         (graph,) = compile_pattern(library.patterns[name], library.patterns, library.types)

@@ -321,6 +321,69 @@ def test_convolution_with_its_strides_as_arguments(tmp_path: Path, function: str
     np.testing.assert_allclose(np.asarray(program.run(function, *given)), own, rtol=1e-5, atol=1e-5)
 
 
+TO_NCHW_C = """
+#include <stddef.h>
+static void sums(const float *x, const float *f, const float *bias, size_t step, size_t deep, float *out, size_t n,
+                 size_t h, size_t w, size_t c, size_t kh, size_t kw, size_t o, size_t rows, size_t columns) {
+  for (size_t b = 0; b < n; ++b)
+    for (size_t k = 0; k < o; ++k)
+      for (size_t y = 0; y < rows; ++y)
+        for (size_t z = 0; z < columns; ++z) {
+          float sum = bias[k];
+          for (size_t i = 0; i < kh; ++i)
+            for (size_t j = 0; j < kw; ++j)
+              for (size_t l = 0; l < (deep ? c : 1); ++l)
+                sum += x[((b * h + y * step + i) * w + z * step + j) * c + (deep ? l : k)] *
+                       f[((i * kw + j) * (deep ? c : 1) + l) * o + k];
+          out[((b * o + k) * rows + y) * columns + z] = sum;
+        }
+}
+void conv2d(const float *x, const float *f, const float *bias, size_t sh, float *out, size_t n, size_t h, size_t w,
+            size_t c, size_t kh, size_t kw, size_t o, size_t rows, size_t columns) {
+  sums(x, f, bias, sh, 1, out, n, h, w, c, kh, kw, o, rows, columns);
+}
+void depthwise(const float *x, const float *f, const float *bias, float *out, size_t n, size_t h, size_t w, size_t c,
+               size_t kh, size_t kw, size_t rows, size_t columns) {
+  sums(x, f, bias, 1, 0, out, n, h, w, c, kh, kw, c, rows, columns);
+}
+void conv1d(const float *x, const float *f, const float *bias, float *out, size_t n, size_t w, size_t c, size_t kw,
+            size_t o, size_t columns) {
+  sums(x, f, bias, 1, 1, out, n, 1, w, c, 1, kw, o, 1, columns);
+}
+"""
+TO_NCHW_SPEC = """
+import "opsplice:nn"
+kernel conv2d(x: f32[n, h, w, c], filter: f32[kh, kw, c, o], bias: f32[o], sh: index) -> f32[n, o, rows, columns] {
+  cpu "k.c"
+}
+kernel depthwise(x: f32[n, h, w, c], filter: f32[kh, kw, c], bias: f32[c]) -> f32[n, c, rows, columns] { cpu "k.c" }
+kernel conv1d(x: f32[n, w, c], filter: f32[kw, c, o], bias: f32[o]) -> f32[n, o, columns] { cpu "k.c" }
+replace conv2d_bias_nhwc_hwcf_to_nchw where sh == sw and dh * dw == 1 with conv2d(x, filter, bias, sh)
+replace depthwise_conv2d_bias_nhwc_hwc_to_nchw where sh * sw * dh * dw == 1 with depthwise(x, filter, bias)
+replace conv1d_bias_nwc_wcf_to_ncw where sw * dw == 1 with conv1d(x, filter, bias)
+"""
+TO_NCHW = {
+    "conv2d_bias_nhwc_hwcf_to_nchw": ((2, 3, 9, 10), (8, 3, 3, 3)),
+    "conv2d_bias_nhwc_hwcf_to_nchw_strided": ((2, 3, 9, 10), (8, 3, 3, 3)),
+    "depthwise_conv2d_bias_nhwc_hwc_to_nchw": ((2, 8, 9, 10), (8, 1, 3, 3)),
+    "conv1d_bias_nwc_wcf_to_ncw": ((2, 3, 16), (8, 3, 3)),
+}
+
+
+def test_padded_convolutions_with_channels_second(tmp_path: Path):
+    (tmp_path / "k.c").write_text(TO_NCHW_C)
+    (tmp_path / "k.splice").write_text(TO_NCHW_SPEC)
+    model = LAYERS / "conv_to_nchw.mlir"
+    plain, spliced = opsplice.compile(model), opsplice.compile(model, specs=[tmp_path / "k.splice"])
+    replaced = [r.pattern for r in spliced.report.replacements]
+    assert replaced == [name.removesuffix("_strided") for name in TO_NCHW]
+    random = np.random.default_rng(5)
+    for function, shapes in TO_NCHW.items():
+        given = [random.standard_normal(shape).astype(np.float32) for shape in (*shapes, (8,))]
+        own, made = (np.asarray(program.run(function, *given)) for program in (plain, spliced))
+        np.testing.assert_allclose(made, own, rtol=1e-5, atol=1e-5)
+
+
 GELU_C = """
 #include <stddef.h>
 static double erf_of(double z) { /* by its series, for z between -4 and 4 */
