@@ -16,6 +16,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import chains, conditions, effects, numbers
+from opsplice.matchers.again import Again
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bindings import Failure
 from opsplice.matchers.canonical import COMPARISONS, WIDTHS, turned
@@ -89,6 +90,7 @@ class Search(Verdicts):
         self.parameters = {p.name: p for p in graph.pattern.parameters}
         self.entered: dict[tuple[int, Any], None] = {}
         self.operands: dict[int, _Operand] = {}
+        self.reduced: dict[Reduce, Reduce] = {}
         self.is_view = False  # whether the root only chooses other indices of some value
         self.steps = 0
         self.gave_up = False
@@ -448,11 +450,17 @@ class Search(Verdicts):
                 Kind.REDUCTION,
             )
             return None
-        if self.reductions.get(node, found.loops) != found.loops:
-            self._fail(node, "one reduction for all its uses", "another that computes the same again", Kind.REDUCTION)
-            return None
+        before = self.reduced.get(node)
+        if before is not None and before.loops != found.loops:
+            casts = "cast" in self.graph.through
+            again = Again(self.views, self._chain, self._inside, casts=casts).seen(before, found)
+            if again is None:
+                self._fail(node, "one reduction for all its uses", "another", Kind.REDUCTION)
+                return None
+            return self._pairing([], again)
         self._set(self.held, id(node))
         self._set(self.reductions, node, found.loops)
+        self._set(self.reduced, node, found)
         for label in node.loops:
             self._set(self.scopes, label, node)
         return [(node.body, found.body)]

@@ -93,3 +93,88 @@ def test_a_type_variable_is_one_type_for_inputs_and_results(find, given: str, ma
     outcome = find(PRODUCT.format(given=given, made=made, end=end), PRODUCT_SPEC)
     assert outcome.count == count
     assert [m.types for m in outcome.found.matches] == [{"T": given}] * count
+
+
+# A mean in f16 for what it is taken from, and again in f32.
+MEANS = """
+func.func @f(%x: tensor<4x8xf16>, %y: tensor<4x8xf16>) -> tensor<4x8xf16> {{
+  %e = tensor.empty() : tensor<4x8xf16>
+  %zero = arith.constant dense<0.0> : tensor<4xf16>
+  %wide_zero = arith.constant dense<0.0> : tensor<4xf32>
+  %eight = arith.constant dense<8.0> : tensor<4xf16>
+  %wide_eight = arith.constant dense<{divisor}> : tensor<4xf32>
+  %s = linalg.reduce {{arith.addf}} ins(%x : tensor<4x8xf16>) outs(%zero : tensor<4xf16>) dimensions = [1]
+  %m = arith.divf %s, %eight : tensor<4xf16>
+  %w = arith.extf %{again} : tensor<4x8xf16> to tensor<4x8xf32>
+  %q = math.absf %w : tensor<4x8xf32>
+  %ws = linalg.reduce {{arith.{combiner}}} ins(%{summed} : tensor<4x8xf32>) outs(%wide_zero : tensor<4xf32>)
+    dimensions = [1]
+  %wm = arith.divf %ws, %wide_eight : tensor<4xf32>
+  %wide = math.exp %wm : tensor<4xf32>
+  %p = arith.truncf %wide : tensor<4xf32> to tensor<4xf16>
+  %mb = linalg.broadcast ins(%m : tensor<4xf16>) outs(%e : tensor<4x8xf16>) dimensions = [1]
+  %pb = linalg.broadcast ins(%p : tensor<4xf16>) outs(%e : tensor<4x8xf16>) dimensions = [1]
+  %c = arith.subf %x, %mb : tensor<4x8xf16>
+  %r = arith.mulf %c, %pb : tensor<4x8xf16>
+  return %r : tensor<4x8xf16>
+}}
+"""
+MEANS_SPEC = """
+pattern p<T in {{f16, f32}}>(x: tensor<m x n x T>) {through} {{
+  mean = reduce addf[m n -> m](x)
+  mulf(
+    subf(x, broadcast[m -> m n](divf(mean, 8.0))),
+    broadcast[m -> m n](exp(divf(mean, {divisor}))),
+  )
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({}, 1),
+        ({"divisor": "4.0"}, 1),  # that is the pattern's own
+        ({"again": "y"}, 0),
+        ({"combiner": "maximumf"}, 0),
+        ({"summed": "q"}, 0),
+        ({"through": ""}, 0),
+    ],
+)
+def test_a_sum_in_both_precisions_is_one(find, change: dict[str, str], count: int):
+    words = {"again": "x", "combiner": "addf", "summed": "w", "divisor": "8.0", "through": "through cast"} | change
+    outcome = find(MEANS.format(**words), MEANS_SPEC.format(**words))
+    assert outcome.count == count
+    if count:
+        assert outcome.inputs == {"x": "%arg0"}
+        names = sorted(op.name for op in outcome.only.ops)
+        assert names.count("linalg.reduce") == 2  # both go with the match
+
+
+@pytest.mark.parametrize(("loop", "count"), [("ki, kj", 1), ("kj, ki", 0), ("ki, ki", 0)])
+def test_a_sum_that_is_computed_again_is_over_the_same_elements(find, loop: str, count: int):
+    """A sum of products of a square matrix and itself, over both of its dims; the second one of other elements."""
+    first, second = loop.replace("ki", "i").replace("kj", "j").split(", ")
+    payload = f"""
+    #ij = affine_map<(i, j) -> (i, j)>
+    #other = affine_map<(i, j) -> ({first}, {second})>
+    #all = affine_map<(i, j) -> ()>
+    func.func @f(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<f32> {{
+      %zero = arith.constant dense<0.0> : tensor<f32>
+      %s = linalg.generic {{indexing_maps = [#ij, #ij, #all], iterator_types = ["reduction", "reduction"]}}
+        ins(%x, %y : tensor<4x4xf32>, tensor<4x4xf32>) outs(%zero : tensor<f32>) {{
+      ^bb0(%a: f32, %b: f32, %o: f32): %0 = arith.mulf %a, %b : f32 %1 = arith.addf %o, %0 : f32
+        linalg.yield %1 : f32 }} -> tensor<f32>
+      %t = linalg.generic {{indexing_maps = [#ij, #other, #all], iterator_types = ["reduction", "reduction"]}}
+        ins(%x, %y : tensor<4x4xf32>, tensor<4x4xf32>) outs(%zero : tensor<f32>) {{
+      ^bb0(%a: f32, %b: f32, %o: f32): %0 = arith.mulf %a, %b : f32 %1 = arith.addf %o, %0 : f32
+        linalg.yield %1 : f32 }} -> tensor<f32>
+      %e = math.exp %t : tensor<f32>
+      %r = arith.subf %s, %e : tensor<f32>
+      return %r : tensor<f32>
+    }}"""
+    spec = """pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {
+      s = contract[m n, m n -> ](x, y)
+      subf(s, exp(s))
+    }"""
+    assert find(payload, spec).count == count

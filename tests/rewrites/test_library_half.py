@@ -147,3 +147,56 @@ def test_a_kernel_for_halves_makes_the_same_numbers(tmp_path: Path, frontend: st
     # The compiler's own code rounds more often, and sums in half precision where the frontend says so.
     unit = 2.0 ** (-10 if half == "f16" else -7)
     np.testing.assert_allclose(made.astype(np.float32), own.astype(np.float32), rtol=8 * unit, atol=8 * unit)
+
+
+# A layernorm with the mean by itself and the variance from elsewhere: the mean is there in f16 and in f32.
+TWO_MEANS = """
+func.func @main(%x: !torch.vtensor<[8,32],f16>, %gain: !torch.vtensor<[32],f16>, %bias: !torch.vtensor<[32],f16>)
+    -> !torch.vtensor<[8,32],f16> {{
+  %last = torch.constant.int -1
+  %dims = torch.prim.ListConstruct %last : (!torch.int) -> !torch.list<int>
+  %zero = torch.constant.int 0
+  %one = torch.constant.int 1
+  %true = torch.constant.bool true
+  %false = torch.constant.bool false
+  %none = torch.constant.none
+  %eps = torch.constant.float 1.000000e-05
+  {statistics}
+  %c = torch.aten.sub.Tensor %x, %m, %one
+    : !torch.vtensor<[8,32],f16>, !torch.vtensor<[8,1],f16>, !torch.int -> !torch.vtensor<[8,32],f16>
+  %e = torch.aten.add.Scalar %v, %eps, %one
+    : !torch.vtensor<[8,1],f16>, !torch.float, !torch.int -> !torch.vtensor<[8,1],f16>
+  %s = torch.aten.rsqrt %e : !torch.vtensor<[8,1],f16> -> !torch.vtensor<[8,1],f16>
+  %g = torch.aten.mul.Tensor %gain, %c
+    : !torch.vtensor<[32],f16>, !torch.vtensor<[8,32],f16> -> !torch.vtensor<[8,32],f16>
+  %n = torch.aten.mul.Tensor %g, %s
+    : !torch.vtensor<[8,32],f16>, !torch.vtensor<[8,1],f16> -> !torch.vtensor<[8,32],f16>
+  %r = torch.aten.add.Tensor %n, %bias, %one
+    : !torch.vtensor<[8,32],f16>, !torch.vtensor<[32],f16>, !torch.int -> !torch.vtensor<[8,32],f16>
+  return %r : !torch.vtensor<[8,32],f16>
+}}
+"""
+MEAN_AND_VARIANCE = """
+  %m = torch.aten.mean.dim %x, %dims, %true, %none
+    : !torch.vtensor<[8,32],f16>, !torch.list<int>, !torch.bool, !torch.none -> !torch.vtensor<[8,1],f16>
+  %v = torch.aten.var.dim %x, %dims, %false, %true
+    : !torch.vtensor<[8,32],f16>, !torch.list<int>, !torch.bool, !torch.bool -> !torch.vtensor<[8,1],f16>
+"""
+BOTH_AT_ONCE = """
+  %v, %m = torch.aten.var_mean.correction %x, %dims, %zero, %true : !torch.vtensor<[8,32],f16>, !torch.list<int>,
+    !torch.int, !torch.bool -> !torch.vtensor<[8,1],f16>, !torch.vtensor<[8,1],f16>
+"""
+
+
+@pytest.mark.parametrize("statistics", [MEAN_AND_VARIANCE, BOTH_AT_ONCE], ids=["mean and var", "var_mean"])
+def test_a_kernel_for_a_mean_in_two_precisions(tmp_path: Path, statistics: str):
+    (tmp_path / "k.c").write_text(f"#define F16\n{TYPES_C}{KERNELS_C}")
+    (tmp_path / "k.splice").write_text(SPEC.replace("TYPE", "f16"))
+    (tmp_path / "model.mlir").write_text(TWO_MEANS.format(statistics=statistics))
+    random = np.random.default_rng(7)
+    given = [random.standard_normal(shape).astype(np.float16) for shape in ((8, 32), (32,), (32,))]
+    program = opsplice.compile(tmp_path / "model.mlir", specs=[tmp_path / "k.splice"])
+    assert [r.pattern for r in program.report.replacements] == ["layernorm"]
+    own = np.asarray(opsplice.compile(tmp_path / "model.mlir").run("main", *given))
+    made = np.asarray(program.run("main", *given))
+    np.testing.assert_allclose(made.astype(np.float32), own.astype(np.float32), rtol=2**-7, atol=2**-7)
