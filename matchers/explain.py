@@ -17,7 +17,7 @@ from opsplice.matchers.alignment import Alignment
 from opsplice.matchers.attempt import Attempt
 from opsplice.matchers.drawing import draw
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import Index
+from opsplice.matchers.index import SPLIT, Index
 from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Kind, Match, NearMiss
 from opsplice.matchers.native import value_at
@@ -62,6 +62,7 @@ class Explainer:
     def __init__(self, patterns: Mapping[str, tree.Pattern]) -> None:
         self.views = TracedViews()
         self.alignment = Alignment(self.views)
+        self._splits: dict[tuple[Graph, ir.Value], bool] = {}
         self._names = {let.expr.span: ", ".join(let.names) for p in patterns.values() for let in p.body}
 
     def near_misses(self, misses: Iterable[NearMiss]) -> list[Attempt]:
@@ -89,6 +90,9 @@ class Explainer:
         near = [(g, v) for similarity, far, g, v in ranked if similarity >= best and (far or similarity > _ALIKE)]
         if not near and not matches:
             near = [(g, v) for _, _, g, v in ranked[:1]]
+        # What is split fails for its rank alone, and says less than what is made of it.
+        split = {(g, v.owner.operation.operands[0]) for g, v in near if self._is_for_split(g, v)}
+        near = [each for each in near if each not in split]
         attempts = [a for graph, value in near[: 2 * count] if (a := self._tried(graph, value)) is not None]
         return sorted(_told_once(attempts), key=lambda a: (-a.similarity, -a.progress))[:count]
 
@@ -122,12 +126,21 @@ class Explainer:
         for graph in graphs:
             if self._may_end(graph, value):
                 search = Search(self.views, graph, "")
-                matched = search.run(value) is not None
+                matched = search.run(value, at_view=self._is_for_split(graph, value)) is not None
                 failure = search.furthest
                 if matched or failure is None or (failure.kind is Kind.OP and failure.node in endings(graph)):
                     continue
                 found.append((search.progress > 0, failure.held, graph))
         return tuple(found)
+
+    def _is_for_split(self, graph: Graph, value: ir.Value) -> bool:
+        """Whether a value only splits dims of another, and a graph wants the rank that it has."""
+        key = (graph, value)
+        if key not in self._splits:
+            op = value.owner
+            is_split = isinstance(op, ir.OpView | ir.Operation) and op.name == SPLIT
+            self._splits[key] = is_split and graph in Index([graph]).starting_at_split(op)
+        return self._splits[key]
 
     def _may_end(self, graph: Graph, value: ir.Value) -> bool:
         """False where another op than the pattern's last one makes a value."""
@@ -159,7 +172,8 @@ class Explainer:
         def trace(graph: Graph, value: ir.Value) -> Tracer | None:
             if (graph, value) not in tried:
                 tracer = Tracer(self.views, graph, function_of(value.owner.operation))
-                tried[graph, value] = tracer if tracer.run(value) is None else None
+                matched = tracer.run(value, at_view=self._is_for_split(graph, value)) is not None
+                tried[graph, value] = None if matched else tracer
             return tried[graph, value]
 
         found: dict[Any, Attempt] = {}
@@ -184,7 +198,8 @@ class Explainer:
 
     def _tried(self, graph: Graph, value: ir.Value, max_steps: int = MAX_STEPS) -> Attempt | None:
         tracer = Tracer(self.views, graph, function_of(value.owner.operation), max_steps)
-        return self._attempt(tracer, value) if tracer.run(value) is None else None
+        matched = tracer.run(value, at_view=self._is_for_split(graph, value)) is not None
+        return None if matched else self._attempt(tracer, value)
 
     def _attempt(self, tracer: Tracer, value: ir.Value) -> Attempt:
         stop, graph = tracer.stop, tracer.graph

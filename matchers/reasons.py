@@ -14,7 +14,7 @@ from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Binding, Kind
 from opsplice.matchers.nodes import heads, nodes_below
 from opsplice.matchers.places import place_of
-from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
+from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.tracing import Stop
 from opsplice.matchers.views import Views, defining_op
 from opsplice.spec_lang import ops, tree
@@ -98,7 +98,7 @@ class _Reasoner:
         stop = self.stop
         name = getattr(stop.node, "name", "it")
         if stop.kind is Kind.RANK:
-            return "write `...m` in a type for any number of dims"
+            return self._rank_advice(name)
         if stop.kind is Kind.SIZE:
             return "write a name such as `n` in place of the number to take any size"
         if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input) and "scalar" in stop.wanted:
@@ -120,6 +120,24 @@ class _Reasoner:
         if stop.kind is Kind.STEPS:
             return "look for a part of it, or say more of it: types, sizes, constants"
         return ""
+
+    def _rank_advice(self, name: str) -> str:
+        if not isinstance(self.stop.node, Input) or not any(isinstance(i, (Flat, Part)) for i in self.stop.given):
+            return "write `...m` in a type for any number of dims"
+        if self._is_factor_inside():
+            return f"the program multiplies {name} before it splits its dims and sums: try a pattern without that mulf"
+        return f"no tensor of these dims holds {name}: the program splits or merges its dims only after a further op"
+
+    def _is_factor_inside(self) -> bool:
+        """Whether a product with a sum held where the program has its constant factor inside of the sum."""
+        held = self.stop.held
+        products = (n for n in nodes_below([self.graph.results[0].node]) if isinstance(n, Apply) and id(n) in held)
+        return any(
+            isinstance(arg, Reduce) and id(arg) in held and held[id(arg)] == held[id(node)]
+            for node in products
+            if node.op == "arith.mulf"
+            for arg in node.args
+        )
 
     # ---- ops and constants ----------------------------------------------------------------------------------------
 

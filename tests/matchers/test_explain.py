@@ -700,3 +700,65 @@ def test_places_that_look_alike_are_tried_once(session, monkeypatch, condition) 
     attempts = setting.explainer.nearest(setting.module, setting.graphs, setting.found.matches, 3)
     assert (len(searches) < 10) == (not condition)
     assert [attempt.op.location.rpartition(":")[0][-2:] for attempt in attempts] == [":5", ":7", ":9"]
+
+
+# ---- dims that are merged and split ----------------------------------------------------------------------------------
+
+BATCHES = """
+  %z = arith.constant 0.0 : f32
+  %t = math.tanh %a : tensor<8x3x5xf32>
+  %e = tensor.empty() : tensor<8x3x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x3x4xf32>) -> tensor<8x3x4xf32>
+  %p = linalg.batch_matmul ins(%t, %v : tensor<8x3x5xf32>, tensor<8x5x4xf32>)
+    outs(%f : tensor<8x3x4xf32>) -> tensor<8x3x4xf32>
+  %r = tensor.expand_shape %p [[0, 1], [2], [3]] output_shape [2, 4, 3, 4] : tensor<8x3x4xf32> into tensor<2x4x3x4xf32>
+  return %r : tensor<2x4x3x4xf32>"""
+
+
+def test_what_is_split_fails_where_the_split_result_does(why: Why) -> None:
+    """The product has three dims, but four as the program goes on with it: its rank is not to blame."""
+    spec = """pattern p(a: tensor<b x h x s x t x f32>, v: tensor<b x h x t x e x f32>) {
+      contract[b h s t, b h t e -> b h s e](exp(a), v)
+    }"""
+    miss = why("%a: tensor<8x3x5xf32>, %v: tensor<8x5x4xf32>", BATCHES, spec, "tensor<2x4x3x4xf32>")
+    assert said(miss) == (Kind.OP, "exp", "tanh")
+
+
+def test_of_what_is_split_the_rank_is_not_told(session: Any) -> None:
+    spec = """pattern p(a: tensor<b x h x s x t x f32>, v: tensor<b x h x t x e x f32>) {
+      contract[b h s t, b h t e -> b h s e](exp(tanh(absf(a))), v)
+    }"""
+    payload = function("%a: tensor<8x3x5xf32>, %v: tensor<8x5x4xf32>", BATCHES, "tensor<2x4x3x4xf32>")
+    setting = Setting(session, payload, spec)
+    attempts = setting.explainer.nearest(setting.module, setting.graphs, setting.found.matches, 3)
+    assert Kind.RANK not in [attempt.reason.kind for attempt in attempts]
+
+
+def test_a_factor_that_is_inside_of_the_sum(why: Why) -> None:
+    """As OPT scales its queries, before these get heads."""
+    body = """
+    %z = arith.constant 0.0 : f32
+    %half = arith.constant dense<0.5> : tensor<2x3x20xf32>
+    %q = math.absf %x : tensor<2x3x20xf32>
+    %s = arith.mulf %q, %half : tensor<2x3x20xf32>
+    %n = tensor.expand_shape %s [[0], [1], [2, 3]] output_shape [2, 3, 4, 5]
+      : tensor<2x3x20xf32> into tensor<2x3x4x5xf32>
+    %e = tensor.empty() : tensor<2x4x3x5xf32>
+    %t = linalg.transpose ins(%n : tensor<2x3x4x5xf32>) outs(%e : tensor<2x4x3x5xf32>) permutation = [0, 2, 1, 3]
+    %c = tensor.collapse_shape %t [[0, 1], [2], [3]] : tensor<2x4x3x5xf32> into tensor<8x3x5xf32>
+    %o = tensor.empty() : tensor<8x3x4xf32>
+    %f = linalg.fill ins(%z : f32) outs(%o : tensor<8x3x4xf32>) -> tensor<8x3x4xf32>
+    %p = linalg.batch_matmul ins(%c, %k : tensor<8x3x5xf32>, tensor<8x5x4xf32>)
+      outs(%f : tensor<8x3x4xf32>) -> tensor<8x3x4xf32>
+    %y = tensor.expand_shape %p [[0, 1], [2], [3]] output_shape [2, 4, 3, 4]
+      : tensor<8x3x4xf32> into tensor<2x4x3x4xf32>
+    %r = math.exp %y : tensor<2x4x3x4xf32>
+    return %r : tensor<2x4x3x4xf32>"""
+    spec = """pattern p(q: tensor<b x h x s x d x f32>, k: tensor<b x h x d x t x f32>, scale: f32) {
+      exp(mulf(contract[b h s d, b h d t -> b h s t](q, k), scale))
+    }"""
+    miss = why("%x: tensor<2x3x20xf32>, %k: tensor<8x5x4xf32>", body, spec, "tensor<2x4x3x4xf32>")
+    assert said(miss) == (Kind.RANK, "rank 4", "rank 3")
+    assert miss.reason.help == (
+        "the program multiplies q before it splits its dims and sums: try a pattern without that mulf"
+    )
