@@ -40,7 +40,7 @@ func.func @f(%a: tensor<100xf32>) -> tensor<100xf32> {
 // CHECK:        stream.executable.export public @opsplice_k workgroups() -> (index, index, index)
 // CHECK-DAG:      %[[N:.*]] = arith.constant 100 : index
 // CHECK-DAG:      %[[TILE:.*]] = arith.constant 64 : index
-// CHECK:          arith.ceildivui %[[N]], %[[TILE]]
+// CHECK:          arith.ceildivsi %[[N]], %[[TILE]]
 // CHECK:        func.func private @k(!llvm.ptr, !llvm.ptr, index, index) attributes {hal.import.static
 // CHECK:        func.func @opsplice_k(%{{.*}}: !stream.binding, %{{.*}}: !stream.binding)
 // CHECK:          iree_codegen.extract_strided_metadata
@@ -72,7 +72,7 @@ func.func @f(%a: tensor<?xf32>) -> tensor<?xf32> {
         made.ir,
         """
 // CHECK:      stream.executable.export public @opsplice_k workgroups(%[[N:.*]]: index) -> (index, index, index)
-// CHECK:        arith.ceildivui %[[N]]
+// CHECK:        arith.ceildivsi %[[N]]
 // CHECK:      func.func @opsplice_k(%{{.*}}: !stream.binding, %[[SIZE:.*]]: index, %{{.*}}: !stream.binding)
 // CHECK:        %[[ID:.*]] = stream.dispatch.workgroup.id[0]
 // CHECK:        call @k(%{{.*}}, %{{.*}}, %[[SIZE]], %[[ID]])
