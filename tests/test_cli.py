@@ -98,6 +98,40 @@ def test_run_as_json(sample: Path) -> None:
     assert len(found["matches"]) == 2
 
 
+PRINTING = """
+import os
+print("at import")
+def k(given, out=None):
+    print("when called")
+    os.system("echo by a child")
+    if out is not None:
+        out[...] = -given
+    else:
+        head = "#include <stddef.h>\\nvoid " + given.name
+        return head + "(const float *a, float *out, size_t n) { while (n--) out[n] = -a[n]; }", ".c"
+"""
+
+
+@pytest.mark.parametrize("form", ["generated", "command"])
+def test_what_a_users_code_prints_goes_to_stderr(tmp_path: Path, form: str) -> None:
+    (tmp_path / "k.py").write_text(PRINTING)
+    (tmp_path / "m.mlir").write_text(
+        "func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = arith.negf %a : tensor<2xf32>\n"
+        "  return %0 : tensor<2xf32>\n}"
+    )
+    (tmp_path / "s.splice").write_text(
+        f'kernel k(a: f32[n]) -> f32[n] {{ cpu "k.py" as {form} }}\n'
+        "pattern p(a: tensor<n x f32>) { negf(a) }\nreplace p with k(a)\n"
+    )
+    for isolated in ([], ["--no-isolate"]):
+        done = opsplice("run", "m.mlir", "--spec=s.splice", "--input=2xf32=1,2", "--json", *isolated, cwd=tmp_path)
+        assert json.loads(done.stdout)["results"] == ["2xf32=-1 -2"]
+        for text in ("at import", "when called", "by a child"):
+            assert text in done.stderr
+        command = [sys.executable, "-m", "opsplice", "compile", "m.mlir", "--spec=s.splice", "-o", "-", *isolated]
+        assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout.startswith(b"PK")
+
+
 def test_several_specs_apply_in_order(sample: Path) -> None:
     arguments = ["--spec=replace.splice", "--spec=replace.mlir"]
     done = opsplice("compile", "model.mlir", *arguments, "-o", "m.vmfb", "--json", cwd=sample)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
+from opsplice.commands import stdout
 from opsplice.job import Job, Question
 from opsplice.render import Status, report_text
 
@@ -50,7 +51,7 @@ def in_child(
     options: argparse.Namespace, source: ModuleSource, work: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Any:
     """`work(progress, *arguments)` in a child process, so that a crash of the compiler is an OpspliceError."""
-    with Status() as status:
+    with Status() as status, stdout.kept_free():
         if options.no_isolate:
             return work(status.show, *arguments)
         from opsplice.pipeline.crash import compiler_crash

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opsplice.api import check_matched
+from opsplice.commands import stdout
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
 from opsplice.providers import Provider, split_plugins
@@ -47,8 +48,9 @@ def run(options: argparse.Namespace) -> int:
     from opsplice.runtime import load_program
 
     provider = Provider(sources, functions) if sources else None
-    program = load_program(vmfb, options.device, plugins, provider, Commands(commands) if commands else None)
-    results = program.call(options.function, *inputs)
+    with stdout.kept_free():
+        program = load_program(vmfb, options.device, plugins, provider, Commands(commands) if commands else None)
+        results = program.call(options.function, *inputs)
     saved = _save(options.output, results)
     if options.json:
         found = {"results": [values.format_value(r, limit=2**62) for r in results], "saved": saved}
