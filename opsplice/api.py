@@ -114,7 +114,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     from opsplice.pipeline.devices import flags_for
 
     job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs), verbose)
-    alone = isolate or bool(flags_for(job.archs))
+    alone = isolate or bool(flags_for(job.archs, job.flags))
     outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
     if require_match:
         check_matched(outcome.report)

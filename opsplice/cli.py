@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from opsplice import __version__
 from opsplice.errors import OpspliceError
@@ -121,6 +121,7 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
     parser.add_argument(
         "--target",
         type=_targets,
+        action=_Joined,
         default=(),
         metavar="TARGET,...",
         help="what to hold code for in one program: CPU architectures (cpu, x86_64, aarch64, riscv64), vulkan, cuda, "
@@ -219,7 +220,12 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
         help="how kernels go along: by path, as copies beside the file, or as bytes in it (bitcode only)",
     )
     parser.add_argument(
-        "--target", type=_targets, default=(), metavar="ARCH,...", help="CPU architectures, as for compile"
+        "--target",
+        type=_targets,
+        action=_Joined,
+        default=(),
+        metavar="ARCH,...",
+        help="CPU architectures, as for compile",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
@@ -313,6 +319,7 @@ def _add_kernel(commands: argparse._SubParsersAction) -> None:
     plugin.add_argument(
         "--arch",
         type=_targets,
+        action=_Joined,
         default=(),
         metavar="ARCH,...",
         help="default: this machine's; several go into one .sos",
@@ -349,6 +356,13 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
     about = "show what this machine can build and run, and how to get the rest"
     parser = _command(commands, "doctor", about, flags=False)
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+
+
+class _Joined(argparse.Action):
+    """An option with a list, which may be given several times."""
+
+    def __call__(self, _parser: object, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest), *values))
 
 
 def _targets(text: str) -> tuple[str, ...]:

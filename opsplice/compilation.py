@@ -49,7 +49,7 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
     steps = _Steps(job, preview=False)
     commands = steps.commands()
-    flags = (*job.flags, *flags_for(job.archs))
+    flags = (*job.flags, *flags_for(job.archs, job.flags))
     if steps.inlines_functions():
         flags = with_slp(flags)
     noting = []
@@ -151,7 +151,7 @@ class _Steps:
         self.conversions = conversions_for(job.flags) if START in self.phases() else {}
         self.store = Store()
         self.brought = Brought()
-        self.flags = (*job.flags, *flags_for(job.archs))
+        self.flags = (*job.flags, *flags_for(job.archs, job.flags))
         self.provided: late_binding.Provided = {}
 
     def phases(self) -> list[str]:

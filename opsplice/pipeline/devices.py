@@ -18,6 +18,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline import chips
 from opsplice.pipeline.compiler import Compilation, Step
+from opsplice.pipeline.flags import named_backends, named_devices, names_linking
 from opsplice.pipeline.noise import captured
 from opsplice.rewrites.devices import ProgramTarget, device_texts, targets_of
 from opsplice.targets import arch as arch_names
@@ -30,17 +31,22 @@ _TRIPLE = f"{_CPU_FLAG}triple"
 _CPU = f"{_CPU_FLAG}cpu"
 _FEATURES = f"{_CPU_FLAG}cpu-features"
 _ABI = f"{_CPU_FLAG}abi"
+# What anyone may say whose targets are of another architecture: it is for this machine's, if that is among them.
+_HOST_CPU = f"{_CPU}=host"
 
 # RV64GC with doubles in registers, what distributions build for; IREE's default is the bare RV64I.
 _BASELINE: dict[arch_names.Arch, tuple[str, ...]] = {"riscv64": ("m", "a", "f", "d", "c")}
 _ABIS: dict[arch_names.Arch, str] = {"riscv64": "lp64d"}
 
-# IREE's names of the devices that are no CPUs, and the flag that chooses a chip.
+# IREE's names of a CPU as a device, and of what makes code for it.
+_ON_CPUS = frozenset({"local", "llvm-cpu"})
+
+# IREE's names of the devices that are no CPUs, the flag that chooses a chip, and what makes code for it.
 _GPUS = {
-    "vulkan": ("vulkan", "--iree-vulkan-target"),
-    "cuda": ("cuda", "--iree-cuda-target"),
-    "rocm": ("hip", "--iree-rocm-target"),
-    "metal": ("metal", None),
+    "vulkan": ("vulkan", "--iree-vulkan-target", "vulkan-spirv"),
+    "cuda": ("cuda", "--iree-cuda-target", "cuda"),
+    "rocm": ("hip", "--iree-rocm-target", "rocm"),
+    "metal": ("metal", None, "metal-spirv"),
 }
 
 # IREE 3.13 makes code for some GPUs only; newer ones run the code for an older one, as the driver compiles PTX.
@@ -99,6 +105,7 @@ def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
             hint = "IREE 3.13 makes no programs for WebGPU; a kernel in WGSL runs on vulkan"
         raise OpspliceError(f"there is no target '{unknown}'", hint=hint)
     cpus = parse_archs([_host(text) for text in archs if not _is_gpu(text)])
+    _check_flags(cpus, [text for text in archs if _is_gpu(text)], flags)
     names = ", ".join([*map(str, cpus), *(text for text in archs if _is_gpu(text))])
     devices: dict[str, None] = {}
     for text in archs:
@@ -120,13 +127,40 @@ def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
     return Step("start", f"targets {names}", apply)
 
 
-def flags_for(archs: Sequence[str]) -> tuple[str, ...]:
-    """What a compile for these targets needs besides the user's flags.
+def _check_flags(cpus: Sequence[CpuArch], gpus: Sequence[str], flags: Sequence[str]) -> None:
+    """Raise OpspliceError for a flag about devices that contradicts the targets, and would have to be dropped."""
+    said = ", ".join([*map(str, cpus), *gpus])
+    wanted = {_GPUS[text.strip().partition(":")[0]] for text in gpus}
+    devices = {*(device for device, _, _ in wanted), *(("local",) if cpus else ())}
+    backends = {*(backend for _, _, backend in wanted), *(("llvm-cpu",) if cpus else ())}
+    others = {"device": set(named_devices(flags)) - devices, "backend": set(named_backends(flags)) - backends}
+    contradicting = [f"{what} {name}" for what, found in others.items() for name in sorted(found)]
+    about_cpus = [flag for flag in flags if flag.startswith(_CPU_FLAG) and flag != _HOST_CPU]
+    if cpus and about_cpus and _arch_of(about_cpus) not in {cpu.name for cpu in cpus}:
+        contradicting.append(f"architecture {_arch_of(about_cpus)} ({about_cpus[-1]})")
+    for text in gpus:
+        name, _, chip = text.strip().partition(":")
+        flag = _GPUS[name][1]
+        given = [each for each in flags if flag is not None and _name(each) == flag]
+        if chip and given and given[-1].partition("=")[2].lower() != chips.normalized(name, chip):
+            contradicting.append(f"chip {given[-1].partition('=')[2]} ({given[-1]})")
+    if contradicting:
+        raise OpspliceError(
+            f"the targets are {said}, and the flags name the {contradicting[0]}", hint="leave out one of the two"
+        )
+
+
+def flags_for(archs: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
+    """What a compile for these targets, or those that the flags name, needs besides the user's flags.
 
     IREE 3.13 crashes on linking executables of which only some variants have code of its own (`static_dispatch`), and
     for several GPUs it links the code for one of them and drops the others.
     """
-    return ("--iree-hal-link-executables=false",) if len(archs) > 1 and any(map(_is_gpu, archs)) else ()
+    if not archs and names_linking(flags):
+        return ()
+    several = archs or (named_devices(flags) or named_backends(flags))
+    is_for_gpus = any(map(_is_gpu, archs)) if archs else not _ON_CPUS.issuperset(several)
+    return ("--iree-hal-link-executables=false",) if len(several) > 1 and is_for_gpus else ()
 
 
 def _is_gpu(text: str) -> bool:
@@ -149,7 +183,7 @@ def _host(text: str) -> str:
 def _gpu(text: str, flags: Sequence[str]) -> str:
     """The attribute that IREE makes of a device."""
     name, colon, chip = text.strip().partition(":")
-    device, chip_flag = _GPUS[name]
+    device, chip_flag, _ = _GPUS[name]
     kept = [flag for flag in flags if not flag.startswith(("--iree-hal-target", "--iree-hal-local-target"))]
     if colon and chip_flag is None:
         raise OpspliceError(f"'{text}' names a chip, and {name} has none to choose")

@@ -60,7 +60,7 @@ def with_default_target(flags: Sequence[str]) -> tuple[str, ...]:
     added: list[str] = []
     if _DEVICE not in names:
         added.append(f"{_DEVICE}=local")
-    if _targets_local([*added, *flags]) and _LOCAL_BACKENDS not in names:
+    if "local" in named_devices([*added, *flags]) and _LOCAL_BACKENDS not in names:
         added.append(f"{_LOCAL_BACKENDS}=llvm-cpu")
     return (*added, *flags)
 
@@ -129,11 +129,24 @@ def _name(flag: str) -> str:
     return flag.partition("=")[0]
 
 
-def _targets_local(flags: Iterable[str]) -> bool:
+def names_linking(flags: Iterable[str]) -> bool:
+    """Whether a flag says that IREE is to link a program's executables with each other, or not to."""
+    return any(_name(flag) == _LINKING for flag in flags)
+
+
+def named_devices(flags: Iterable[str]) -> list[str]:
+    """The devices that flags name, `local`, `vulkan`, ..."""
     # The value is an alias (`local`), maybe a named or ordinal one (`cpu=local`, `local[1]`), maybe a list of them.
-    values = [flag.partition("=")[2] for flag in flags if _name(flag) == _DEVICE]
-    devices = [device.rpartition("=")[2].partition("[")[0] for value in values for device in value.split(",")]
-    return "local" in devices
+    return [device.rpartition("=")[2].partition("[")[0].strip() for device in _values(flags, _DEVICE)]
+
+
+def named_backends(flags: Iterable[str]) -> list[str]:
+    """The backends that flags name in the older way, `llvm-cpu`, `vulkan-spirv`, ..."""
+    return [backend.strip() for backend in _values(flags, _BACKENDS)]
+
+
+def _values(flags: Iterable[str], name: str) -> list[str]:
+    return [one for flag in flags if _name(flag) == name for one in flag.partition("=")[2].split(",")]
 
 
 def _session_takes(flag: str) -> bool:

@@ -13,7 +13,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, run
-from opsplice.pipeline.devices import CpuArch, parse_archs, target_step
+from opsplice.pipeline.devices import CpuArch, flags_for, parse_archs, target_step
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.targets import arch as arch_names
 from opsplice.targets import toolchains
@@ -159,9 +159,40 @@ def test_flags_about_the_cpu_are_for_the_host_unless_an_entry_has_features() -> 
     assert 'cpu = ""' in targets_for(f"{HOST}+{feature}", flags=flags)[str(HOST)].text
 
 
-def test_flags_that_name_another_device() -> None:
-    with pytest.raises(OpspliceError, match=r"architectures are of CPUs.*vulkan"):
-        target_step(["x86_64"], ["--iree-hal-target-device=vulkan"])
+@pytest.mark.parametrize(
+    ("targets", "flag", "message"),
+    [
+        ("x86_64", "--iree-hal-target-device=vulkan", "the targets are x86_64, and the flags name the device vulkan"),
+        ("x86_64", "--iree-hal-target-backends=vmvx", "the flags name the backend vmvx"),
+        ("vulkan", "--iree-hal-target-device=cuda", "the flags name the device cuda"),
+        ("x86_64", "--iree-llvmcpu-target-triple=aarch64-linux-gnu", "the flags name the architecture aarch64"),
+        ("cuda:sm_80", "--iree-cuda-target=sm_89", "the targets are cuda:sm_80, and the flags name the chip sm_89"),
+        ("vulkan:ada", "--iree-vulkan-target=llvmpipe", "the flags name the chip llvmpipe"),
+    ],
+)
+def test_flags_that_contradict_the_targets(targets: str, flag: str, message: str) -> None:
+    with pytest.raises(OpspliceError, match=re.escape(message)):
+        target_step([targets], [flag])
+
+
+def test_flags_that_say_the_same_as_the_targets() -> None:
+    assert target_step(["cuda:sm_80"], ["--iree-cuda-target=SM_80", "--iree-hal-target-device=cuda"])
+    other = next(name for name in ARCHS if name != HOST)
+    assert target_step([other], ["--iree-llvmcpu-target-cpu=host"])
+
+
+def test_several_devices_that_flags_name(spec) -> None:
+    """IREE would crash where it links the executables of a kernel for one of them with others."""
+    flags = ("--iree-hal-target-device=local,vulkan", "--iree-vulkan-target=llvmpipe")
+    assert flags_for([], flags) == flags_for(["cpu", "vulkan"], []) == ("--iree-hal-link-executables=false",)
+    assert flags_for([], ("--iree-hal-target-device=a=local", "--iree-hal-target-device=b=vulkan"))
+    assert flags_for([], ("--iree-hal-target-backends=llvm-cpu", "--iree-hal-target-backends=vulkan-spirv"))
+    assert not flags_for([], ("--iree-hal-target-device=local",))
+    assert not flags_for([], ("--iree-hal-target-device=a=local,b=local",))
+    assert not flags_for([], (*flags, "--iree-hal-link-executables=true"))
+    program = opsplice.compile(MODEL, [spec("k", clauses='cpu "k.c"', keep=True)], flags)
+    assert len(program.report.replacements) == 1
+    np.testing.assert_array_equal(program.run("main", A, B), PLAIN + 1)
 
 
 def test_a_module_that_names_its_own_devices() -> None:
