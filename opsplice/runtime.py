@@ -39,6 +39,8 @@ _IMPORTS_NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports.
 _TYPES_NOTE = "opsplice.types."
 _NOTES = (_IMPORTS_NOTE, _OPTIONAL_NOTE, _TYPES_NOTE)
 _ASYNC = "$async"
+# What IREE notes of functions that a program compiled with --iree-execution-model=async-external exports.
+_WITH_FENCES = "coarse-fences"
 
 # In the VM there are no 16-bit floats: such a scalar travels as its bits.
 _HALVES = ("f16", "bf16")
@@ -77,11 +79,15 @@ class ValueType:
 
 @dataclass(frozen=True)
 class Function:
-    """A function that a program exports; inputs and outputs are None when it does not declare them."""
+    """A function that a program exports; inputs and outputs are None when it does not declare them.
+
+    takes_fences: whether its last arguments are a fence to wait for and one to signal, which it does not declare.
+    """
 
     name: str
     inputs: tuple[ValueType, ...] | None = None
     outputs: tuple[ValueType, ...] | None = None
+    takes_fences: bool = False
 
     def __str__(self) -> str:
         if self.inputs is None or self.outputs is None:
@@ -140,6 +146,10 @@ class LoadedProgram:
     def _invoker(self, name: str) -> Any:
         if name not in self._invokers:
             self._invokers[name] = self._bound[name]
+            if self._functions[name].takes_fences:
+                from opsplice.fenced import fenced  # it loads IREE's runtime
+
+                self._invokers[name] = fenced(self._bound[name])
         return self._invokers[name]
 
 
@@ -279,9 +289,10 @@ def _is_async_twin(name: str, names: Sequence[str]) -> bool:
 
 def _function(name: str, reflection: Mapping[str, str]) -> Function:
     found = _DECLARATION.match(reflection.get("iree.abi.declaration", ""))
+    takes_fences = reflection.get("iree.abi.model") == _WITH_FENCES
     if found is None:
-        return Function(name)
-    return Function(name, _value_types(found["inputs"]), _value_types(found["outputs"]))
+        return Function(name, takes_fences=takes_fences)
+    return Function(name, _value_types(found["inputs"]), _value_types(found["outputs"]), takes_fences)
 
 
 def _value_types(text: str) -> tuple[ValueType, ...]:

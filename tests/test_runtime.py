@@ -183,6 +183,19 @@ def test_async_twins_are_hidden():
     assert error_of(program.call, "main$async").hint.startswith("did you mean 'main'?")
 
 
+@pytest.mark.parametrize("device", ["local-sync", "local-task"])
+def test_functions_that_take_fences(device):
+    compiled = compile_module(load(PROGRAM), flags=[*FLAGS, "--iree-execution-model=async-external"])
+    fenced = load_program(compiled.vmfb, device)
+    assert [str(value) for value in fenced.function("double").inputs] == ["tensor<?xf32>"]
+    for size in (1, 5, 100_000):
+        (result,) = fenced.call("double", np.arange(size, dtype=np.float32))
+        np.testing.assert_array_equal(result, np.arange(size, dtype=np.float32) * 2)
+    assert fenced.call("nothing") == []
+    assert fenced.call("scalars", 1.5, 2, 3, 4.5, True, 6, -7) == [1.5, 2, 3, 4.5, True, 6, -7]
+    assert "takes 1 inputs, not 2" in error_of(fenced.call, "double", np.ones(1), np.ones(1)).message
+
+
 def test_failure_in_the_program_is_said_in_irees_words(program):
     # The function declares no type, so a number in place of a tensor gets as far as IREE.
     assert error_of(program.call, "view", 1).message == "'view' failed: failed precondition"
