@@ -151,6 +151,8 @@ def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
+        if not text.lower().lstrip("+-").startswith("0x"):
+            raise
         return float(int(text, 16))
 
 
@@ -188,7 +190,12 @@ def _elements(words: Sequence[str], dtype: np.dtype) -> np.ndarray:
         return np.array(bits, np.dtype(f"u{dtype.itemsize}")).view(dtype)
     if dtype.kind == "c":
         return np.array([complex(word) for word in words], dtype)
-    return np.array([_float(word) for word in words]).astype(dtype)
+    wide = np.array([_float(word) for word in words])
+    with np.errstate(over="ignore"):
+        made = wide.astype(dtype)
+    if not np.array_equal(np.isfinite(made.astype(wide.dtype)), np.isfinite(wide)):
+        raise OverflowError
+    return made
 
 
 def _bad_value(text: str, words: Sequence[str], dtype: np.dtype) -> str:

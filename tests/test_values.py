@@ -59,6 +59,9 @@ def test_bare_numbers(text, expected):
     ("text", "message"),
     [
         ("3xf32=1,x,3", "'x' in the input '3xf32=1,x,3' is not a value of f32"),
+        ("2xf32=a", "'a' in the input '2xf32=a' is not a value of f32"),
+        ("2xf32=1,1e40", "'1e40' in the input '2xf32=1,1e40' is not a value of f32"),
+        ("2xf16=70000,1", "'70000' in the input '2xf16=70000,1' is not a value of f16"),
         ("2xi8=256", "'256' in the input '2xi8=256' is not a value of i8"),
         ("2xui8=-1", "'-1' in the input '2xui8=-1' is not a value of ui8"),
         ("2xi32=1.5", "'1.5' in the input '2xi32=1.5' is not a value of i32"),
