@@ -30,6 +30,26 @@ def load_specs(paths: Iterable[str | os.PathLike[str]]) -> tuple[Spec, ...]:
     return tuple(_load(Path(p)) for p in paths)
 
 
+def check_output(output: Path, specs: Iterable[str | os.PathLike[str]], others: Iterable[str] = ()) -> None:
+    """Raise OpspliceError if writing `output` would destroy a spec, a file that one names, or one of `others`.
+
+    Raises what `load_specs` raises where something is there to be written over.
+    """
+    if not output.exists():
+        return
+    specs = list(specs)
+    read = [Path(path) for path in (*others, *specs)]
+    for spec in load_specs(specs):
+        if isinstance(spec, LoadedSpec):
+            read += spec.paths
+            read += [clause.file for kernel in spec.kernels.values() for clause in kernel.artifacts if clause.path]
+    found = next((path for path in read if path.exists() and path.samefile(output)), None)
+    if found is not None:
+        raise OpspliceError(
+            f"{output} is what is read: it would be written over", hint="write to another file: -o FILE"
+        )
+
+
 def _load(path: Path) -> Spec:
     if path.suffix == ".splice":
         return load(path)

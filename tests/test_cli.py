@@ -358,6 +358,25 @@ def test_a_failure_of_the_compiler_tells_which_rules_matched_nothing(tmp_path: P
     assert_clean_error(done, wanted, "s.splice:6:1: `replace p with k` matched nothing")
 
 
+@pytest.mark.parametrize("output", ["model.mlir", "replace.splice", "kernel.c", "../sample/model.mlir"])
+def test_what_is_read_is_not_written_over(sample: Path, output: str) -> None:
+    (sample / "kernel.c").write_text("")
+    (sample / "more.splice").write_text(
+        'import "replace.splice"\nkernel more(a: f32[n]) -> f32[n] { cpu "kernel.c" }\n'
+    )
+    before = (sample / output).read_bytes()
+    done = opsplice("compile", "model.mlir", "--spec=more.splice", "-o", output, cwd=sample)
+    assert_clean_error(done, f"{output} is what is read: it would be written over")
+    assert (sample / output).read_bytes() == before
+
+
+def test_a_plugin_is_not_written_over_its_source(tmp_path: Path) -> None:
+    (tmp_path / "k.so").write_text("#include <stddef.h>\nvoid k(const float *a, float *out, size_t n) {}\n")
+    (tmp_path / "s.splice").write_text('kernel k(a: f32[n]) -> f32[n] { cpu "k.so" as plugin }\n')
+    done = opsplice("kernel", "plugin", "s.splice", "-o", "k.so", cwd=tmp_path)
+    assert_clean_error(done, "k.so is what is read")
+
+
 def test_an_output_that_cannot_be_written(sample: Path) -> None:
     done = opsplice("compile", "model.mlir", "-o", "nowhere/out.vmfb", cwd=sample)
     assert_clean_error(done, "there is no folder nowhere")

@@ -13,6 +13,7 @@ from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
 from opsplice.providers import write_folder
+from opsplice.specs import check_output
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,6 +21,7 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError("--json and -o - both want stdout", hint="write the program to a file")
     if options.output != "-":
         check_folder(Path(options.output))
+        check_output(Path(options.output), options.spec, [options.model])
     outcome = compile_job(options)
     if options.require_match:
         check_matched(outcome.report)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
+from opsplice.specs import check_output
 
 if TYPE_CHECKING:
     from opsplice.rewrites.importing.importer import Imported
@@ -23,6 +24,7 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError("--json and -o - both want stdout", hint="write the spec to a file")
     if not to_stdout:
         check_folder(output)
+        check_output(output, [options.spec])
     found = isolated.call(_import, Path(options.spec), options.partial)
     if to_stdout:
         sys.stdout.write(found.text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from opsplice.commands import kernel_provider
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
+from opsplice.specs import check_output
 from opsplice.targets import fatelf, function_link, plugin_build, plugin_file
 from opsplice.targets.store import Store
 
@@ -26,6 +27,7 @@ def _plugin(options: argparse.Namespace) -> int:
     check_folder(output)
     if options.spec is None:
         return _nothing(output)
+    check_output(output, [options.spec])
     built = plugin_kernels.build(Path(options.spec), output.suffix, options.kernel, options.arch, options.features)
     write_file(output, built.data)
     functions = [str(function) for function in built.functions]
