@@ -65,9 +65,10 @@ def short_location(location: str) -> str:
 
 
 def _match(replacement: Replacement) -> str:
-    name = replacement.pattern or replacement.rule
+    if not replacement.pattern:
+        return f"{replacement.rule} in @{replacement.function}"
     dims = ", ".join(f"{n} = {dim_text(s)}" for n, s in replacement.dims.items())
-    return f"{name}({dims}) in @{replacement.function}"
+    return f"{replacement.pattern}({dims}) in @{replacement.function}"
 
 
 def dim_text(size: Any) -> str:

@@ -230,7 +230,7 @@ class Splicer:
             )
             for change in outcome.changes
         )
-        rules = tuple(UnmatchedRule(f"@{p.matcher} -> @{p.action}", where, p.matcher) for p in outcome.unmatched)
+        rules = tuple(UnmatchedRule(p.rule, where, p.matcher) for p in outcome.unmatched)
         warnings: tuple[str, ...] = ()
         if outcome.otherwise:
             warnings = (f"{where} also changed the module in ways that are no calls and are not counted",)

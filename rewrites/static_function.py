@@ -41,6 +41,8 @@ from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
 
+# In the names of entry points that copy what a kernel overwrites.
+COPY = "$copy_"
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 _WIDENED = {"i1": "arith.extui", "i8": "arith.extsi", "i16": "arith.extsi"}
 
@@ -170,7 +172,7 @@ def dynamic_dims(value: ir.Value) -> list[ir.Value]:
 
 def copy_name(executable: str, parameter: str) -> str:
     """The export that copies a buffer. No kernel's name has a `$`, so it is no executable's name."""
-    return f"{executable}$copy_{parameter}"
+    return f"{executable}{COPY}{parameter}"
 
 
 def signature(call: KernelCall) -> Any:

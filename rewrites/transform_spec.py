@@ -22,8 +22,10 @@ from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import location_text, ops_in, symbol_of
-from opsplice.rewrites import objects, symbols
+from opsplice.rewrites import inlined, objects, symbols
+from opsplice.rewrites.export.sequences import RULE
 from opsplice.rewrites.objects import ObjectResolver
+from opsplice.rewrites.static_function import COPY
 from opsplice.rewrites.symbols import EXECUTABLES, Brought
 
 _ENTRY = "__transform_main"
@@ -43,11 +45,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Pair:
-    """A matcher and the action that `foreach_match` takes for it; symbols: what the action puts in."""
+    """A matcher and the action that `foreach_match` takes for it.
+
+    symbols: what the action puts in. rule: the rule that an exported spec says the matcher is for, or both names.
+    """
 
     matcher: str
     action: str
     symbols: frozenset[str]
+    rule: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Outcome:
     """What a spec did.
 
     changes:   the places where it put in a call or a dispatch.
-    unmatched: pairs whose action put in nothing.
+    unmatched: pairs whose action put in nothing, one for each rule of which that holds for all.
     otherwise: whether actions that put in no calls (annotations, passes) changed the module.
     """
 
@@ -75,10 +81,13 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     brought = Brought() if brought is None else brought
     names = _keep_apart(spec, module, brought)
     pairs = tuple(_pairs(spec))
-    silent = not pairs or any(not p.symbols for p in pairs)
+    # A pass behind the matching may inline what was put in.
+    inlining = _passes_after_matching(entry)
+    silent = not pairs or inlining or any(not p.symbols for p in pairs) or bool(ops_in(entry, "transform.annotate"))
     before = symbols.symbols(module)
     digests = {symbol_of(op): symbols.digest(op) for op in _own(spec)}
-    calls = Counter(_changes(module, before & digests.keys(), set()))
+    order = inlined.order(module, spec)
+    calls = Counter(_changes(module, before & digests.keys(), set(), str(path)))
     content = _content(module) if silent else Counter()
     # The interpreter may run passes; their threads must not wait for the lock that this thread holds.
     module.context.enable_multithreading(False)
@@ -91,15 +100,16 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     new = symbols.symbols(module) - before
     brought.add(new, digests)
     _resolve_objects(module, new, resolve)
-    found = Counter(_changes(module, new | set(digests), new))
+    found = Counter(_changes(module, new | set(digests), new, str(path), order))
     changes = tuple((found - calls).elements())
     used = {c.symbol for c in changes}
     called = {new: old for old, new in names.items()}
     changes = tuple(replace(c, symbol=called.get(c.symbol, c.symbol)) for c in changes)
     # What a pass only removes (dead code, duplicates) is no change that the spec was written for.
     otherwise = silent and bool(_content(module) - content)
-    unmatched = tuple(p for p in pairs if not (p.symbols & used) and not (otherwise and not p.symbols))
-    return Outcome(changes, unmatched, otherwise)
+    done = {p.rule for p in pairs if p.symbols & used or (otherwise and (inlining or not p.symbols))}
+    unmatched = {p.rule: p for p in reversed(pairs) if p.rule not in done}
+    return Outcome(changes, tuple(reversed(unmatched.values())), otherwise)
 
 
 # ---- the spec ----------------------------------------------------------------------------------------------------
@@ -160,8 +170,17 @@ def _pairs(spec: ir.Module) -> list[Pair]:
         matchers, actions = ir.ArrayAttr(op.attributes["matchers"]), ir.ArrayAttr(op.attributes["actions"])
         for matcher, action in zip(map(_last, matchers), map(_last, actions), strict=True):
             imports = ops_in(sequences[action], "transform.util.import_symbol") if action in sequences else []
-            found.append(Pair(matcher, action, frozenset(_root(i.attributes["symbol"]) for i in imports)))
+            put_in = frozenset(_root(i.attributes["symbol"]) for i in imports)
+            known = sequences[matcher].attributes if matcher in sequences else {}
+            rule = ir.StringAttr(known[RULE]).value if RULE in known else f"@{matcher} -> @{action}"
+            found.append(Pair(matcher, action, put_in, rule))
     return found
+
+
+def _passes_after_matching(entry: ir.Operation) -> bool:
+    names = [op.name for op in ops_in(entry)]
+    matching = names.index("transform.foreach_match") if "transform.foreach_match" in names else len(names)
+    return "transform.apply_registered_pass" in names[matching:]
 
 
 def _own(spec: ir.Module) -> list[ir.Operation]:
@@ -221,21 +240,31 @@ def _root(symbol: ir.Attribute) -> str:
     return str(symbol).split("::")[0].removeprefix("@").strip('"')
 
 
-def _changes(module: ir.Module, called: set[str], new: set[str]) -> Iterator[Change]:
-    """Calls and dispatches of some symbols in functions that were there before the new ones."""
+def _changes(
+    module: ir.Module, called: set[str], new: set[str], spec: str, order: inlined.Order | None = None
+) -> Iterator[Change]:
+    """Calls and dispatches, other than copies, of some symbols in functions that were there before the new ones.
+
+    order: the ops from before the spec, where it inlines calls.
+    """
     for function in module.body.operations if called else ():
         op = function.operation
         if not op.name.endswith(".func") or symbol_of(op) in new:
             continue
-        for user in ops_in(op, "util.call", "func.call", "flow.dispatch"):
-            for symbol in _callees(user):
-                if symbol in called:
-                    yield Change(symbol, symbol_of(op), location_text(user))
+        users = [
+            (u, s) for u in ops_in(op, "util.call", "func.call", "flow.dispatch") for s in _callees(u) if s in called
+        ]
+        ops = [user for user, _ in users]
+        before = (order or {}).get(symbol_of(op), ())
+        places = inlined.places(op, ops, before, spec) if before and ops else map(location_text, ops)
+        for (_, symbol), place in zip(users, places, strict=True):
+            yield Change(symbol, symbol_of(op), place)
 
 
 def _callees(op: ir.Operation) -> list[str]:
     if op.name == "flow.dispatch":
-        return list(dict.fromkeys(_root(s) for s in ir.ArrayAttr(op.attributes["entry_points"])))
+        entries = [str(entry) for entry in ir.ArrayAttr(op.attributes["entry_points"])]
+        return list(dict.fromkeys(_root(entry) for entry in entries if COPY not in entry))
     return [_root(op.attributes["callee"])]
 
 

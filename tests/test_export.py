@@ -283,3 +283,46 @@ def test_attributes_are_set_in_stock_iree(tmp_path: Path) -> None:
     assert done.stdout.count("my.tag") == done.stdout.count("my.size = 8 : i64") == 1
     assert "my.size" not in product
     assert "my.tag" not in biased
+
+
+# ---- what is reported --------------------------------------------------------------------------------------------
+
+CHAIN = """
+func.func @main(%a: tensor<KINDxf32>) -> tensor<KINDxf32> {
+  %0 = math.absf %a : tensor<KINDxf32>
+  %1 = arith.negf %0 : tensor<KINDxf32>
+  %2 = math.exp %1 : tensor<KINDxf32>
+  %3 = math.absf %2 : tensor<KINDxf32>
+  %4 = arith.negf %3 : tensor<KINDxf32>
+  %5 = math.absf %4 : tensor<KINDxf32>
+  %6 = arith.negf %5 : tensor<KINDxf32>
+  %7 = arith.addf %6, %0 : tensor<KINDxf32>
+  return %7 : tensor<KINDxf32>
+}
+"""
+RULES = """
+kernel in_place(x: f32[...m]) -> x { cpu "k.c" }
+kernel other(x: f32[...m]) -> f32[...m] { cpu "k.c" }
+pattern p(x: tensor<...m x f32>) { negf(absf(x)) }
+pattern q(x: tensor<...m x f32>) { negf(exp(x)) }
+replace p with in_place(x)
+replace q with other(x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["?x?", "4x?", "4x8"])
+def test_calls_are_reported_as_those_of_the_rules_are(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "#include <stddef.h>\nvoid in_place(float *x, size_t n) { *x = n; }\n"
+        "void other(const float *x, float *y, size_t n) { *y = *x; }\n"
+    )
+    (tmp_path / "rules.splice").write_text(RULES)
+    (tmp_path / "rules.mlir").write_text(opsplice.export(tmp_path / "rules.splice").text)
+    (tmp_path / "model.mlir").write_text(CHAIN.replace("KIND", kind))
+    ours, theirs = (
+        opsplice.transform(tmp_path / "model.mlir", [tmp_path / f"rules.{suffix}"])[1] for suffix in ("splice", "mlir")
+    )
+    assert [r.location.rpartition("model.mlir:")[2] for r in ours.replacements] == ["4:8", "7:8", "9:8"]
+    assert [r.location for r in theirs.replacements] == [r.location for r in ours.replacements]
+    assert [u.rule.rpartition(": ")[2] for u in theirs.unmatched] == [u.rule for u in ours.unmatched]
+    assert [u.rule for u in ours.unmatched] == ["replace q with other"]

@@ -10,6 +10,8 @@ from opsplice.rewrites.export.speller import Template
 from opsplice.rewrites.export.writer import NAME_ONLY
 
 _OP, _VALUE, _PARAM = "!transform.any_op", "!transform.any_value", "!transform.any_param"
+# On a matcher: the rule that it is one of the matchers of.
+RULE = "opsplice.rule"
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str, passes
     for group in groups:
         parts += ["", f"  // {group.comment}"]
         for case in group.cases:
-            parts += ["", *_indented(_matcher(case))]
+            parts += ["", *_indented(_matcher(case, group.comment))]
             if case.call and case.call not in actions:
                 actions[case.call] = case
                 parts += ["", *_indented(_action(case))]
@@ -74,7 +76,7 @@ def _indented(lines: Sequence[str], by: int = 2) -> list[str]:
     return [(" " * by + line).rstrip() for line in lines]
 
 
-def _matcher(case: Case) -> list[str]:
+def _matcher(case: Case, rule: str) -> list[str]:
     arguments = ", ".join(f"{name}: {kind}" for name, kind in case.template.arguments)
     template = [line.replace(NAME_ONLY, '{"match.operation_name_only"}') for line in case.template.lines]
     kinds, yielded = (
@@ -82,7 +84,8 @@ def _matcher(case: Case) -> list[str]:
     )
     return [
         f"// {case.comment}",
-        f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {kinds} {{",
+        f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {kinds}",
+        f"    attributes {{{RULE} = {_quoted(rule)}}} {{",
         "  %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {",
         f"  ^bb0({arguments}):",
         *_indented(template, 4),
@@ -91,6 +94,10 @@ def _matcher(case: Case) -> list[str]:
         f"  transform.yield {yielded}",
         "}",
     ]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _checks(case: Case) -> list[str]:

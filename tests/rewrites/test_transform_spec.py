@@ -225,3 +225,29 @@ def test_a_template_that_looks_for_calls_looks_for_those_in_the_program(tmp_path
     module, changes = applied(tmp_path, program, spec, brought=Brought({"f": ""}))
     assert "math.ceil" in called(module)["a"]
     assert len(changes) == 1
+
+
+# ---- what is reported --------------------------------------------------------------------------------------------
+
+
+def test_a_spec_that_inlines_what_it_calls_by_a_pass(tmp_path: Path) -> None:
+    """Nothing tells its calls from the program's ops afterwards; but they were made."""
+    inline = 'transform.apply_registered_pass "inline" to %0 : (!transform.any_op) -> !transform.any_op'
+    text = calling("math.absf", function("sqrt")).replace("transform.apply_dce to %0 : !transform.any_op", inline)
+    module = ir.Module.parse(PROGRAM, context=Session().context)
+    (tmp_path / "spec.mlir").write_text(text)
+    done = transform_spec.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
+    assert "math.sqrt" in str(module)
+    assert "util.call" not in str(module)
+    assert done.otherwise
+    assert not done.unmatched
+
+
+def test_a_pass_behind_the_matching_that_changes_nothing(tmp_path: Path) -> None:
+    inline = 'transform.apply_registered_pass "inline" to %0 : (!transform.any_op) -> !transform.any_op'
+    text = calling("math.tanh", function("sqrt")).replace("transform.apply_dce to %0 : !transform.any_op", inline)
+    (tmp_path / "spec.mlir").write_text(text)
+    module = ir.Module.parse(PROGRAM, context=Session().context)
+    done = transform_spec.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
+    assert not done.otherwise
+    assert [pair.rule for pair in done.unmatched] == ["@match -> @call"]

@@ -1,0 +1,62 @@
+"""Where calls that a transform spec has inlined stand in the program: their ops say where they stand in the spec.
+
+The interpreter puts what is inlined behind the op that it replaces, which then goes if nothing uses it. So that op is
+the last of those that are gone from before it; a cast of the result, where types differ, says its place by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir_names import location_text, ops_in, places_of, symbol_of
+
+# The places of the ops of each function, in order.
+Order = Mapping[str, Sequence[str]]
+
+
+def order(module: ir.Module, spec: ir.Module) -> Order:
+    """The ops of a program before a spec is applied, if the spec inlines calls."""
+    if not any("inline_call" in op.attributes for op in ops_in(spec.operation, "transform.util.cast_and_call")):
+        return {}
+    functions = [op.operation for op in module.body.operations if op.operation.name.endswith(".func")]
+    return {symbol_of(op): [location_text(each) for each in ops_in(op)] for op in functions}
+
+
+def places(function: ir.Operation, calls: Sequence[ir.Operation], before: Sequence[str], spec: str) -> list[str]:
+    """The place in the program of each of the calls in a function. before: the places of its ops before that.
+
+    spec: the name of the spec's file.
+    """
+    found = {call: location_text(call) for call in calls if not _is_of(call, spec)}
+    waiting: list[ir.Operation] = []
+    at = 0
+    for op in ops_in(function):
+        if _is_of(op, spec):
+            waiting += [op] if op in calls else []
+            continue
+        text = location_text(op)
+        if text not in before[at:]:
+            continue  # a cast of the call's
+        index = before.index(text, at)
+        found.update(zip(waiting, _shares(before[at:index], len(waiting), before[max(at - 1, 0)]), strict=True))
+        waiting, at = [], index + 1
+    for call in calls:
+        casts = [use.owner.operation for result in call.results for use in result.uses]
+        told = [location_text(c) for c in casts if c.name == "tensor.cast" and not _is_of(c, spec)]
+        if _is_of(call, spec) and told:
+            found[call] = told[0]
+    return [found.get(call) or location_text(call) for call in calls]
+
+
+def _shares(gone: Sequence[str], count: int, last: str) -> list[str]:
+    """The last op of each of equal parts of those that are gone; where they are too few, the op before them."""
+    if len(gone) < count:
+        return [last] * count
+    return [gone[(number + 1) * len(gone) // count - 1] for number in range(count)]
+
+
+def _is_of(op: ir.Operation, spec: str) -> bool:
+    found = places_of(op)
+    return bool(found) and found[0][0] == spec and len(found) == 1
