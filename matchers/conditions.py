@@ -64,7 +64,12 @@ def _value(expr: tree.DimExpr, sizes: Sizes) -> int | float | Bounds | None:
         return _bounded(expr.op, left, right)
     if right == 0 and expr.op in ("/", "%", "ceildiv", "floordiv"):
         return None
-    return _ARITHMETIC[expr.op](left, right)
+    try:
+        result: int | float = _ARITHMETIC[expr.op](left, right)
+        overflows = math.isfinite(left) and math.isfinite(right) and not math.isfinite(result)
+    except OverflowError:
+        return None
+    return None if overflows else result  # infinity is a number of its own
 
 
 def _unknown(_condition: Any) -> bool | None:

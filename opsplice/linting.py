@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from opsplice.matchers import shadow
+from opsplice.matchers.misfits import misfits
 from opsplice.report import SpecWarning
 from opsplice.spec_lang import lint, tree
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, render, warning
@@ -25,7 +26,7 @@ _MAX_COMPARED = 64
 def findings(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
     """Every warning of a loaded spec, in the order of its files."""
     linted = spec.paths[-1:]
-    mistakes = [*lint.mistakes(spec), *_misspelt_features(spec)]
+    mistakes = [*lint.mistakes(spec), *misfits(spec), *_misspelt_features(spec)]
     return _sorted(spec, [*spec.warnings, *mistakes, *lint.untidy(spec, linted), *shadow.judge(spec)])
 
 
@@ -36,7 +37,8 @@ def brief(specs: Iterable[object]) -> tuple[SpecWarning, ...]:
         if not isinstance(spec, LoadedSpec):
             continue
         unreachable = shadow.unreachable(spec, patterns=len(spec.rules) <= _MAX_COMPARED)
-        diagnostics = _sorted(spec, [*spec.warnings, *lint.mistakes(spec), *_misspelt_features(spec), *unreachable])
+        mistakes = [*lint.mistakes(spec), *misfits(spec), *_misspelt_features(spec)]
+        diagnostics = _sorted(spec, [*spec.warnings, *mistakes, *unreachable])
         found += [SpecWarning(d.code or "", d.message, str(d.span), render(d)) for d in diagnostics]
     return tuple(found)
 

@@ -119,17 +119,33 @@ def _impossible_patterns(spec: LoadedSpec) -> Iterator[Diagnostic]:
             continue
         parts = decide.conjuncts(pattern.where)
         opposite = next((part for i, part in enumerate(parts) if any(_opposite(part, p) for p in parts[:i])), None)
-        if opposite is not None:
+        if opposite is not None and not _has_alternatives(pattern, spec):
             yield never_matches(pattern, "its condition asks for this and for the contrary", opposite.span)
         for variable in pattern.type_variables:
             if variable.choices and not any(_may_be(variable.name, c.name, parts) for c in variable.choices):
                 why = f"{variable.name} is none of the types that its condition asks for"
                 yield never_matches(pattern, why, variable.span)
-        yield from _impossible_constants(pattern, spec)
+        yield from _empty_ranges(pattern, spec)
 
 
 def never_matches(pattern: tree.Pattern, why: str, span: Span) -> Diagnostic:
     return warning(span, f"pattern {pattern.name} can never match: {why}", code="never-matches")
+
+
+def _has_alternatives(pattern: tree.Pattern, spec: LoadedSpec) -> bool:
+    """Whether a match may lack some of a pattern's values, which conditions then ask nothing of."""
+    pending: list[tree.Expr] = [*(let.expr for let in pattern.body), *pattern.results]
+    used = {pattern.name}
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.optional):
+            return True
+        if isinstance(expr, tree.Call) and expr.callee in spec.patterns and expr.callee not in used:
+            used.add(expr.callee)
+            inner = spec.patterns[expr.callee]
+            pending += [*(let.expr for let in inner.body), *inner.results]
+        pending += children(expr)
+    return False
 
 
 def _opposite(left: tree.Condition, right: tree.Condition) -> bool:
@@ -202,29 +218,33 @@ def _inputs_below(expr: tree.Expr, lets: Mapping[str, tree.Expr]) -> set[str]:
     return found
 
 
-def _impossible_constants(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnostic]:
-    for constant in _constants(pattern):
+def _empty_ranges(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnostic]:
+    for constant in constants(pattern, spec):
         if constant.high is not None:
             full = tree.Comparison(constant.span, "<=", constant.value, constant.high)
             known = [full, *decide.conjuncts(pattern.where)]
             if not _has_floats(full) and decide.impossible(known):
                 yield never_matches(pattern, "this range is empty for all sizes that it allows", constant.span)
-            continue
-        kind = spec.types.get(constant)
-        if isinstance(kind, tree.ScalarType) and isinstance(constant.value, tree.Literal):
-            width = ops.bits(kind.name) if ops.is_integer(kind.name) else None
-            value = constant.value.value
-            if width is not None and isinstance(value, int) and not -(1 << (width - 1)) <= value < 1 << width:
-                yield never_matches(pattern, f"no {kind} is {value}", constant.span)
 
 
-def _constants(pattern: tree.Pattern) -> Iterator[tree.Constant]:
-    pending = [*(let.expr for let in pattern.body), *pattern.results]
+def constants(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Constant]:
+    """The constants and ranges that every match of a pattern has: none of alternatives, nor those of used patterns."""
+    lets = {name: let.expr for let in pattern.body for name in let.names}
+    seen: set[str] = set()
+    pending = list(pattern.results)
     while pending:
         expr = pending.pop()
         if isinstance(expr, tree.Constant):
             yield expr
-        pending += children(expr)
+        elif isinstance(expr, tree.Name) and expr.name in lets and expr.name not in seen:
+            seen.add(expr.name)
+            pending.append(lets[expr.name])
+        elif isinstance(expr, tree.Call) and expr.optional:
+            pending.append(expr.args[0])
+        elif not (
+            isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.callee in spec.patterns)
+        ):
+            pending += children(expr)
 
 
 def _has_floats(node: object) -> bool:

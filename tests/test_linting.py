@@ -220,6 +220,49 @@ def test_conditions_that_contradict_each_other(parameters: str, condition: str, 
     assert ("never-matches" in [found.code for found in linting.findings(load(path))]) == warned
 
 
+@pytest.mark.parametrize("body", ["cos(x | addf(y, y))", "copysign?(cos(x), y)", "q(x, y)"])
+def test_conditions_on_what_a_match_may_lack_contradict_nothing(body: str, tmp_path: Path):
+    path = tmp_path / "spec.splice"
+    used = "pattern q(x: tensor<n x f32>, y: tensor<n x f32>) { tanh(x | y) }\n" if body.startswith("q") else ""
+    parameters = "(x: tensor<n x f32>, y: tensor<n x f32>) where only(y) and shared(y)"
+    path.write_text(f"{used}pattern p{parameters} {{ {body} }}\nannotate p with {{a.b}}\n")
+    assert "never-matches" not in [found.code for found in linting.findings(load(path))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "constant", "why"),
+    [
+        ("f32", "1e39", "no f32 is 1e+39"),
+        ("f32", "const(1e39)", "no f32 is 1e+39"),
+        ("f32", "const(-1e39)", "no f32 is -1e+39"),
+        ("f32", "const(1e300 * 1e300)", "no f32 is 1e+300 * 1e+300"),
+        ("f64", "const(1e300 * 1e300)", "no f64 is 1e+300 * 1e+300"),
+        ("f32", "const(1e39..1e40)", "no f32 is from 1e+39 to 1e+40"),
+        ("f16", "70000.0", "no f16 is 70000.0"),
+        ("T", "70000.0", None),
+        ("U", "70000.0", "no U is 70000.0"),
+        ("f64", "1e39", None),
+        ("f16", "65510.0", None),
+        ("f32", "inf", None),
+        ("f32", "const(1e39..inf)", None),
+        ("f32", "const(-1e39..1e39)", None),
+        ("f32", "const(1e39 / n)", None),
+        ("i8", "256", "no i8 is 256"),
+        ("i8", "255", None),
+    ],
+)
+def test_constants_that_their_type_does_not_hold(kind: str, constant: str, why: str | None, tmp_path: Path):
+    path = tmp_path / "spec.splice"
+    op = "addi" if kind == "i8" else "addf"
+    head = f"pattern p<T in {{f16, f32}}, U in {{f16}}>(x: tensor<n x {kind}>)"
+    found: list[list[str]] = []
+    for part in (f"{op}(x, {constant})", f"{op}(x, x) | {op}(x, {constant})"):
+        path.write_text(f"{head} {{ {part} }}\nannotate p with {{a.b}}\n")
+        found.append([each.message for each in linting.findings(load(path)) if each.code == "never-matches"])
+        assert [each.message for each in linting.brief([load(path)])] == found[-1]
+    assert found == [[] if why is None else [f"pattern p can never match: {why}"], []]
+
+
 @pytest.mark.parametrize(
     ("result", "phase", "warned"),
     [

@@ -1,0 +1,47 @@
+"""Constants in patterns that no program can hold, since their type has no such number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from opsplice.matchers import conditions, numbers
+from opsplice.spec_lang import lint, ops, tree
+from opsplice.spec_lang.diagnostics import Diagnostic
+from opsplice.spec_lang.loader import LoadedSpec
+
+
+def misfits(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    """Warnings `never-matches`, for constants and ranges whose numbers name no dim."""
+    for pattern in spec.patterns.values():
+        choices = {v.name: tuple(c.name for c in v.choices) for v in pattern.type_variables}
+        for constant in lint.constants(pattern, spec):
+            kind = spec.types.get(constant)
+            if not isinstance(kind, tree.ScalarType):
+                continue
+            elements = choices.get(kind.name, (kind.name,))
+            if elements and not any(_may_hold(element, constant) for element in elements):
+                written = conditions.text(constant.value)
+                if constant.high is None:
+                    why = f"no {kind} is {written}"
+                else:
+                    why = f"no {kind} is from {written} to {conditions.text(constant.high)}"
+                yield lint.never_matches(pattern, why, constant.span)
+
+
+def _may_hold(element: str, constant: tree.Constant) -> bool:
+    low = conditions.evaluate(constant.value, {})
+    high = low if constant.high is None else conditions.evaluate(constant.high, {})
+    if low is None or high is None:  # it depends on dims, unless it is a number too large for all types
+        return any(conditions.names_in(end) for end in (constant.value, constant.high))
+    if ops.is_integer(element):
+        return constant.high is not None or _is_whole(low, ops.bits(element) or 0)
+    if not ops.is_float(element):
+        return True
+    held = (numbers.rounded(low, element), numbers.rounded(high, element))
+    # Above and below what the type holds there is only infinity, which is a number of its own.
+    return any(map(math.isfinite, held)) or held[0] != held[1] or math.isinf(low) or math.isinf(high)
+
+
+def _is_whole(value: float, width: int) -> bool:
+    return value != int(value) or -(1 << (width - 1)) <= value < 1 << width
