@@ -215,9 +215,8 @@ class Verdicts(Bindings):
         if not isinstance(found, Constant):
             return self._same_dim(node, found, classes)
         if low is None:
-            return self._fail(
-                node, f"the constant {number_text(node)}, which is dynamic", str(found.value), Kind.CONSTANT
-            )
+            why = ", which is dynamic" if conditions.names_in(node.low) else ""  # else it is too large
+            return self._fail(node, f"the constant {number_text(node)}{why}", str(found.value), Kind.CONSTANT)
         if node.high is not None:
             high = conditions.evaluate(node.high, sizes)
             good = high is not None and numbers.within(low, high, found.value, found.type)

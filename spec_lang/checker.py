@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
@@ -221,9 +221,9 @@ def _name_span(item: tree.TypeVariable | tree.Parameter) -> Span:
 
 @dataclass(frozen=True)
 class _Names:
-    """What a condition may speak of: dims (and integers bound to attributes), type variables, and values."""
+    """What a condition may speak of: dims (None for integers bound to attributes), type variables, and values."""
 
-    dims: Iterable[str]
+    dims: Mapping[str, Dim | None]
     variables: Iterable[str] = ()
     values: Iterable[str] = ()
     forms: bool = False
@@ -275,6 +275,11 @@ def _check_arithmetic(value: tree.DimExpr, names: _Names, report: Report, *, exa
     elif isinstance(value, tree.Property):
         kind, known_names = ("dim", names.dims) if value.kind == "rank" else ("type variable", names.variables)
         _check_known(kind, value.name, value.span, known_names, report)
+        if value.kind == "rank" and value.name in names.dims:
+            dim = names.dims[value.name]
+            if dim is None or dim.pack is None:
+                advice = f"write ...{value.name} in a type for any number of dims" if dim is not None else None
+                report(error(value.span, f"rank counts the dims of a pack, and {value.name} is none", advice))
     else:
         if value.op == "/" and not exact:
             report(error(value.span, "dims are whole numbers, which / does not keep", "write ceildiv or floordiv"))
@@ -486,7 +491,7 @@ def _check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     for name, span in bound.items():
         if name in dims or name in taken:
             report(error(span, f"{name} has the name of something else", "rename one"))
-    names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], taken, forms=True)
+    names = _Names({**dims, **dict.fromkeys(bound)}, [v.name for v in pattern.type_variables], taken, forms=True)
     _check_condition(pattern.where, names, report)
     for expr in expressions(pattern):
         if isinstance(expr, tree.Constant):
@@ -602,7 +607,11 @@ def _check_rule(
         dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
         dims |= _factors(pattern, dims)
         bound = attribute_variables(pattern)
-        names = _Names([*dims, *bound], [v.name for v in pattern.type_variables], [p.name for p in pattern.parameters])
+        names = _Names(
+            {**dims, **dict.fromkeys(bound)},
+            [v.name for v in pattern.type_variables],
+            [p.name for p in pattern.parameters],
+        )
         _check_condition(rule.where, names, report)
     if rule.attributes:
         return

@@ -239,6 +239,7 @@ def test_pattern_errors(body, parameters, expected):
         ("m / 2 == 1", "dims are whole numbers, which / does not keep; write ceildiv or floordiv"),
         ("not (m % 0 == 1 or n > 1)", "this divides by zero"),
         ("1 == 1", "this condition names no dim"),
+        ("rank(m) == 1", "rank counts the dims of a pack, and m is none; write ...m in a type for any number of dims"),
     ],
 )
 def test_condition_errors(condition, expected):
