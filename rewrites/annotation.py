@@ -10,9 +10,9 @@ from opsplice.spec_lang import tree
 
 
 def annotate(annotation: Annotation) -> None:
-    """Set a rule's attributes on the op that makes the first result of its match."""
+    """Set attributes on the op that makes the first result of its match."""
     op = annotation.match.roots[0].owner.operation
-    for attribute in annotation.rule.attributes:
+    for attribute in annotation.attributes:
         op.attributes[attribute.name] = attribute_of(attribute)
 
 

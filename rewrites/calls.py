@@ -134,10 +134,11 @@ class Insertion:
 
 @dataclass(frozen=True, eq=False)
 class Annotation:
-    """Attributes to set on the op that makes the first result of a match."""
+    """Attributes to set on the op that makes the first result of a match: those of its rule that no other has set."""
 
     match: Match
     rule: tree.Rule
+    attributes: tuple[tree.Attribute, ...]
 
 
 Action = KernelCall | Insertion

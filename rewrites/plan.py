@@ -187,8 +187,7 @@ class _Planner:
                 try:
                     if rule.attributes:
                         _check_condition(rule.where, match, "the rule's")
-                        self._check_set(match, rule)
-                        annotations.append(Annotation(match, rule))
+                        self._annotate(match, rule, annotations)
                     else:
                         chosen[match] = self._action(match, rule)
                 except _LeaveError as left:
@@ -198,15 +197,17 @@ class _Planner:
         choices = tuple(self.choices.get(action, ()) for action in actions)
         return Plan(actions, tuple(annotations), alone, choices, tuple(self.kept.get(a, ()) for a in actions))
 
-    def _check_set(self, match: Match, rule: tree.Rule) -> None:
-        """The first rule that sets an attribute wins."""
+    def _annotate(self, match: Match, rule: tree.Rule, annotations: list[Annotation]) -> None:
+        """Add the rule's attributes that no earlier rule sets on the op. Raises _LostError if one does."""
         op = match.roots[0].owner.operation
-        names = [attribute.name for attribute in rule.attributes]
-        for name in names:
-            earlier = self.set.get((op, name), rule)
-            if earlier is not rule:
-                raise _LostError(f"{name} is set by the rule at {earlier.span}")
-        self.set.update({(op, name): rule for name in names})
+        earlier = {a.name: self.set.get((op, a.name), rule) for a in rule.attributes}
+        unset = tuple(a for a in rule.attributes if earlier[a.name] is rule)
+        if unset:
+            annotations.append(Annotation(match, rule, unset))
+            self.set.update({(op, a.name): rule for a in unset})
+        taken = [f"{name} is set by the rule at {other.span}" for name, other in earlier.items() if other is not rule]
+        if taken:
+            raise _LostError(", ".join(taken))
 
     def _without(self, choices: tuple[Choice, ...]) -> tuple[ProgramTarget, ...]:
         chosen = {c.target for c in choices}
