@@ -174,7 +174,7 @@ def load_program(
     found = devices.read_plugins(plugins, device)
     instance = iree.runtime.VmInstance()
     name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
-    module = _vm_module(vmfb, name, instance)
+    module = read_module(vmfb, name, instance)
     local = devices.takes_plugins(device)
     imports, optional, types = _imports(module) if local else (frozenset[str](), frozenset[str](), {})
     devices.check_imports(name, imports or (), types, found)
@@ -182,9 +182,9 @@ def load_program(
         found = _some_plugin(name)
     wanted = None if imports is None else imports | optional
     config = iree.runtime.Config(device=devices.open_device(device, found, wanted))
-    helpers = [] if provider is None else provider.modules(partial(_vm_module, instance=instance))
+    helpers = [] if provider is None else provider.modules(partial(read_module, instance=instance))
     commands = commands or Commands({})
-    helpers += commands.modules(module, config.device, partial(_vm_module, instance=instance))
+    helpers += commands.modules(module, config.device, partial(read_module, instance=instance))
     try:
         *_, bound = iree.runtime.load_vm_modules(*helpers, module, config=config)
     except devices.FAILURES as error:
@@ -206,7 +206,7 @@ def load_program(
     return LoadedProgram(bound, config.device, commands)
 
 
-def _vm_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) -> Any:
+def read_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) -> Any:
     """A compiled module. Raises OpspliceError when it cannot be read or is none."""
     import iree.runtime
 
@@ -277,7 +277,7 @@ def _imports(vm_module: Any) -> tuple[frozenset[str] | None, frozenset[str], dic
 def _exported(vm_module: Any) -> dict[str, Function]:
     names = vm_module.function_names
     return {
-        name: _function(name, vm_module.lookup_function(name).reflection)
+        name: declared_function(name, vm_module.lookup_function(name).reflection)
         for name in names
         if not name.startswith("__") and not _is_async_twin(name, names)
     }
@@ -287,7 +287,8 @@ def _is_async_twin(name: str, names: Sequence[str]) -> bool:
     return name.endswith(_ASYNC) and name.removesuffix(_ASYNC) in names
 
 
-def _function(name: str, reflection: Mapping[str, str]) -> Function:
+def declared_function(name: str, reflection: Mapping[str, str]) -> Function:
+    """A function as its program declares it."""
     found = _DECLARATION.match(reflection.get("iree.abi.declaration", ""))
     takes_fences = reflection.get("iree.abi.model") == _WITH_FENCES
     if found is None:

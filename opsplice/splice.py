@@ -14,6 +14,7 @@ from pathlib import Path
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+from opsplice import command_files
 from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
 from opsplice.matchers.explain import Explainer
@@ -36,6 +37,7 @@ from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, External, Insertion, KernelCall, Written
 from opsplice.rewrites.command import COMPILED, module_of
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
+from opsplice.rewrites.dynamic_dispatch import provided_name
 from opsplice.rewrites.generation import Generators, Request, told
 from opsplice.rewrites.plan import Choice, Plan, Resolver, plan
 from opsplice.rewrites.scalar_function import Function
@@ -160,6 +162,7 @@ class Splicer:
         else:
             generate = functools.partial(self._generate, Generators(self.store))
             chosen = plan(*inputs, externals.of, self.resolve_function, generate, spec.codes)
+            _check_commands(chosen)
         conversions.check((a for a in chosen.actions if isinstance(a, KernelCall)), self.conversions)
         return chosen
 
@@ -335,6 +338,19 @@ def _command(clause: tree.ArtifactClause) -> Artifact:
     _named_only(clause, "", None)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Artifact(path=path, form="object", digest=digest, arch=None, toolchain=None, built=False)
+
+
+def _check_commands(chosen: Plan) -> None:
+    """Raise OpspliceError for a command whose file lacks the function that is to be called."""
+    checked = set()
+    for action, choices in zip(chosen.actions, chosen.choices, strict=True):
+        if isinstance(action, KernelCall) and action.approach == "command":
+            for path in dict.fromkeys(choice.clause.file for choice in choices):
+                # Which types are passed depends on nothing else but where the program has its scalars.
+                key = (path, provided_name(action), *(a.element for a in action.arguments))
+                if key not in checked:
+                    checked.add(key)
+                    command_files.check(action, path)
 
 
 def commands_of(specs: Iterable[LoadedSpec]) -> dict[str, Path]:

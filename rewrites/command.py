@@ -57,6 +57,16 @@ def is_compiled(kernel: tree.Kernel) -> bool:
     return any(clause.is_command and clause.path.endswith(COMPILED) for clause in kernel.artifacts)
 
 
+def check_scalars(call: KernelCall) -> None:
+    """Raise OpspliceError for a scalar that a module which IREE has compiled cannot take."""
+    for argument in call.arguments:
+        if isinstance(argument, Scalar) and not is_binding(argument) and argument.element in _NO_SCALARS:
+            raise OpspliceError(
+                f"a module that IREE has compiled takes no scalar of {argument.element}: {argument.name}",
+                hint="pass it as f32, or in a tensor",
+            )
+
+
 class CommandWriter(Writer):
     """Writes calls of the host."""
 
@@ -101,11 +111,6 @@ class CommandWriter(Writer):
     def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
         """A scalar of its own type."""
         assert isinstance(argument, Scalar), "buffers are views"
-        if argument.element in _NO_SCALARS:
-            raise OpspliceError(
-                f"a module that IREE has compiled takes no scalar of {argument.element}: {argument.name}",
-                hint="pass it as f32, or in a tensor",
-            )
         kind = ir.Type.parse(argument.element)
         if argument.dim is not None:
             return cast_dim(_value(sizes[argument.dim]), kind)

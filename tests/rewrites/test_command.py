@@ -307,6 +307,33 @@ def test_a_program_without_its_files(made, tmp_path):
         Commands({"host": tmp_path / "broken.py"})
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PYTHON.replace("def negate", "def negated"), r"host\.py has no function 'negate'"),
+        ("if 1:\n  def negate(a, out): out[...] = -a\nimport x as add_to", "has no function 'affine'"),
+        ("def negate(a, out:\n  pass", r"host\.py:1 is no Python"),
+    ],
+)
+def test_a_file_without_the_function(spliced, text, message):
+    with pytest.raises(OpspliceError, match=message) as error:
+        spliced(MODEL, SPEC, {"host.py": text})
+    assert "needed by the kernel at" in error.value.details
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from other import *",
+        "def __getattr__(name): return print",
+        "for name in ('negate', 'add_to'): globals()[name] = print",
+        "try: from x import negate, add_to, affine\nexcept ImportError: negate = add_to = affine = 0\nhalves = affine",
+    ],
+)
+def test_a_file_that_may_have_the_function(spliced, text):
+    assert spliced(MODEL, SPEC, {"host.py": text}).report.replacements
+
+
 def test_a_file_that_is_no_command(spliced):
     with pytest.raises(OpspliceError, match=r"host\.c is no command: that is a Python file"):
         spliced(MODEL, SPEC.replace("host.py", "host.c"), {"host.c": ""})

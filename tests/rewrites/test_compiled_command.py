@@ -124,6 +124,29 @@ def test_modules_that_do_not_fit(tmp_path, text, flags, message):
         assert ASYNC in error.value.hint
 
 
+F64 = "--iree-input-demote-f64-to-f32=false"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        (HOST.replace("module @host", "module @guest"), (ASYNC,), "is module @guest, and a program calls it by"),
+        (HOST.replace("@negate", "@negated"), (ASYNC,), "has no function 'negate'"),
+        (HOST, (), "is not compiled as a command is"),
+        (HOST.replace("%rows: i32, ", "", 1), (ASYNC,), r"'affine' in .* takes .*, and kernel affine passes "),
+        (HOST.replace("f32", "f64"), (ASYNC, F64), r"takes \(tensor<\?xf64>\), and .* passes \(tensor<\?xf32>\)"),
+        (HOST.replace("?xi64", "?xi32"), (ASYNC,), r"'add_to' in .* takes \(tensor<\?xi32>, "),
+        (None, (), "is not a compiled program, or is damaged"),
+    ],
+)
+def test_modules_that_do_not_fit_are_refused_when_a_program_is_compiled(tmp_path, text, flags, message):
+    code = b"junk" if text is None else built("cpu", text, *flags)
+    spec = write_spec(tmp_path, COMPILED, {"host.vmfb": code})
+    with pytest.raises(OpspliceError, match=message) as error:
+        opsplice.compile(MODEL, [spec], archs=["cpu"])
+    assert "needed by the kernel at" in error.value.details
+
+
 def test_without_the_module(tmp_path):
     spec = write_spec(tmp_path, COMPILED, {"host.vmfb": built("cpu", HOST, ASYNC)})
     vmfb = opsplice.compile(MODEL, [spec], archs=["cpu"]).vmfb
