@@ -253,6 +253,29 @@ def _check_condition(condition: tree.Condition | None, names: _Names, report: Re
             _check_known("value", condition.value, condition.span, names.values, report)
             if not names.forms:
                 report(error(condition.span, "only a pattern's own condition asks what makes a value"))
+            _check_form(condition.form, report)
+
+
+def _check_form(form: Expr, report: Report) -> None:
+    pending = [form]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, tree.Alternatives):
+            pending += expr.options
+        elif not isinstance(expr, tree.Call) or expr.optional:
+            report(
+                error(expr.span, "a condition asks for an op or a pattern that makes the value, or for one of several")
+            )
+    for expr in _within(form):
+        if isinstance(expr, tree.Uses) and expr.kind != "accumulated":
+            message = f"{expr.kind} asks about parts of a match, and what makes a value is none"
+            report(error(expr.span, message, f"give it a name in the pattern and write `where {expr.kind}(name)`"))
+
+
+def _within(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    for child in children(expr):
+        yield from _within(child)
 
 
 def _check_known(kind: str, name: str, span: Span, known: Iterable[str], report: Report) -> None:

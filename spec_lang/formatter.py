@@ -426,7 +426,9 @@ def _condition(condition: tree.Condition) -> str:
         case tree.Membership():
             return f"{condition.variable} in {{{', '.join(map(str, condition.choices))}}}"
         case tree.Is():
-            return f"{condition.value} is {'not ' * condition.negated}{_flat(condition.form)}"
+            form, call = _flat(condition.form), condition.form
+            plain = isinstance(call, tree.Call) and not (call.attributes or call.regions or call.type or call.optional)
+            return f"{condition.value} is {'not ' * condition.negated}{form if plain else f'({form})'}"
     if condition.op == "not":
         (operand,) = condition.operands
         bare = not isinstance(operand, tree.Logical) or operand.op == "not"

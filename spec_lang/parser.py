@@ -786,7 +786,7 @@ class _Builder:
         value, _, negated, form = parts
         return self._nest(tree.Is(self._span(value, form), str(value), form, negated is not None), form)
 
-    def form(self, parts: list) -> tree.Call:
+    def plain_form(self, parts: list) -> tree.Call:
         callee, given, _, args, close = parts
         callee = self._with_ops(callee, given)
         return self._called(self._span(callee, close), callee, args or ())

@@ -52,6 +52,8 @@ _GROUPS = (
 _MAX_EXPECTED = 5
 _NEAR = 200  # a search back from the end of a text takes the square of its length
 _OPS_FOR = {"+": "addf(x, y)", "-": "subf(x, y)", "*": "mulf(x, y)", "/": "divf(x, y)", "%": "remf(x, y)"}
+# What a condition asks for, `x is f(_)`, and what may be meant to belong to it.
+_FORM = re.compile(r'\bis\s+(?:not\s+)?["\w.*]+\s*\([^{}]*\)\s*(?:(?P<brace>\{[^{}]*\}?)\s*)?$')
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 _SKIPPED_OR_BRACKET = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|[()\[\]{}]')
 _WORD = re.compile(r"[A-Za-z0-9_.]+|->|[=!<>]=|[^\s]")
@@ -132,6 +134,8 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
         return "line ends and commas are all the separators there are: leave the semicolon out"
     if found == "#" or before.endswith("/") or (found == "/" and "SLASH" not in accepted and "EQUAL" not in accepted):
         return "comments start with //"
+    if (form := _FORM.search(before[-_NEAR:])) is not None and (found in ("|", "{") or form["brace"]):
+        return 'put alternatives, attributes and regions in brackets: x is ("dialect.op"(_) {...}), x is (f(_) | g(_))'
     if found == "%" and "PERCENT" not in accepted:
         return "values are named without %"
     if found in _OPS_FOR and {"COMMA", "PLUS"} & accepted == {"COMMA"}:

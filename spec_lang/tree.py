@@ -222,11 +222,14 @@ class Membership:
 
 @dataclass(frozen=True)
 class Is:
-    """`x is softmax(_)` or `x is not softmax(_)`: what makes an input, beyond the pattern itself."""
+    """`x is softmax(_)` or `x is not softmax(_)`: what makes an input, beyond the pattern itself.
+
+    form: a call, or (in brackets) alternatives of calls.
+    """
 
     span: Span
     value: str
-    form: Call
+    form: Expr
     negated: bool
 
 

@@ -245,6 +245,35 @@ def test_what_makes_an_input(find, condition, count):
     assert find(chain(*lines), spec).count == count
 
 
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("x is (exp(_) | negf(_))", 1),
+        ("x is not (exp(_) | negf(_))", 0),
+        ("x is not (exp(_) | absf(_))", 1),
+        ('x is ("arith.negf"(_) {my.k = 1})', 1),
+        ('x is ("arith.negf"(_) {my.k = 2})', 0),
+        ('x is not ("arith.negf"(_) {!my.k}) and y is ("scf.if"(...) {...})', 1),
+        ('y is "scf.if"(...)', 0),
+    ],
+)
+def test_what_makes_an_input_in_brackets(find, condition, count):
+    spec = f"pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where {condition} {{ copysign(x, y) }}"
+    payload = """
+    func.func @f(%x: tensor<4x8xf32>, %c: i1) -> tensor<4x8xf32> {
+      %a = arith.negf %x {my.k = 1 : i64} : tensor<4x8xf32>
+      %b = scf.if %c -> tensor<4x8xf32> {
+        scf.yield %x : tensor<4x8xf32>
+      } else {
+        %e = math.exp %x : tensor<4x8xf32>
+        scf.yield %e : tensor<4x8xf32>
+      }
+      %r = math.copysign %a, %b : tensor<4x8xf32>
+      return %r : tensor<4x8xf32>
+    }"""
+    assert find(payload, spec).count == count
+
+
 def test_what_makes_an_input_is_no_part_of_the_match(find):
     spec = "pattern p(x: tensor<m x n x f32>) where x is negf(_) { absf(x) }"
     match = find(chain(NEG, "%r = math.absf %a : tensor<4x8xf32>"), spec).only

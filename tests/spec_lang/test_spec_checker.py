@@ -252,6 +252,20 @@ def test_condition_errors(condition, expected):
         assert expected in found
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x is (y)", "a condition asks for an op or a pattern that makes the value, or for one of several"),
+        ("x is (exp(_) | 1.0)", "a condition asks for an op or a pattern that makes the value, or for one of several"),
+        ("x is (negf?(y))", "a condition asks for an op or a pattern that makes the value, or for one of several"),
+        ("x is exp(only(_))", "only asks about parts of a match, and what makes a value is none"),
+    ],
+)
+def test_what_cannot_be_asked_of_what_makes_a_value(condition, expected):
+    (found,) = messages(f"pattern p({X}, y: tensor<m x n x f32>) where {condition} {{ addf(exp(x), y) }}")
+    assert expected in found
+
+
 def test_type_variables():
     assert messages("pattern p<T>(x: tensor<n x T>) { exp(x) }") == []
     (found,) = messages("pattern p<T in {f32, i32}>(x: tensor<n x T>) { exp(x) }")

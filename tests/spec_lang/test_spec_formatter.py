@@ -153,6 +153,19 @@ def test_spelling_of_labels_and_numbers_is_kept():
     assert check_round_trip(text) == text
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("x is (exp(_))", "x is exp(_)"),
+        ("x is not ( exp(_) | negf(_) )", "x is not (exp(_) | negf(_))"),
+        ('x is ("a.b"(_) {k = 1})', 'x is ("a.b"(_) {k = 1})'),
+        ('x is ("a.b"(...) {...}) and n > 4', 'x is ("a.b"(...) {...}) and n > 4'),
+    ],
+)
+def test_brackets_stay_where_a_brace_would_open_the_pattern(written, kept):
+    assert f"where {kept} {{" in check_round_trip(f"pattern p(x: tensor<n x f32>) where {written} {{ cos(x) }}")
+
+
 def test_a_syntax_error_is_raised():
     with pytest.raises(SpecError, match="1 error"):
         formatter.format("pattern p(")
