@@ -79,3 +79,10 @@ func.func @conv1d_bias_ncw_fcw_pointwise(%x: tensor<2x3x17xf32>, %f: tensor<8x3x
   %y = linalg.conv_1d_ncw_fcw {dilations = dense<1> : vector<1xi64>, strides = dense<1> : vector<1xi64>} ins(%x, %f : tensor<2x3x17xf32>, tensor<8x3x1xf32>) outs(%wide : tensor<2x8x17xf32>) -> tensor<2x8x17xf32>
   return %y : tensor<2x8x17xf32>
 }
+
+func.func @conv2d_bias_nchw_fchw_squeezed(%x: tensor<2x3x1x1xf32>, %f: tensor<8x3x1x1xf32>, %bias: tensor<8xf32>) -> tensor<2x8x1x1xf32> {
+  %e = tensor.empty() : tensor<2x8x1x1xf32>
+  %wide = linalg.broadcast ins(%bias : tensor<8xf32>) outs(%e : tensor<2x8x1x1xf32>) dimensions = [0, 2, 3]
+  %y = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%x, %f : tensor<2x3x1x1xf32>, tensor<8x3x1x1xf32>) outs(%wide : tensor<2x8x1x1xf32>) -> tensor<2x8x1x1xf32>
+  return %y : tensor<2x8x1x1xf32>
+}
