@@ -581,15 +581,21 @@ class Search(Verdicts):
         if not levels:
             where = "a value inside a fused op, which no tensor holds"
             yield lambda: self._fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
-        for position, access in enumerate(levels):
-            yield lambda access=access, above=levels[:position]: self._tensor(node, parameter, access, above)
-        for position, access, reshaped in self._rearranged(node, levels):
-            self.may_rearrange = True
-            if not self.rearranging:
-                return
+        for position in range(len(levels)):
+            yield lambda position=position: self._level(node, parameter, levels, position)
+        for position, access, reshaped in self._rearranged(node, levels) if self.rearranging else ():
             yield lambda access=access, above=levels[:position], reshaped=reshaped: self._tensor(
                 node, parameter, access, above, reshaped
             )
+
+    def _level(
+        self, node: Input, parameter: tree.Parameter, levels: list[Access], position: int
+    ) -> list[tuple[Any, Any]] | None:
+        """Bind an input to the value at one of some levels; where that fails, note whether it may be something else."""
+        more = self._tensor(node, parameter, levels[position], levels[:position])
+        if more is None and not self.may_rearrange:
+            self.may_rearrange = next(self._rearranged(node, levels), None) is not None
+        return more
 
     def _rearranged(self, node: Input, levels: list[Access]) -> Iterator[tuple[int, Access, Regrouped | None]]:
         """What an input may be besides the values at some levels, each with the level that it comes from."""
