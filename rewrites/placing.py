@@ -143,8 +143,9 @@ def needs(match: Match, *, whole: bool = False) -> list[ir.Value]:
     needed = [bound.value for bound in match.inputs.values() if bound.value is not None]
     needed += [size.value for size in sizes if isinstance(size, DimSize) and isinstance(size.value, ir.Value)]
     if whole:
+        members = set(match.ops)
         used = (value for op in match.ops for inner in ops_in(op) for value in inner.operands)
-        needed += [value for value in used if defining_op(value) not in match.ops]
+        needed += [value for value in used if (maker := defining_op(value)) is not None and maker not in members]
     return needed
 
 

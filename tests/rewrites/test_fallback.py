@@ -128,6 +128,24 @@ CASES = {
         (1 - abs(X), 1 + X * X),
         (-abs(X), X * X),
     ),
+    "several results, with an op between them that only a copy of the match needs": Case(
+        """func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+          %0 = math.absf %x : tensor<4xf32>
+          %1 = arith.negf %0 : tensor<4xf32>
+          %e = tensor.empty() : tensor<4xf32>
+          %2 = linalg.map { arith.mulf } ins(%0, %0 : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
+          %u = math.floor %1 : tensor<4xf32>
+          return %u, %2 : tensor<4xf32>, tensor<4xf32>
+        }""",
+        """
+        kernel pair(x: f32[n]) -> (f32[n], f32[n]) {{ {clauses} }}
+        pattern p(x: tensor<n x f32>) {{ a = absf(x)  negf(a), mulf(a, a) }}
+        replace p with pair(x) otherwise keep
+        """,
+        (X,),
+        (1 - abs(X), 1 + X * X),
+        (-abs(X), X * X),
+    ),
     "scalar": Case(
         """func.func @main(%x: tensor<4xf32>, %s: f32) -> tensor<4xf32> {
           %e = tensor.empty() : tensor<4xf32>
