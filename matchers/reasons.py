@@ -11,6 +11,7 @@ from opsplice.matchers import conditions, numbers
 from opsplice.matchers.attempt import Reason
 from opsplice.matchers.graph import Asked, Graph, Input, Number, Whole
 from opsplice.matchers.ir_names import short
+from opsplice.matchers.labels import unflattened
 from opsplice.matchers.match import Binding, Kind
 from opsplice.matchers.nodes import heads, nodes_below
 from opsplice.matchers.places import place_of
@@ -288,6 +289,10 @@ class _Reasoner:
             return stop.wanted, stop.found, ""
         wanted = [f"...{la.name.removeprefix('...')}" if la.pack else la.name for la in stop.asked]
         found = self._label_names(stop.given)
+        pack = self._turned_pack()
+        if pack is not None:
+            advice = f"a kernel would need {name} transposed: let the pattern end before the program transposes"
+            return f"{name} with the dims of ...{pack} as the result has them", "another order of them", advice
         if wanted == found or not found:
             return stop.wanted, stop.found, "each dim must run as the pattern's labels do"
         advice = "write the labels as the program has its dims"
@@ -296,6 +301,16 @@ class _Reasoner:
         elif "?" in found and any(wanted.count(w) > found.count(w) for w in wanted):
             advice = "the program runs over other dims here than over the rest of the match"
         return f"{name} with dims {' '.join(wanted)}", f"dims {' '.join(found)}", advice
+
+    def _turned_pack(self) -> str | None:
+        """The name of a pack whose dims are all there, in another order than they were bound in."""
+        given = unflattened(self.stop.given)
+        for label in self.stop.asked:
+            bound = unflattened(self.stop.labels.get(label, ())) if label.pack else ()
+            order = tuple(index for index in given if index in bound)
+            if order != bound and sorted(map(str, order)) == sorted(map(str, bound)):
+                return label.name.removeprefix("...")
+        return None
 
     def _label_names(self, indices: tuple[Index, ...]) -> list[str]:
         """The pattern's names for indices: "?" for one that no label has. A pack is named once."""

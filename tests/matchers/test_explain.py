@@ -762,3 +762,18 @@ def test_a_factor_that_is_inside_of_the_sum(why: Why) -> None:
     assert miss.reason.help == (
         "the program multiplies q before it splits its dims and sums: try a pattern without that mulf"
     )
+
+
+def test_rows_that_come_out_in_another_order(why: Why) -> None:
+    body = """
+    %e = tensor.empty() : tensor<8x2x4xf32>
+    %a = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (j, i, k)>, affine_map<(i, j, k) -> (i, j, k)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x8x4xf32>) outs(%e : tensor<8x2x4xf32>) {
+    ^bb0(%in: f32, %out: f32): %0 = math.absf %in : f32 linalg.yield %0 : f32 } -> tensor<8x2x4xf32>
+    %r = math.exp %a : tensor<8x2x4xf32>
+    return %r : tensor<8x2x4xf32>"""
+    spec = "pattern p(x: tensor<...m x n x f32>) { exp(absf(x)) }"
+    miss = why("%x: tensor<2x8x4xf32>", body, spec, "tensor<8x2x4xf32>")
+    assert said(miss) == (Kind.DIMS, "x with the dims of ...m as the result has them", "another order of them")
+    assert miss.reason.help == "a kernel would need x transposed: let the pattern end before the program transposes"
