@@ -12,8 +12,8 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir_names import location_text, ops_in, places_of, symbol_of
 
-# The places of the ops of each function, in order.
-Order = Mapping[str, Sequence[str]]
+# The ops of each function by name and place, in order.
+Order = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def order(module: ir.Module, spec: ir.Module) -> Order:
@@ -21,13 +21,15 @@ def order(module: ir.Module, spec: ir.Module) -> Order:
     if not any("inline_call" in op.attributes for op in ops_in(spec.operation, "transform.util.cast_and_call")):
         return {}
     functions = [op.operation for op in module.body.operations if op.operation.name.endswith(".func")]
-    return {symbol_of(op): [location_text(each) for each in ops_in(op)] for op in functions}
+    return {symbol_of(op): [_known(each) for each in ops_in(op)] for op in functions}
 
 
-def places(function: ir.Operation, calls: Sequence[ir.Operation], before: Sequence[str], spec: str) -> list[str]:
-    """The place in the program of each of the calls in a function. before: the places of its ops before that.
+def places(
+    function: ir.Operation, calls: Sequence[ir.Operation], before: Sequence[tuple[str, str]], spec: str
+) -> list[str]:
+    """The place in the program of each of the calls in a function.
 
-    spec: the name of the spec's file.
+    before: the function's ops before there were calls. spec: the name of the spec's file.
     """
     found = {call: location_text(call) for call in calls if not _is_of(call, spec)}
     waiting: list[ir.Operation] = []
@@ -36,10 +38,10 @@ def places(function: ir.Operation, calls: Sequence[ir.Operation], before: Sequen
         if _is_of(op, spec):
             waiting += [op] if op in calls else []
             continue
-        text = location_text(op)
-        if text not in before[at:]:
+        known = _known(op)
+        if known not in before[at:]:
             continue  # a cast of the call's
-        index = before.index(text, at)
+        index = before.index(known, at)
         found.update(zip(waiting, _shares(before[at:index], len(waiting), before[max(at - 1, 0)]), strict=True))
         waiting, at = [], index + 1
     for call in calls:
@@ -50,11 +52,15 @@ def places(function: ir.Operation, calls: Sequence[ir.Operation], before: Sequen
     return [found.get(call) or location_text(call) for call in calls]
 
 
-def _shares(gone: Sequence[str], count: int, last: str) -> list[str]:
+def _known(op: ir.Operation) -> tuple[str, str]:
+    return op.name, location_text(op)
+
+
+def _shares(gone: Sequence[tuple[str, str]], count: int, last: tuple[str, str]) -> list[str]:
     """The last op of each of equal parts of those that are gone; where they are too few, the op before them."""
     if len(gone) < count:
-        return [last] * count
-    return [gone[(number + 1) * len(gone) // count - 1] for number in range(count)]
+        return [last[1]] * count
+    return [gone[(number + 1) * len(gone) // count - 1][1] for number in range(count)]
 
 
 def _is_of(op: ir.Operation, spec: str) -> bool:

@@ -326,3 +326,11 @@ def test_calls_are_reported_as_those_of_the_rules_are(kind: str, tmp_path: Path)
     assert [r.location for r in theirs.replacements] == [r.location for r in ours.replacements]
     assert [u.rule.rpartition(": ")[2] for u in theirs.unmatched] == [u.rule for u in ours.unmatched]
     assert [u.rule for u in ours.unmatched] == ["replace q with other"]
+
+
+def test_the_place_of_a_call_is_shown(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "spec.mlir").write_text(opsplice.export(sample / "replace.splice").text)
+    assert main(["match", str(sample / "model.mlir"), f"--spec={tmp_path / 'spec.mlir'}"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("2 replacements")
+    assert "  transform spec spec.mlir in @mixed_invocation  => " in shown

@@ -368,6 +368,10 @@ class _Speller:
         running, new = ("%out.0", "%in.0") if self.spelling.accumulator else ("%in.0", "%out.0")
         kind = value.element
         body = [f'%made.0 = "{combiner.full_name}"({running}, {new}) : ({kind}, {kind}) -> {kind}']
+        kept = [la for la in labels if la in result]
+        if self.spelling.reductions == "linalg.reduce" and value.plain and kept == list(result):
+            summed = [axis for axis, la in enumerate(labels) if la not in result]
+            return self.writer.leaf(self.writer.reduce(value.tensor, start, summed, body, "%made.0"))
         maps = [[labels.index(labels[a]) for a in value.axes], [labels.index(la) for la in result]]
         iterators = ["parallel" if la in result else "reduction" for la in labels]
         return self.writer.leaf(self.writer.generic([value.tensor], start, maps, iterators, ["%in.0"], body, "%made.0"))

@@ -18,6 +18,7 @@ class Spelling:
     named:       whether contractions are named ops, where there is one.
     accumulator: whether the bodies of reductions have the running value first.
     extrema:     whether a maximum or minimum of floats is an op, or a comparison and a choice.
+    reductions:  the op for a reduction.
     """
 
     name: str
@@ -28,12 +29,16 @@ class Spelling:
     transposes: Literal["generic", "linalg.transpose"] = "generic"
     named: bool = True
     extrema: Literal["op", "select"] = "op"
+    reductions: Literal["generic", "linalg.reduce"] = "generic"
 
 
 _TENSORS = Spelling("ops on tensors", "tensor", "ops", accumulator=True)
+_REDUCE = replace(_TENSORS, name="ops on tensors, linalg.reduce", reductions="linalg.reduce")
 _BASE = (
     _TENSORS,
     replace(_TENSORS, name="ops on tensors, running values second", accumulator=False),
+    _REDUCE,
+    replace(_REDUCE, name="ops on tensors, linalg.reduce, running values second", accumulator=False),
     replace(_TENSORS, name="ops on tensors, splats", constants="splat"),
     replace(_TENSORS, name="ops on tensors, dense constants", constants="dense"),
     Spelling("one generic for each op, as from StableHLO", "generic", "ops", accumulator=True),

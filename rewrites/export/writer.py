@@ -199,6 +199,19 @@ class Writer:
         self.lines.append(f"}} -> {result.type}")
         return result
 
+    def reduce(self, value: Tensor, out: Tensor, axes: Sequence[int], body: Sequence[str], yielded: str) -> Tensor:
+        """A linalg.reduce over some axes of a tensor."""
+        result = replace(out, name=self.name())
+        self.lines.append(
+            f"{result.name} = linalg.reduce ins({value.name} : {value.type}) outs({out.name} : {out.type}) "
+            f"dimensions = {list(axes)}"
+        )
+        self.lines.append(f"  (%in.0: {value.element}, %out.0: {out.element}) {{")
+        self.lines.extend(f"    {line}" for line in body)
+        self.lines.append(f"    linalg.yield {yielded} : {out.element}")
+        self.lines.append("  }")
+        return result
+
     def filled(self, value: int | float, element: str, dims: tuple[Size, ...]) -> Tensor:
         return self.fill(self.scalar(Number(value, element)), dims)
 

@@ -438,3 +438,36 @@ def test_targets_that_the_compiler_is_to_keep(sides: Sider) -> None:
     found = exported(kept, [TARGET, arm])
     assert "cannot leave only some targets" in str(found.gaps[0][1][0])
     assert [r.rule.pattern for r in found.rules] == ["larger"]
+
+
+REDUCE = """
+kernel sum(x: f32[...m, n]) -> f32[...m] { cpu "k.c" }
+pattern p(x: tensor<...m x n x f32>) { reduce addf[...m n -> ...m](x) }
+replace p with sum(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "axis", "count"), [("%out, %in", 1, 1), ("%in, %out", 1, 1), ("%out, %in", 0, 0), ("%in, %in", 1, 0)]
+)
+def test_reductions_as_linalg_reduce(body: str, axis: int, count: int, sides: Sider) -> None:
+    text = f"""%zero = arith.constant 0.0 : f32
+    %e = tensor.empty(%n) : tensor<?xf32>
+    %c = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+    %r = linalg.reduce ins(%x : tensor<?x?xf32>) outs(%c : tensor<?xf32>) dimensions = [{axis}]
+      (%in: f32, %out: f32) {{
+        %s = arith.addf {body} : f32
+        linalg.yield %s : f32
+      }}"""
+    program = function("%x: tensor<?x?xf32>, %n: index", "tensor<?xf32>", text)
+    assert sides(program, REDUCE).counts == (count, count)
+
+
+def test_reductions_of_several_axes_as_linalg_reduce(sides: Sider) -> None:
+    spec = REDUCE.replace("[...m n -> ...m]", "[a m b -> m]").replace("tensor<...m x n x", "tensor<a x m x b x")
+    spec = spec.replace("f32[...m, n]) -> f32[...m]", "f32[a, m, b]) -> f32[m]")
+    text = """%zero = arith.constant 0.0 : f32
+    %e = tensor.empty(%n) : tensor<?xf32>
+    %c = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+    %r = linalg.reduce { arith.addf } ins(%x : tensor<?x?x?xf32>) outs(%c : tensor<?xf32>) dimensions = [0, 2]"""
+    assert sides(function("%x: tensor<?x?x?xf32>, %n: index", "tensor<?xf32>", text), spec).counts == (1, 1)

@@ -203,3 +203,10 @@ def test_an_annotation_where_another_rule_replaces_a_part(sides: Sider) -> None:
     assert found.counts == (1, 1)
     assert "my.tag" in str(found.ours)
     assert "my.tag" not in str(found.theirs)
+
+
+def test_named_ops_that_no_spelling_has(sides: Sider) -> None:
+    empty = f"%c0 = arith.constant 0 : index\n%n = tensor.dim %x, %c0 : {KIND}\n%e = tensor.empty(%n) : {KIND}\n"
+    square = f"%0 = linalg.map {{ arith.mulf }} ins(%x, %x : {KIND}, {KIND}) outs(%e : {KIND})"
+    rest = f"%1 = math.exp %y : {KIND}\n%r = arith.addf %0, %1 : {KIND}"
+    assert sides(program(f"{empty}{square}\n{rest}"), SPEC).counts == (1, 0)
