@@ -41,8 +41,10 @@ def apply(
     with module.context, ir.Location.unknown():
         for annotation in annotations:
             annotate(annotation)
-        inserts = any(isinstance(action, Insertion) for action in actions)
-        spec = helpers.put_into(module, codes, locate, brought) if inserts else helpers.Helpers()
+        spec = helpers.Helpers()
+        inserting = next((action for action in actions if isinstance(action, Insertion)), None)
+        if inserting is not None:
+            spec = helpers.put_into(module, codes, locate, brought, inserting.rule.phase)
         placer = Placer(module)
         functions = static_function.Writer(placer)
         writers: dict[Approach, Any] = {

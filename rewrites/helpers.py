@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
@@ -23,6 +24,9 @@ from opsplice.spec_lang import tree
 IMPORTED = "opsplice.imported"
 # Given raw MLIR, the path of a file that it names, and the text of its target: the file, None to leave the path.
 Locate = Callable[[tree.Code, str, str], Path | None]
+# Where IREE has made elementwise ops on tensors into linalg ops, does so no more, and has yet to form dispatches.
+_LATE = "global-optimization"
+_TO_LINALG = "builtin.module(util.func(convert-elementwise-to-linalg))"
 _SYMBOL = re.compile(r'@(?:"([^"]+)"|([\w.$-]+))')
 _PLACE = re.compile(r":(\d+):(\d+)")
 _ERROR_LINE = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
@@ -96,11 +100,16 @@ def visible(blocks: Sequence[Block], code: tree.Code) -> list[Block]:
 
 
 def put_into(
-    module: ir.Module, codes: Sequence[tree.Code], locate: Locate | None = None, brought: Collection[str] = ()
+    module: ir.Module,
+    codes: Sequence[tree.Code],
+    locate: Locate | None = None,
+    brought: Collection[str] = (),
+    phase: str | None = None,
 ) -> Helpers:
     """Put a spec's raw MLIR into the module, once; what is private gets a new name where another spec has its name.
 
     locate: finds the files that its executables name. brought: the symbols that other specs have brought.
+    phase: the one that rules are applied at.
     Raises OpspliceError for wrong MLIR and for a name that the program has. Needs a current context.
     """
     blocks = read(codes)
@@ -108,11 +117,13 @@ def put_into(
     inner: dict[Block, dict[str, dict[str, str]]] = {}
     for block in blocks:
         _locate(block)
+        names[block], inner[block] = {}, {}
+        taken = {*block.names}  # the marks are of what is written
+        convert(block.module, phase)
         there = {symbol_of(op.operation): op.operation for op in module.body.operations}
         marked = marks(there.values())
         entries = {entry for op in there.values() for entry in symbols.exports_of(op)}
-        taken = {*there, *block.names}
-        names[block], inner[block] = {}, {}
+        taken |= there.keys()
         copies: list[ir.Operation] = []
         for op in (each.operation for each in block.module.body.operations):
             name = symbol_of(op)
@@ -139,6 +150,12 @@ def put_into(
                 objects.resolve_in(copy, partial(locate, block.code))
             module.body.append(copy)
     return Helpers(blocks, names, inner)
+
+
+def convert(module: ir.Module, phase: str | None) -> None:
+    """Make ops on tensors into what the compiler takes at a phase. Needs a current context."""
+    if phase == _LATE:
+        PassManager.parse(_TO_LINALG).run(module.operation)
 
 
 def marks(tops: Iterable[ir.Operation]) -> dict[str, str]:

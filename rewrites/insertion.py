@@ -52,6 +52,7 @@ def results(placer: Placer, insertion: Insertion, spec: Helpers) -> list[ir.Valu
     head = f"{spec.prelude(code)}\nutil.func private @opsplice_insertion({arguments}) -> ({kinds}) {{"
     text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {kinds}\n}}"
     parsed = helpers.parse(text, head.count("\n") + 1, code)
+    helpers.convert(parsed, insertion.rule.phase)
     spec.rename(list(parsed.body.operations)[-1].operation, code)
     return _copied(parsed, list(given.values()), writers)
 

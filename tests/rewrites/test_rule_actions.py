@@ -58,6 +58,22 @@ def test_mlir_with_symbols_of_the_spec(spliced):
     np.testing.assert_array_equal(spliced(ABS, spec, {}).run("main", X), X + X)
 
 
+@pytest.mark.parametrize("phase", ["start", "preprocessing", "global-optimization"])
+def test_mlir_of_ops_on_tensors_at_a_phase(spliced, phase):
+    """The compiler takes no elementwise ops on tensors any more when it has optimized the whole program."""
+    code = f"mlir {{\n{_function('plus', 'arith.negf', 'arith.negf')}}}\n"
+    call = "%c = util.call @plus(%s) : (tensor<?x8xf32>) -> tensor<?x8xf32>"
+    rule = f"""replace p at {phase} with mlir {{
+      %s = arith.addf %x, %x : tensor<?x8xf32>
+      {call}
+      %r = math.sqrt %c : tensor<?x8xf32>
+      yield %r : tensor<?x8xf32>
+    }}"""
+    program = spliced(ABS, code + PATTERN + rule, {})
+    np.testing.assert_allclose(program.run("main", np.abs(X)), np.sqrt(2 * np.abs(X)), rtol=1e-6)
+    assert len(program.report.replacements) == 1
+
+
 def _function(name, *ops):
     values = ["%a", *(f"%v{i}" for i in range(len(ops)))]
     lines = [f"{values[i + 1]} = {op} {values[i]} : tensor<?x8xf32>" for i, op in enumerate(ops)]
