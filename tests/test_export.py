@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import iree.compiler
@@ -328,9 +329,9 @@ def test_calls_are_reported_as_those_of_the_rules_are(kind: str, tmp_path: Path)
     assert [u.rule for u in ours.unmatched] == ["replace q with other"]
 
 
-def test_the_place_of_a_call_is_shown(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_place_of_a_call_is_shown(sample: Path, tmp_path: Path) -> None:
     (tmp_path / "spec.mlir").write_text(opsplice.export(sample / "replace.splice").text)
-    assert main(["match", str(sample / "model.mlir"), f"--spec={tmp_path / 'spec.mlir'}"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("2 replacements")
-    assert "  transform spec spec.mlir in @mixed_invocation  => " in shown
+    command = [sys.executable, "-m", "opsplice", "match", "model.mlir", f"--spec={tmp_path / 'spec.mlir'}"]
+    done = subprocess.run(command, cwd=sample, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("2 replacements\n  model.mlir:")
+    assert "  transform spec spec.mlir in @mixed_invocation  => " in done.stdout
