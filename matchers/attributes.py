@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
+import functools
+import re
 
 from iree.compiler import ir
 
@@ -12,7 +13,12 @@ from opsplice.spec_lang import tree
 
 def is_named(name: str, wanted: str) -> bool:
     """Whether an op's name is the one that a pattern wants, in which `*` stands for any letters."""
-    return name == wanted or ("*" in wanted and fnmatch.fnmatchcase(name, wanted))
+    return name == wanted or ("*" in wanted and _letters(wanted).fullmatch(name) is not None)
+
+
+@functools.cache
+def _letters(wanted: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, wanted.split("*"))))
 
 
 def attribute_text(value: tree.AttributeValue) -> str:
