@@ -167,6 +167,12 @@ class _Speller:
         return extent
 
     def _enter(self, scope: _Scope) -> None:
+        for variable in scope.pattern.type_variables:
+            bits = ops.bits(scope.elements.get(variable.name, ""))
+            if bits is not None:
+                scope.dims[f"bits({variable.name})"] = bits
+        ranks = {f"rank({name})": len(extent) for name, extent in scope.dims.items() if isinstance(extent, tuple)}
+        scope.dims.update(ranks)
         if scope.pattern.where is not None:
             self.scopes.append((scope.pattern.where, scope.dims))
         for let in scope.pattern.body:

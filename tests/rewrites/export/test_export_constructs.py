@@ -471,3 +471,18 @@ def test_reductions_of_several_axes_as_linalg_reduce(sides: Sider) -> None:
     %c = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
     %r = linalg.reduce { arith.addf } ins(%x : tensor<?x?x?xf32>) outs(%c : tensor<?xf32>) dimensions = [0, 2]"""
     assert sides(function("%x: tensor<?x?x?xf32>, %n: index", "tensor<?xf32>", text), spec).counts == (1, 1)
+
+
+def test_bits_and_ranks_are_known_for_each_matcher(sides: Sider) -> None:
+    spec = """
+    kernel k(x: T[...m, n]) -> T[...m, n] { cpu "k.c" }
+    pattern p<T in {f16, f32, f64}>(x: tensor<...m x n x T>) where bits(T) > 16 and rank(m) < 2 { negf(x) }
+    replace p where bits(T) != 64 with k(x)
+    """.replace("kernel k(", "kernel k<T in {f16, f32, f64}>(")
+    found = exported(spec)
+    assert not found.gaps
+    covered = {m.covers.partition("; ")[2] for m in found.rules[0].matchers}
+    assert covered == {f"T = f32; ...m of rank {rank}" for rank in (0, 1)}
+    for kind, count in (("?xf32", 1), ("?x?xf32", 1), ("?x?x?xf32", 0), ("?xf16", 0), ("?xf64", 0)):
+        program = function(f"%x: tensor<{kind}>", f"tensor<{kind}>", f"%r = arith.negf %x : tensor<{kind}>")
+        assert sides(program, spec, found).counts == (count, count)
