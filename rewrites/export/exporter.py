@@ -129,11 +129,13 @@ class _Draft:
 
 @dataclass(frozen=True)
 class _Program:
-    """A template with its replacement, if there is one, and the ways in which its conditions hold."""
+    """A template (or the name of an op) with its replacement, if there is one, and the ways in which its conditions
+    hold.
+    """
 
     name: str
     covers: str
-    template: Template
+    template: Template | str
     alternatives: tuple[Alternative, ...]
     paths: dict[Axis, tuple[int, ...]]
     call: KernelCall | None
@@ -178,6 +180,9 @@ class _Exporter:
     def _programs(self, rule: tree.Rule, name: str) -> list[_Program]:
         """Every template of a rule, with its replacement. Raises GapError if there is none."""
         _check_rule(rule, self.spec)
+        op = _op_name(self.spec.patterns[rule.pattern])
+        if op is not None and rule.attributes and rule.where is None:
+            return [_Program(name, f"every {op}", op, ((),), {}, None)]
         failures: list[GapError] = []
         drafts = list(self._drafts(rule, name, failures))
         matches, misses = self._matches(rule)
@@ -294,6 +299,15 @@ def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
     if "reshape" in pattern.through:
         why = "a matcher looks through nothing, and the pattern looks through reshapes"
         raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
+
+
+def _op_name(pattern: tree.Pattern) -> str | None:
+    """The name of the op that a pattern is of, whatever its operands and regions: `"linalg.matmul"(...) {...}`."""
+    (expr, *others) = pattern.results
+    if others or pattern.parameters or pattern.body or pattern.where or not isinstance(expr, tree.Call):
+        return None
+    is_any = expr.quoted and expr.rest and expr.regions and not expr.args and not expr.attributes and expr.type is None
+    return expr.callee if is_any and not expr.optional and "*" not in expr.callee else None
 
 
 def _check_kernel(rule: tree.Rule, kernel: tree.Kernel) -> None:

@@ -19,6 +19,7 @@ class Case:
     """A matcher and its action.
 
     name:     what is left of their names after `match_` and `rewrite_`; call: the function put in, "" for none.
+    template: what is looked for, or the name of an op.
     comment:  what it covers. checks: what must hold of dims.
     paths:    for each axis of a check, the operand positions that lead from the root to the argument.
     imports:  the symbols that the function needs.
@@ -26,7 +27,7 @@ class Case:
 
     name: str
     comment: str
-    template: Template
+    template: Template | str
     checks: Alternative
     paths: dict[Axis, tuple[int, ...]]
     call: str
@@ -77,6 +78,15 @@ def _indented(lines: Sequence[str], by: int = 2) -> list[str]:
 
 
 def _matcher(case: Case, rule: str) -> list[str]:
+    if isinstance(case.template, str):
+        return [
+            f"// {case.comment}",
+            f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {_OP}",
+            f"    attributes {{{RULE} = {_quoted(rule)}}} {{",
+            f'  transform.match.operation_name %root ["{case.template}"] : {_OP}',
+            f"  transform.yield %root : {_OP}",
+            "}",
+        ]
     arguments = ", ".join(f"{name}: {kind}" for name, kind in case.template.arguments)
     template = [line.replace(NAME_ONLY, '{"match.operation_name_only"}') for line in case.template.lines]
     kinds, yielded = (

@@ -105,6 +105,24 @@ def test_random_annotations(sides: Sider, ops: str, patterns: list[tuple[list[st
     assert sets(found.ours) == sets(found.theirs)
 
 
+def test_ops_by_their_names(sides: Sider, context: ir.Context) -> None:
+    spec = """
+    pattern named() { "math.exp"(...) {...} }
+    pattern p(x: tensor<m x n x f32>) { exp(absf(x)) }
+    annotate named with {my.n = 1}
+    annotate p with {my.n = 2}
+    annotate p with {my.tag}
+    """
+    text = program("math.absf math.exp math.exp")
+    found = sides(text, spec)
+    marked = ["math.absf", "math.exp", "my.n = 1 : i64", "my.tag", "math.exp", "my.n = 1 : i64"]
+    assert sets(found.ours) == sets(found.theirs) == marked
+    with context, ir.Location.unknown():
+        back = import_spec(ir.Module.parse(exported(spec).text))
+    assert not back.unread
+    assert sets(sides(text, back.text).theirs) == marked
+
+
 def test_import_reads_what_export_writes(context: ir.Context, sides: Sider) -> None:
     spec = """
     pattern p(x: tensor<m x n x f32>) { exp(x) }
