@@ -17,7 +17,7 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import cpu, fatelf, ir_types, objects, plugin_source, temporary, toolchains
+from opsplice.targets import bf16_helpers, cpu, fatelf, ir_types, objects, plugin_source, temporary, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.plugin_source import Function
 from opsplice.targets.store import Store, key_of
@@ -74,15 +74,21 @@ def _system(name: str, sources: Sequence[Source], target: CpuTarget, toolchain: 
     with temporary.folder() as folder:
         functions: list[Function] = []
         built: list[Path] = []
+        undefined: set[str] = set()
         for number, source in enumerate(sources):
             built.append(_compile_hosted(toolchain, source, Path(folder) / f"{number}.o", target))
             found = objects.read_object(built[-1].read_bytes(), source.path.name)
             objects.check_arch(found, source.path.name, target.arch)
+            undefined |= found.undefined
             functions += source.choose(found.functions)
         functions = _distinct(functions)
         glue = Path(folder) / "plugin.c"
         glue.write_text(plugin_source.write(name, functions, standalone=False), encoding="utf-8")
         built.append(_compile_hosted(toolchain, Source(glue, (), lambda _: ()), Path(folder) / "plugin.o", target))
+        if helpers := bf16_helpers.code_for(undefined):
+            path = Path(folder) / "bf16.c"
+            path.write_text(helpers, encoding="utf-8")
+            built.append(_compile_hosted(toolchain, Source(path, (), lambda _: ()), path.with_suffix(".o"), target))
         output = Path(folder) / "plugin.so"
         runtime = {"zig": "-lc++"}.get(toolchain.name, "-lstdc++")
         libraries = [f for s in sources for f in s.flags if f.startswith(("-l", "-L", "-Wl,"))]

@@ -237,6 +237,42 @@ void times_bf16(const short *a, _Float16 s, _Float16 *out, size_t m) { for (size
     made.run("main", np.ones(6, np.float16), np.ones(6, np.float32).astype(ml_dtypes.bfloat16))
 
 
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_a_system_plugin_that_rounds_to_bf16(tmp_path, zig, element):
+    mlir = f"""
+func.func @main(%a: tensor<?x{element}>) -> tensor<?xbf16> {{
+  %0 = arith.truncf %a : tensor<?x{element}> to tensor<?xbf16>
+  return %0 : tensor<?xbf16>
+}}"""
+    spec = f"""
+kernel rounded(a: {element}[m]) -> bf16[m] {{ cpu "k.c" as plugin }}
+pattern p(a: tensor<m x {element}>) {{ truncf(a) : bf16 }}
+replace p with rounded(a)
+"""
+    c = f"""
+#include <stddef.h>
+void rounded(const {"float" if element == "f32" else "double"} *a, __bf16 *out, size_t m) {{
+  for (size_t i = 0; i < m; ++i) out[i] = a[i];
+}}
+"""
+    path = write_spec(tmp_path, spec, {"k.c": c})
+    plugin = files.write_file(tmp_path / "k.so", plugin_kernels.build(path, ".so").data)
+    program = opsplice.compile(mlir, [path], ["--iree-input-demote-f64-to-f32=false"])
+    assert len(program.report.replacements) == 1
+    dtype = np.float32 if element == "f32" else np.float64
+    numbers = [0, -0.0, 1, 1.00390625, 1.01171875, -3.3, 3.4e38, np.inf, -np.inf, 65280]
+    # IREE's threads make nothing of subnormal floats, and of a double that would be one.
+    numbers += [1e-40, 2.0**-133, 1e-45] if element == "f32" else []
+    x = np.array([*numbers, *np.random.default_rng(0).normal(size=1000)], dtype)
+    result = program.run("main", x, plugins=[plugin])
+    np.testing.assert_array_equal(result.view(np.uint16), x.astype(ml_dtypes.bfloat16).view(np.uint16))
+    assert np.isnan(program.run("main", np.array([np.nan], dtype), plugins=[plugin]).astype(np.float32)).all()
+    if element == "f64":
+        barely = np.array([1.00390625 + 2.0**-40, -1.00390625 - 2.0**-40, 1e300, 5e-324], dtype)
+        found = program.run("main", barely, plugins=[plugin]).astype(np.float64)
+        assert found.tolist() == [1.0078125, -1.0078125, np.inf, 0]
+
+
 def test_later_plugins_shadow_earlier_ones(tmp_path):
     mlir = """
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
