@@ -36,6 +36,10 @@ _SIZES = {
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _POINTER_TYPES = frozenset({"u64", "s64", "b64", "b8"})
 
+# The last minor version of each major one that is past: PTX ISA, "Release Notes". Those to come have no numbers yet.
+_LAST_MINOR = {1: 5, 2: 3, 3: 2, 4: 3, 5: 0, 6: 5, 7: 8, 8: 8}
+_FURTHEST = 19
+
 _FOREIGN = {
     b"\x7fELF": "a cubin or another ELF file",
     b"\x50\xed\x55\xba": "a fatbin",
@@ -339,7 +343,10 @@ def _read_version(text: str, place: int, name: str) -> tuple[int, int]:
     found = _VERSION.match(text, place)
     if found is None:
         raise _damaged(name, "its .version is no version")
-    return int(found[1]), int(found[2])
+    major, minor = int(found[1]), int(found[2])
+    if not 1 <= major <= _FURTHEST or minor > _LAST_MINOR.get(major, minor):
+        raise _damaged(name, f"there is no PTX {major}.{minor}")
+    return major, minor
 
 
 def _read_target(text: str, place: int, name: str) -> tuple[int, str]:

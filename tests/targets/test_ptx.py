@@ -138,6 +138,8 @@ def test_what_nvcc_writes(tmp_path):
         (".target sm_80\n.version 8.0\n", "is not PTX text"),
         ("words .version 8.0", "is not PTX text"),
         (".version eight", r"its \.version is no version"),
+        (".version 99.9", r"there is no PTX 99\.9"),
+        (".version 8.9", r"there is no PTX 8\.9"),
         (".version 8.0\n", r"it has no \.target"),
         (".version 8.0\n.target texmode_unified", "names no sm_"),
         (HEAD + "}", "closes what none opened"),
