@@ -184,6 +184,13 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         help="a file with functions that the program imports, .so or .sos for a CPU, .spv, .wgsl, .ptx or .ll for "
         "others; the last one that has a function is taken",
     )
+    parser.add_argument(
+        "--parameters",
+        action="append",
+        default=[],
+        metavar="SCOPE=FILE",
+        help="an archive of parameters, .irpa, .gguf or .safetensors; the scope may be left out where it is empty",
+    )
     parser.add_argument("--output", metavar="@FILE", help="save the results: @out.npy, or @folder/ for one file each")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
     _add_common(parser)

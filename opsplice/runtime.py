@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice import devices, providers, transfer
+from opsplice import devices, parameters, providers, transfer
 from opsplice.errors import OpspliceError
 from opsplice.host_commands import Commands
 from opsplice.providers import Provider
@@ -159,12 +159,14 @@ def load_program(
     plugins: Sequence[str | os.PathLike[str]] = (),
     provider: Provider | None = None,
     commands: Commands | None = None,
+    archives: Sequence[str] = (),
 ) -> LoadedProgram:
     """Loads a compiled program (its bytes, or the path of a .vmfb) onto a device.
 
     device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...
     plugins: the files with functions that the program imports; later ones shadow earlier ones.
     provider: what gives the program kernels that it does not hold. commands: what it may call on the host.
+    archives: where its parameters are, `weights.irpa` or `scope=weights.irpa`.
 
     Raises OpspliceError when there is no such file or device, the program is damaged, the device cannot run it, a
     plugin is not for this machine, or the plugins lack what the program imports.
@@ -184,6 +186,8 @@ def load_program(
     config = iree.runtime.Config(device=devices.open_device(device, found, wanted))
     helpers = [] if provider is None else provider.modules(partial(read_module, instance=instance))
     commands = commands or Commands({})
+    if archives:
+        helpers.append(parameters.module_of(instance, archives))
     helpers += commands.modules(module, config.device, partial(read_module, instance=instance))
     try:
         *_, bound = iree.runtime.load_vm_modules(*helpers, module, config=config)
@@ -198,6 +202,10 @@ def load_program(
         hint = "if it imports functions from plugins, one of them may be missing: --plugin=FILE" if refused else None
         if f"'{providers.MODULE}'" in reason:
             hint = "the program has kernels that a provider is to give it: name their folder with --provider"
+        if f"'{parameters.MODULE}'" in reason:
+            hint = "the program takes parameters from an archive: name it with --parameters=SCOPE=FILE"
+        if "handles scopes like" in reason:
+            hint = "the scope of an archive stands before it: --parameters=SCOPE=FILE"
         if "signature mismatch" in reason:
             hint = (
                 "compile the module of a command with --iree-execution-model=async-external, and compare its parameters"

@@ -1,3 +1,5 @@
+from functools import partial
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -194,6 +196,31 @@ def test_functions_that_take_fences(device):
     assert fenced.call("nothing") == []
     assert fenced.call("scalars", 1.5, 2, 3, 4.5, True, 6, -7) == [1.5, 2, 3, 4.5, True, 6, -7]
     assert "takes 1 inputs, not 2" in error_of(fenced.call, "double", np.ones(1), np.ones(1)).message
+
+
+def test_parameters_from_archives(tmp_path):
+    import iree.runtime
+
+    model = """
+util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<3xf32>
+func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {
+  %w = util.global.load @w : tensor<3xf32>
+  %0 = arith.addf %a, %w : tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
+    index = iree.runtime.ParameterIndex()
+    index.add_buffer("w", np.array([1, 2, 3], np.float32))
+    archive = tmp_path / "w.irpa"
+    index.create_archive_file(str(archive))
+    vmfb = compile_module(load(model), flags=FLAGS).vmfb
+    program = load_program(vmfb, archives=[f"model={archive}"])
+    assert program.call("main", np.ones(3, np.float32))[0].tolist() == [2, 3, 4]
+    hint = "--parameters=SCOPE=FILE"
+    assert hint in error_of(load_program, vmfb).hint
+    assert hint in error_of(partial(load_program, archives=[str(archive)]), vmfb).hint
+    missing = error_of(partial(load_program, archives=["model=none.irpa"]), vmfb)
+    assert missing.message == "cannot read the parameters in none.irpa"
 
 
 def test_failure_in_the_program_is_said_in_irees_words(program):

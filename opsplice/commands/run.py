@@ -49,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
 
     provider = Provider(sources, functions) if sources else None
     with stdout.kept_free():
-        program = load_program(vmfb, options.device, plugins, provider, Commands(commands) if commands else None)
+        known = Commands(commands) if commands else None
+        program = load_program(vmfb, options.device, plugins, provider, known, options.parameters)
         results = program.call(options.function, *inputs)
     saved = _save(options.output, results)
     if options.json:
