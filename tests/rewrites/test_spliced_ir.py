@@ -72,7 +72,9 @@ func.func @f(%a: tensor<?xf32>) -> tensor<?xf32> {
         made.ir,
         """
 // CHECK:      stream.executable.export public @opsplice_k workgroups(%[[N:.*]]: index) -> (index, index, index)
-// CHECK:        arith.ceildivsi %[[N]]
+// CHECK:        %[[COUNT:.*]] = arith.ceildivsi %[[N]]
+// CHECK:        arith.maxsi %[[COUNT]]
+// CHECK:        cf.assert {{.*}}, "kernel k has more than 4294967295 workgroups in dim 0 of its grid"
 // CHECK:      func.func @opsplice_k(%{{.*}}: !stream.binding, %[[SIZE:.*]]: index, %{{.*}}: !stream.binding)
 // CHECK:        %[[ID:.*]] = stream.dispatch.workgroup.id[0]
 // CHECK:        call @k(%{{.*}}, %{{.*}}, %[[SIZE]], %[[ID]])
