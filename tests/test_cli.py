@@ -314,7 +314,7 @@ def test_a_cache_that_cannot_be_written(sample: Path) -> None:
 
 
 PTX = """
-.version 99.9
+.version 19.0
 .target sm_60
 .address_size 64
 .visible .entry k(.param .u64 x, .param .u64 out, .param .u32 n) .reqntid 64, 1, 1 { ret; }

@@ -18,17 +18,15 @@ _OBJECT = re.compile(
     r'#hal\.executable\.target<"([^"]*)", "([^"]*)"[^\[]*> = \[#hal\.executable\.object<\{path = "([^"]*)"\}>\]'
 )
 _ARCHS = {"x86_64": "x86_64", "arm_64": "aarch64", "riscv_64": "riscv64"}
-_GRID = {
-    "arith.addi": "{} + {}",
-    "arith.subi": "{} - {}",
-    "arith.muli": "{} * {}",
-    "arith.remui": "{} % {}",
-    "arith.ceildivui": "ceildiv({}, {})",
-    "arith.ceildivsi": "ceildiv({}, {})",
-    "arith.divui": "floordiv({}, {})",
-    "arith.minui": "min({}, {})",
-    "arith.maxui": "max({}, {})",
+# Sizes are not negative, so that most signed and unsigned ops say the same of them.
+_INFIX = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.remui": "%"}
+_DIVISIONS = {
+    "arith.ceildivui": "ceildiv",
+    "arith.ceildivsi": "ceildiv",
+    "arith.divui": "floordiv",
+    "arith.floordivsi": "floordiv",
 }
+_FUNCTIONS = _DIVISIONS | {"arith.minui": "min", "arith.minsi": "min", "arith.maxui": "max", "arith.maxsi": "max"}
 
 
 @dataclass(frozen=True)
@@ -190,20 +188,31 @@ class _Reader:
         counts = list(_last(blocks[0]).operands)
         if any(_integer(value) != 1 for value in counts[count:]):
             raise UnreadableError(self.export, "workgroups in a dim whose number the function is not told")
-        return tuple(map(self._grid_text, counts[:count])), tuple(map(self._size, self.workload))
+        made = (_behind(value, "arith.maxsi", 0) for value in counts[:count])  # below nothing is nothing
+        return tuple(map(self._grid_text, made)), tuple(map(self._size, self.workload))
 
     def _grid_text(self, value: ir.Value) -> str:
+        text = self._part(value)
+        return text[1:-1] if text.startswith("(") else text
+
+    def _part(self, value: ir.Value) -> str:
+        """A count as text, in brackets where it is a sum or the like."""
         number = _integer(value)
         if number is not None:
             return str(number)
         if isinstance(value.owner, ir.Block):
             return f"{{{ir.BlockArgument(value).arg_number}}}"
         op = value.owner.operation
-        if op.name not in _GRID:
+        if (remainder := _remainder(op)) is not None:
+            return f"({self._part(remainder[0])} % {self._part(_divisor(remainder[1]))})"
+        if op.name not in _INFIX and op.name not in _FUNCTIONS:
             raise UnreadableError(op, "a workgroup count that our grids cannot say")
-        if op.name == "arith.maxui" and _integer(op.operands[1]) == 1:
-            return self._grid_text(op.operands[0])  # our own guard of a division
-        return _GRID[op.name].format(*map(self._grid_text, op.operands))
+        left, right = op.operands
+        if op.name in _DIVISIONS or op.name == "arith.remui":
+            right = _divisor(right)
+        if op.name in _INFIX:
+            return f"({self._part(left)} {_INFIX[op.name]} {self._part(right)})"
+        return f"{_FUNCTIONS[op.name]}({self._grid_text(left)}, {self._grid_text(right)})"
 
     def _objects(self) -> tuple[tuple[str, str], ...]:
         assert self.executable is not None
@@ -222,6 +231,30 @@ class _Reader:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _behind(value: ir.Value, name: str, least: int) -> ir.Value:
+    """What a value is the larger of with a number, or the value."""
+    op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+    return op.operands[0] if op is not None and op.name == name and _integer(op.operands[1]) == least else value
+
+
+def _divisor(value: ir.Value) -> ir.Value:
+    """What is divided by, without our own guard."""
+    return _behind(_behind(value, "arith.maxsi", 1), "arith.maxui", 1)
+
+
+def _remainder(op: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
+    """a and b of `a - floordiv(a, b) * b`, as we write `a % b`."""
+    if op.name != "arith.subi" or isinstance(op.operands[1].owner, ir.Block):
+        return None
+    whole = op.operands[1].owner.operation
+    if whole.name != "arith.muli" or isinstance(whole.operands[0].owner, ir.Block):
+        return None
+    times = whole.operands[0].owner.operation
+    if times.name != "arith.floordivsi" or tuple(times.operands) != (op.operands[0], whole.operands[1]):
+        return None
+    return times.operands[0], times.operands[1]
 
 
 def _walk(root: ir.Operation) -> Iterator[ir.Operation]:

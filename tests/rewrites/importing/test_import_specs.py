@@ -99,6 +99,19 @@ replace quantised with product(a, b)
 """
 
 
+@pytest.mark.parametrize(
+    "grid",
+    ["(d0 + 1) * 2", "d0 % 4 + 1", "max(d0 - 10, 0) + 2", "ceildiv(d0, d1)", "max(d0, 1)", "d0 - (d1 - 3)", "d0 % d1"],
+)
+def test_a_grid_is_read_back(imported: Callable[[str], Any], grid: str) -> None:
+    spec = f"""
+    kernel k(x: f32[d0, d1]) -> f32[d0, d1] {{ grid ({grid}) cpu x86_64 "k.c" }}
+    pattern p(x: tensor<d0 x d1 x f32>) {{ exp(x) }}
+    replace p with k(x)
+    """
+    assert f"grid ({grid})" in imported(exported(spec).text).text
+
+
 def test_packs_types_and_conditions_are_read_back(imported: Callable[[str], Any]) -> None:
     back = imported(exported(LAYERS).text)
     assert not back.unread
