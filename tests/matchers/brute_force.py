@@ -1,4 +1,4 @@
-"""An engine without an index or a memory: every graph is tried at every op, each time anew."""
+"""An engine without an index or a memory: every graph is tried at every op, and each op is read anew."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:
         function = function_around(op)
         is_split = op.name == SPLIT
         for value in op.results:
+            views = Views()
             for graph in index.starting_at_split(op) if is_split else graphs:
-                match = Search(Views(), graph, function).run(value, at_view=is_split)
+                match = Search(views, graph, function).run(value, at_view=is_split)
                 if match is not None:
                     matches.append(match)
     return matches
@@ -38,8 +39,9 @@ def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[N
         function = function_around(op)
         is_split = op.name == SPLIT
         for value in op.results:
+            views = Views()
             for graph in index.starting_at_split(op) if is_split else index.starting_at(ends_of(value)):
-                search = Search(Views(), graph, function)
+                search = Search(views, graph, function)
                 if search.run(value, at_view=is_split) is None and search.progress > 0:
                     found[graph.pattern.name].append(search.near_miss(value))
     nearest = (sorted(misses, key=lambda miss: -miss.progress)[:most] for misses in found.values())
