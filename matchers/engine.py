@@ -8,23 +8,23 @@ hold for their first ops alone, and `matchers.search` tries each of the others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.family import LEAST_MEMBERS, family_key, possible
+from opsplice.matchers.family import LEAST_MEMBERS, family_key, sort
 from opsplice.matchers.graph import Graph
 from opsplice.matchers.index import SPLIT, Index, ends_of
-from opsplice.matchers.ir_names import function_around
+from opsplice.matchers.ir_names import function_around, location_text
 from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.native import value_at
 from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.sieve import Sieve
 from opsplice.matchers.template import Template
-from opsplice.matchers.views import Views
+from opsplice.matchers.views import Views, defining_op
 
 MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
@@ -85,10 +85,14 @@ def find(module: ir.Module, graphs: Sequence[Graph] | Patterns, near_misses: int
 
 @dataclass(frozen=True)
 class _Place:
-    """A value that a pattern could have its result at. number: its place in the program's order."""
+    """A value that a pattern could have its result at. number: its place in the program's order.
+
+    around: the addresses of the values around it, by number, where it is one of several that look alike.
+    """
 
     number: int
     address: int
+    around: Sequence[int] = ()
 
     @cached_property
     def value(self) -> ir.Value:
@@ -97,6 +101,16 @@ class _Place:
     @cached_property
     def function(self) -> str:
         return function_around(self.value.owner.operation)
+
+    @cached_property
+    def location(self) -> str:
+        return location_text(self.value.owner.operation)
+
+    @cached_property
+    def makers(self) -> dict[ir.Operation, int]:
+        """The ops that make the values around it, each with the number of one of these."""
+        makers = ((defining_op(value_at(address)), number) for number, address in enumerate(self.around))
+        return {op: number for op, number in makers if op is not None}
 
     @property
     def is_split(self) -> bool:
@@ -109,7 +123,8 @@ class _Known:
     """What was found at places that look alike.
 
     matches: for each graph that holds, by its position, what its matches are made of. missed: the near misses at the
-    first place. near: graphs that the sieve stopped, though not at the first ops. places: the first of these places.
+    first place. near: graphs that the sieve stopped, though not at the first ops. places: the first of these places,
+    as many as near misses are kept.
     """
 
     matches: tuple[tuple[int, Template], ...]
@@ -170,7 +185,7 @@ class _Finder:
 
     def _recalled(self, place: _Place, known: _Known) -> list[tuple[int, Match]]:
         if len(known.places) < self.most_misses:
-            known.places.append(place)
+            known.places.append(replace(place, around=self.recall.values()))
         self._hush(known)
         values = self.recall.values() if known.matches else ()
         return [(at, template.match(values, place.function)) for at, template in known.matches]
@@ -190,7 +205,8 @@ class _Finder:
             kept = tuple((at, template) for at, template in templates if template is not None)
             if len(kept) < len(templates):
                 return None
-            return _Known(kept, tuple(result.missed), tuple(result.near), [place])
+            places = [replace(place, around=self.recall.values())]
+            return _Known(kept, tuple(result.missed), tuple(result.near), places)
 
         learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None
         if learned is not None:
@@ -208,7 +224,7 @@ class _Finder:
             return _Result()
         fitting, near = self.patterns.sieve(graphs).sort(self.views, place.value)
         result = _Result(near=near)
-        for graph in self._possible(fitting, place, near):
+        for graph in self._possible(fitting, place, result):
             search = self._search(graph, place)
             match = search.run(place.value, at_view=place.is_split)
             if match is not None:
@@ -221,8 +237,8 @@ class _Finder:
                 self.max_steps[graph] = max(self.max_steps[graph] // 2, _LEAST_STEPS)
         return result
 
-    def _possible(self, graphs: Sequence[Graph], place: _Place, near: list[Graph]) -> Sequence[Graph]:
-        """The graphs without those that their family's search rules out, which go to `near`."""
+    def _possible(self, graphs: Sequence[Graph], place: _Place, result: _Result) -> Sequence[Graph]:
+        """The graphs without those that their family's search rules out, which go to near misses or to `near`."""
         families: dict[Any, list[Graph]] = {}
         if len(graphs) >= LEAST_MEMBERS:
             for graph in graphs:
@@ -230,8 +246,13 @@ class _Finder:
         out: set[Graph] = set()
         for key, family in families.items():
             if key is not None and len(family) >= LEAST_MEMBERS:
-                out.update(set(family).difference(possible(self.views, family, place.value, at_view=place.is_split)))
-        near.extend(graph for graph in graphs if graph in out)
+                function = place.function if self.most_misses else None
+                fitting, missed, near = sort(
+                    self.views, family, place.value, at_view=place.is_split, misses_in=function
+                )
+                out.update(set(family).difference(fitting))
+                result.missed += missed
+                result.near += near
         return [graph for graph in graphs if graph not in out]
 
     def _search(self, graph: Graph, place: _Place) -> Search:
@@ -251,22 +272,37 @@ class _Finder:
             return search.near_miss(place.value)
         return None
 
-    def _note(self, place: _Place, missed: Sequence[NearMiss]) -> None:
+    def _note(self, place: _Place, missed: Sequence[NearMiss], first: _Place | None = None) -> None:
+        """first: where they were found, if not at this place, which looks the same."""
         for miss in missed:
-            self.nearest.add(self.patterns.position[miss.graph], place, miss)
+            self.nearest.add(self.patterns.position[miss.graph], place, miss, first or place)
 
     def _near_misses(self) -> list[NearMiss]:
         for known in self.known:
-            missed = [*known.missed, *self._judged(known.places[0], known.near)]
+            first = known.places[0]
+            missed = [*known.missed, *self._judged(first, known.near)]
             for place in known.places:
-                self._note(place, missed)
-        found = []
-        for place, miss in self.nearest.in_order(self.patterns.graphs):
-            # What was seen at a place tells of those that look alike, but not where that is in each.
-            here = miss if miss.value == place.value else self._missed(place, miss.graph)
-            if here is not None:
-                found.append(here)
-        return found
+                self._note(place, missed, first)
+        found = (self._moved(*each) for each in self.nearest.in_order(self.patterns.graphs))
+        return [miss for miss in found if miss is not None]
+
+    def _moved(self, place: _Place, miss: NearMiss, first: _Place) -> NearMiss | None:
+        """A near miss that was found at the first of places that look alike, as it is at another."""
+        if place is first:
+            return miss
+        op = None
+        if miss.op is not None:
+            if miss.op not in first.makers:
+                return self._missed(place, miss.graph)
+            op = defining_op(value_at(place.around[first.makers[miss.op]]))
+        return replace(
+            miss,
+            function=place.function,
+            location=place.location,
+            at="" if op is None else location_text(op),
+            value=place.value,
+            op=op,
+        )
 
 
 class _Nearest:
@@ -274,19 +310,20 @@ class _Nearest:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._of_pattern: dict[str, list[tuple[tuple[float, int, int], _Place, NearMiss]]] = {}
+        self._of_pattern: dict[str, list[tuple[tuple[float, int, int], _Place, NearMiss, _Place]]] = {}
 
-    def add(self, position: int, place: _Place, miss: NearMiss) -> None:
-        """miss: what was found there, or where it looks the same. position: that of its graph."""
+    def add(self, position: int, place: _Place, miss: NearMiss, first: _Place) -> None:
+        """miss: what was found at the first of the places that look as this one. position: that of its graph."""
         nearest = self._of_pattern.setdefault(miss.pattern, [])
         order = (-miss.progress, place.number, position)
         if len(nearest) == self._most and nearest[-1][0] < order:
             return
-        nearest.append((order, place, miss))
+        nearest.append((order, place, miss, first))
         nearest.sort(key=lambda entry: entry[0])
         del nearest[self._most :]
 
-    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[_Place, NearMiss]]:
+    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[_Place, NearMiss, _Place]]:
+        """By pattern, in the order of the graphs: places, and what was found at the first ones that look so."""
         for name in dict.fromkeys(graph.pattern.name for graph in graphs):
-            for _, place, miss in self._of_pattern.get(name, ()):
-                yield place, miss
+            for _, place, miss, first in self._of_pattern.get(name, ()):
+                yield place, miss, first

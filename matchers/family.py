@@ -15,8 +15,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import conditions
+from opsplice.matchers.bindings import Failure
 from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Whole
-from opsplice.matchers.match import Size
+from opsplice.matchers.match import NearMiss, Size
 from opsplice.matchers.search import Search
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import Views
@@ -40,32 +41,70 @@ def family_key(graph: Graph) -> Any:
     return _Key().of(graph)
 
 
-def possible(views: Views, family: Sequence[Graph], value: ir.Value, *, at_view: bool = False) -> list[Graph]:
-    """The members of a family that may hold with their result at a value. at_view: as for a search."""
-    search = _Ways(views, family[0])
+def sort(
+    views: Views, family: Sequence[Graph], value: ir.Value, *, at_view: bool = False, misses_in: str | None = None
+) -> tuple[list[Graph], list[NearMiss], list[Graph]]:
+    """The members of a family that may hold with their result at a value, near misses of others, and the rest.
+
+    at_view: as for a search. misses_in: the function that the value is in, None if near misses are not asked for.
+    """
+    search = _Ways(views, family, misses_in)
     search.run(value, at_view=at_view)
     if search.gave_up:
-        return list(family)
-    return [graph for graph in family if any(_meets(graph, way) for way in search.ways)]
+        return list(family), [], []
+    fitting = [graph for graph in family if any(_meets(graph, way) for way in search.ways)]
+    missed, rest = [], []
+    for graph in family:
+        if graph in fitting:
+            continue
+        miss = search.near_miss_of(graph, value)
+        if miss is None:
+            rest.append(graph)
+        else:
+            missed.append(miss)
+    return fitting, missed, rest
 
 
 class _Ways(Search):
     """A search for a graph without its sizes and conditions, that finds every way in which it holds."""
 
-    def __init__(self, views: Views, graph: Graph) -> None:
+    def __init__(self, views: Views, family: Sequence[Graph], misses_in: str | None) -> None:
+        graph = family[0]
         parameters = tuple(dataclasses.replace(p, type=_open(p.type)) for p in graph.pattern.parameters)
         pattern = dataclasses.replace(graph.pattern, parameters=parameters)
         ties = tuple(tie for tie in graph.ties if not isinstance(tie.size, int))
-        super().__init__(views, dataclasses.replace(graph, pattern=pattern, ties=ties, conditions=()), "")
+        super().__init__(views, dataclasses.replace(graph, pattern=pattern, ties=ties, conditions=()), misses_in or "")
         self.member = graph
         self.ways: list[_Way] = []
+        # What members differ in only by their conditions: the one that keeps each from holding, where that is furthest.
+        self.alike = [] if misses_in is None else [member for member in family if not _sizes(member)]
+        self.failures: dict[Graph, Failure] = {}
+
+    def near_miss_of(self, graph: Graph, value: ir.Value) -> NearMiss | None:
+        """Why a member does not hold, if that is one of its conditions."""
+        failure = self.failures.get(graph)
+        if failure is None or (self.furthest is not None and self.furthest.held > failure.held):
+            return None
+        return self.missed(graph, failure, value)
 
     def _holds(self) -> bool:
         if super()._holds():
-            self.ways.append(_Way(self._static_dims(), tuple(self._written())))
+            way = _Way(self._static_dims(), tuple(self._written()))
+            self.ways.append(way)
+            self._judge_members(way)
             if len(self.ways) == _MOST_WAYS:
                 self.max_steps = 0  # too many to tell
         return False
+
+    def _judge_members(self, way: _Way) -> None:
+        furthest = self.furthest
+        for graph in self.alike:
+            before = self.failures.get(graph)
+            self.furthest = furthest if before is None or (furthest and furthest.held > before.held) else before
+            self._meets(graph.conditions, way.dims)
+            if self.furthest is not None and self.furthest is not furthest:
+                self.failures[graph] = self.furthest
+        self.furthest = furthest
 
     def _written(self) -> Iterator[Size | tuple[Size, ...] | None]:
         for name, at, _ in _numbers(self.member):
@@ -78,10 +117,14 @@ class _Ways(Search):
 
 
 def _meets(graph: Graph, way: _Way) -> bool:
-    sizes = [*(size for *_, size in _numbers(graph)), *(tie.size for tie in graph.ties if isinstance(tie.size, int))]
-    return all(found is None or found == size for size, found in zip(sizes, way.written, strict=True)) and all(
+    return all(found is None or found == size for size, found in zip(_sizes(graph), way.written, strict=True)) and all(
         conditions.holds(where, way.dims) is True for where in graph.conditions
     )
+
+
+def _sizes(graph: Graph) -> list[int]:
+    """The sizes that a graph has as numbers."""
+    return [*(size for *_, size in _numbers(graph)), *(tie.size for tie in graph.ties if isinstance(tie.size, int))]
 
 
 def _numbers(graph: Graph) -> Iterator[tuple[str, int, int]]:

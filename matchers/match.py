@@ -110,7 +110,8 @@ class NearMiss:
     wanted, found: what the pattern asks for and what is there; kind: which sort of difference that is;
     span: that part of the pattern; at: the location of the op that was looked at last, "" if unknown;
     progress: which part of the pattern's ops held before it failed, up to 1.
-    graph, value: the compiled pattern and the payload value that it was tried at, for `explain.retrace`.
+    graph, value: the compiled pattern and the payload value that it was tried at, for `explain`; op: the one that
+    was looked at last.
     """
 
     pattern: str
@@ -124,6 +125,7 @@ class NearMiss:
     kind: Kind = Kind.OTHER
     graph: Any = field(default=None, compare=False, repr=False)
     value: Any = field(default=None, compare=False, repr=False)
+    op: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.location}: wanted {self.wanted}, found {self.found}"

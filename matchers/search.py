@@ -124,32 +124,29 @@ class Search(Verdicts):
     @property
     def progress(self) -> float:
         """Which part of the pattern's ops held before it failed, up to 1; 0 if hardly more than the outermost did."""
-        failure = self.furthest
-        if failure is None:
-            return 0.0
-        if failure.kind is not Kind.START and any(failure.node is head for head in heads(self.graph.results[0].node)):
-            return 0.0
-        if failure.kind is Kind.OP and failure.held[0] < 2:
-            return 0.0  # many an op is like the outermost one of a pattern, and that says nothing
-        return max(1, failure.held[0]) / max(1, self.graph.size)
+        return 0.0 if self.furthest is None else _progress(self.graph, self.furthest)
 
     def near_miss(self, value: ir.Value) -> NearMiss:
         """Why it failed at `value`, where `run` found no match and `progress` is not 0."""
-        failure = self.furthest
-        assert failure is not None, "a search with progress has a failure"
+        assert self.furthest is not None, "a search with progress has a failure"
+        return self.missed(self.graph, self.furthest, value)
+
+    def missed(self, graph: Graph, failure: Failure, value: ir.Value) -> NearMiss:
+        """The near miss of a graph that failed at `value` in some way."""
         span = getattr(failure.node, "span", None)  # a condition has its own
         return NearMiss(
-            pattern=self.graph.pattern.name,
+            pattern=graph.pattern.name,
             function=self.function,
             location=location_text(value.owner.operation),
             wanted=failure.wanted,
             found=failure.found,
-            span=span or self.graph.spans.get(id(failure.node)),
-            progress=self.progress,
+            span=span or graph.spans.get(id(failure.node)),
+            progress=_progress(graph, failure),
             at="" if failure.at is None else location_text(failure.at),
             kind=failure.kind,
-            graph=self.graph,
+            graph=graph,
             value=value,
+            op=failure.at,
         )
 
     # ---- goals ----------------------------------------------------------------------------------------------------
@@ -696,6 +693,14 @@ class Search(Verdicts):
         for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
             sizes.append(self.extents.get(index, DimSize(access.value, axis)) if size is None else size)
         return tuple(sizes)
+
+
+def _progress(graph: Graph, failure: Failure) -> float:
+    if failure.kind is not Kind.START and any(failure.node is head for head in heads(graph.results[0].node)):
+        return 0.0
+    if failure.kind is Kind.OP and failure.held[0] < 2:
+        return 0.0  # many an op is like the outermost one of a pattern, and that says nothing
+    return max(1, failure.held[0]) / max(1, graph.size)
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------

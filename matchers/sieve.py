@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from iree.compiler import ir
 
@@ -24,7 +24,24 @@ _DEEPEST = 4
 
 # What fits anything.
 _ANYTHING: Any = None
-_ANY_CONSTANT = ("constant", -math.inf, math.inf, True)
+
+
+class _Outline(NamedTuple):
+    """A part of a graph: its op, and the outlines below it down to some depth, None at the deepest.
+
+    kind: "apply", "chain", "reduce" or "constant". what: the op or the combiner; of a constant its value, or the lowest
+    and (in `below`) the highest one. casts: whether casts are looked through. written: of a chain, which op each of its
+    two sides is as they are written.
+    """
+
+    kind: str
+    what: Any
+    below: Any
+    casts: bool
+    written: tuple[Any, ...] | None = None
+
+
+_ANY_CONSTANT = _Outline("constant", -math.inf, math.inf, True)
 
 
 class Sieve:
@@ -109,32 +126,35 @@ class _Outlines:
         if type(node) is Apply:
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
             below = tuple([self._of(arg, depth - 1) for arg in operands]) if depth else None
-            return ("chain" if len(operands) > len(node.args) else "apply", node.op, below, self._casts)
+            if len(operands) == len(node.args):
+                return _Outline("apply", node.op, below, self._casts)
+            written = tuple(self._of(arg, 0) for arg in node.args)
+            return _Outline("chain", node.op, below, self._casts, written)
         if type(node) is Reduce:
-            return ("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
+            return _Outline("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
         if type(node) is Number and isinstance(node.low, tree.Literal):
-            if node.high is None:
-                return ("constant", Constant(node.low.value, ""), None, self._casts)  # told apart by the sign of zero
+            if node.high is None:  # told apart by the sign of zero
+                return _Outline("constant", Constant(node.low.value, ""), None, self._casts)
             if isinstance(node.high, tree.Literal):
-                return ("constant", node.low.value, node.high.value, self._casts)
+                return _Outline("constant", node.low.value, node.high.value, self._casts)
             return _ANY_CONSTANT
         return _ANYTHING
 
 
 def _inexact(outline: Any) -> Any:
     """An outline of depth one, with constants of any value."""
-    if outline is _ANYTHING or outline[0] == "constant":
+    if outline is _ANYTHING or outline.kind == "constant":
         return _ANYTHING if outline is _ANYTHING else _ANY_CONSTANT
-    kind, what, below, casts = outline
-    if below is None:
+    if outline.below is None:
         return outline
-    return (kind, what, _inexact(below) if kind == "reduce" else tuple(map(_inexact, below)), casts)
+    below = _inexact(outline.below) if outline.kind == "reduce" else tuple(map(_inexact, outline.below))
+    return outline._replace(below=below)
 
 
 def _fits(outline: Any, term: Any, views: Views) -> bool:
     if outline is _ANYTHING:
         return True
-    kind, what, below, casts = outline
+    kind, what, below, casts, _ = outline
     found = _behind_casts(views, term, what) if casts else views.resolve(term)
     if kind == "constant":
         known = views.constant(found)
@@ -181,14 +201,14 @@ def _pair_up(below: Sequence[Any], found: Sequence[Any], views: Views) -> bool:
 def _begins(outline: Any, term: Any, views: Views) -> bool:
     """Whether an op right below the outermost fits, though not all do."""
     found = views.resolve(term)
-    if outline is _ANYTHING or not isinstance(found, Apply) or found.op != outline[1]:
+    if outline is _ANYTHING or not isinstance(found, Apply) or found.op != outline.what:
         return False
-    if outline[2] is None or outline[0] == "chain":
+    if outline.below is None:
         return True
-    if outline[0] == "reduce":
+    if outline.kind == "reduce":
         return isinstance(found, Started)  # it is that reduction, but for what it starts from
-    pairs = zip(outline[2], found.args, strict=False)
-    return any(part is not _ANYTHING and part[0] != "constant" and _fits(part, arg, views) for part, arg in pairs)
+    pairs = zip(outline.below if outline.written is None else outline.written, found.args, strict=False)
+    return any(part is not _ANYTHING and part.kind != "constant" and _fits(part, arg, views) for part, arg in pairs)
 
 
 def _is_number(known: Constant, low: Constant | float, high: float | None) -> bool:

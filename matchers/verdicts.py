@@ -48,8 +48,12 @@ class Verdicts(Bindings):
             if not self._same_number(node, found, sizes, classes):
                 return False
             self._set(self.held, id(node))
+        return self._meets(self.graph.conditions, sizes)
+
+    def _meets(self, wanted: Sequence[Any], sizes: conditions.Sizes) -> bool:
+        """Whether conditions hold."""
         self.place = None
-        for where in self.graph.conditions:
+        for where in wanted:
             asked = conditions.asked(where, self._is_left_out)
             if asked is not None and conditions.holds(asked, sizes, self._judge) is not True:
                 return self._condition_failed(asked, sizes)

@@ -155,7 +155,9 @@ def test_patterns_that_differ_in_sizes_only(session):
     module = ir.Module.parse(
         "".join(NORMALISED.format(i=i, size=s) for i, s in enumerate(sizes)), context=session.context
     )
-    found = check(module, graphs_of(spec), least=8)
+    graphs = graphs_of(spec)
+    found = check(module, graphs, least=8)
+    assert list(found.near_misses) == brute_force.near_misses(module, graphs, engine.MAX_NEAR_MISSES)
     names = [m.pattern.name for m in found.matches]
     assert names == [f"{kind}{s}" for s in (17, 20, 17, 39) for kind in ("sized", "conditional")]
     reasons = {m.wanted for m in found.near_misses if m.pattern == "conditional30"}
