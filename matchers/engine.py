@@ -205,7 +205,7 @@ class _Finder:
             kept = tuple((at, template) for at, template in templates if template is not None)
             if len(kept) < len(templates):
                 return None
-            places = [replace(place, around=self.recall.values())]
+            places = [replace(place, around=self.recall.values())] if self.most_misses else []
             return _Known(kept, tuple(result.missed), tuple(result.near), places)
 
         learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None

@@ -61,6 +61,7 @@ FRONTEND_CONSTANTS = {
     "tosa.const": "values",
 }
 _SEVERAL = 2
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
 _MAXIMA = frozenset({"arith.maximumf"})
 # The lowest finite numbers of f64, f32, bf16 and f16.
 _LOWEST = frozenset({-1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0})
@@ -78,7 +79,7 @@ def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
     """The sizes of a ranked tensor (None for a dynamic one); () for a scalar; None for anything else."""
     kind = value.type
     if isinstance(kind, ir.RankedTensorType):
-        return tuple(None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank))
+        return tuple(None if size == _DYNAMIC else size for size in kind.shape)
     if isinstance(kind, (ir.FloatType, ir.IntegerType, ir.IndexType)):
         return ()
     torch = _TORCH_TENSOR.fullmatch(str(kind))
@@ -340,6 +341,8 @@ class Views:
 
     def _reduction_loops(self, op: ir.Operation, maps: list[ir.AffineMap], loops: dict[int, Index]) -> tuple[Loop, ...]:
         """Give every loop that the result does not fix a fresh index; return those that really run."""
+        if len(loops) == maps[0].n_dims:
+            return ()
         sizes = _loop_sizes(op, maps)
         fresh: list[Loop] = []
         for dim in range(maps[0].n_dims):

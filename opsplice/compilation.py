@@ -31,12 +31,13 @@ from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.phases import START, phase_index
 from opsplice.render import unmatched_lines
 from opsplice.report import Report
+from opsplice.resolution import commands_of
 from opsplice.rewrites import dynamic_function, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.rewrites.symbols import Brought
 from opsplice.spec_lang import tree
 from opsplice.specs import TransformSpec, load_specs
-from opsplice.splice import Splicer, at_phase, commands_of, phases_of
+from opsplice.splice import Splicer, at_phase, phases_of
 from opsplice.targets.store import Store
 
 # Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.

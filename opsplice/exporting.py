@@ -14,13 +14,13 @@ from typing import Any
 from opsplice.compilation import targets_for
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.devices import target_step
+from opsplice.resolution import Artifacts
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.export.exporter import Export, export, rule_text
 from opsplice.rewrites.export.placing import Carrier
 from opsplice.rewrites.plan import Resolver
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import load
-from opsplice.splice import Splicer
 from opsplice.targets.artifacts import Artifact
 from opsplice.targets.store import Store
 
@@ -62,7 +62,7 @@ def export_spec(
     flags = tuple(flags)
     targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])
     note = f"{spec.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."
-    found = export(loaded, targets, _resolver(targets, objects), objects, folder, note)
+    found = export(loaded, targets, _resolver(objects), objects, folder, note)
     if found.gaps and not partial:
         raise _no_counterpart(found)
     if not found.rules:
@@ -90,15 +90,15 @@ def export_spec(
     )
 
 
-def _resolver(targets: tuple[ProgramTarget, ...], objects: Carrier) -> Resolver:
-    """Artifacts as the splicer builds them; for bytes, sources become bitcode, for only that links from bytes."""
-    splicer = Splicer(Store(), targets)
+def _resolver(objects: Carrier) -> Resolver:
+    """Artifacts as ever; for bytes, sources become bitcode, for only that links from bytes."""
+    artifacts = Artifacts(Store())
 
     def resolve(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         source = Path(clause.path).suffix not in (".o", ".bc")
         if objects == "bytes" and source and clause.form is None:
             clause = dataclasses.replace(clause, form="bitcode")
-        return splicer.resolve(clause, symbol, target)
+        return artifacts.of_kernel(clause, symbol, target)
 
     return resolve
 

@@ -1,0 +1,152 @@
+"""What was found and done, as a report."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from opsplice.matchers.explain import Explainer
+from opsplice.matchers.match import Found, Match, NearMiss, Size
+from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
+from opsplice.rewrites.calls import Action, KernelCall
+from opsplice.rewrites.devices import ProgramTarget
+from opsplice.rewrites.plan import Choice, Plan
+from opsplice.spec_lang import tree
+from opsplice.spec_lang.loader import LoadedSpec
+
+NEAREST = 3
+
+
+def joined(reports: Sequence[Report]) -> Report:
+    """The report of all rounds: what was left alone is what the last one left."""
+    replacements = tuple(r for report in reports for r in report.replacements)
+    *_, final = reports
+    used = {r.rule_location for r in replacements}
+    unmatched = tuple(u for u in reports[0].unmatched if u.rule_location not in used)
+    return Report(replacements, final.kept, unmatched)
+
+
+def report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Report:
+    """number: how often rules have written what this round found."""
+    replacements = []
+    for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
+        optional = isinstance(action, KernelCall) and action.optional
+        artifacts = (*(_artifact_use(choice, optional=optional) for choice in choices), *map(_compiler_use, others))
+        made = _replacement(action.match, action.rule, _action_name(action), artifacts=artifacts)
+        replacements.append(dataclasses.replace(made, round=number))
+    if number == 0:
+        replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
+    kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
+    done = (*chosen.actions, *chosen.annotations, *chosen.left)
+    used = {id(each.rule) for each in done}
+    explainer = Explainer(spec.patterns)
+    misses: dict[str, list[NearMiss]] = {}
+    for miss in found.near_misses:
+        misses.setdefault(miss.pattern, []).append(miss)
+    unmatched = tuple(
+        UnmatchedRule(rule.title, str(rule.span), rule.pattern, _nearest(explainer, misses.get(rule.pattern, [])))
+        for rule in spec.rules
+        if id(rule) not in used
+    )
+    return Report(tuple(replacements), kept, unmatched)
+
+
+def by_match(matches: Sequence[Match], chosen: Plan, reason: str) -> dict[Match, list[Replacement]]:
+    """What becomes of each match, by a plan. reason: why one that is not in it has the action `none`."""
+    found: dict[Match, list[Replacement]] = {match: [] for match in matches}
+    for action in chosen.actions:
+        found[action.match].append(_replacement(action.match, action.rule, _action_name(action)))
+    for annotation in chosen.annotations:
+        found[annotation.match].append(_replacement(annotation.match, annotation.rule, "annotate"))
+    for left in chosen.left:
+        found[left.match].append(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost))
+    return {match: told or [_unruled(match, reason)] for match, told in found.items()}
+
+
+def _action_name(action: Action) -> str:
+    return action.approach if isinstance(action, KernelCall) else "inline"
+
+
+def _replacement(
+    match: Match,
+    rule: tree.Rule,
+    action: str,
+    reason: str = "",
+    artifacts: tuple[ArtifactUse, ...] = (),
+    lost: bool = False,
+) -> Replacement:
+    return Replacement(
+        rule=rule.title,
+        rule_location=str(rule.span),
+        pattern=rule.pattern,
+        function=function_name(match.function),
+        location=match.location,
+        dims={name: _dim(size) for name, size in match.dims.items()},
+        kernel=rule.kernel or ("" if rule.attributes else "mlir"),
+        action=action,
+        reason=reason,
+        lost=lost,
+        artifacts=artifacts,
+    )
+
+
+def _unruled(match: Match, reason: str) -> Replacement:
+    return Replacement(
+        rule="",
+        rule_location="",
+        pattern=match.pattern.name,
+        function=function_name(match.function),
+        location=match.location,
+        dims={name: _dim(size) for name, size in match.dims.items()},
+        kernel="",
+        action="none",
+        reason=reason,
+    )
+
+
+def _artifact_use(choice: Choice, *, optional: bool) -> ArtifactUse:
+    """optional: whether the compiler's own code runs where no plugin has the function."""
+    artifact = choice.artifact
+    if artifact is None:
+        source = "a plugin, if one has it" if optional else "a plugin"
+        return ArtifactUse(target=str(choice.target), source=source, path="", form="plugin", digest="")
+    return ArtifactUse(
+        target=str(choice.target),
+        source=str(choice.clause.file),
+        path=str(artifact.path),
+        form="command" if choice.clause.is_command else artifact.form,
+        digest=artifact.digest,
+        toolchain=artifact.toolchain,
+        built=artifact.built,
+        notes=artifact.notes,
+    )
+
+
+def _compiler_use(target: ProgramTarget) -> ArtifactUse:
+    return ArtifactUse(target=str(target), source="the compiler", path="", form="compiler", digest="")
+
+
+def _dim(size: Size | tuple[Size, ...]) -> DimSize:
+    if isinstance(size, tuple):
+        return [s if isinstance(s, int) else None for s in size]
+    return size if isinstance(size, int) else None
+
+
+def function_name(name: str) -> str:
+    """The name that the user knows: frontends put the work into a twin `main$async` of `main`."""
+    return name.removesuffix("$async")
+
+
+def _nearest(explainer: Explainer, misses: Sequence[NearMiss]) -> tuple[Miss, ...]:
+    return tuple(
+        Miss(
+            function=attempt.function,
+            location=attempt.location,
+            wanted=attempt.reason.wanted,
+            found=attempt.reason.found,
+            spec_location="" if attempt.reason.span is None else str(attempt.reason.span),
+            at="" if attempt.reason.at is None else attempt.reason.at.location,
+            kind=str(attempt.reason.kind),
+        )
+        for attempt in explainer.near_misses(misses[:NEAREST])
+    )
