@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
-from opsplice.rewrites.command import COMPILED, check_scalars, module_of
+from opsplice.rewrites.command import COMPILED, check_scalars, is_recorded, module_of
 from opsplice.rewrites.dynamic_dispatch import is_binding, provided_name
+from opsplice.rewrites.recorded_command import convention
 
 # With these words a file can define what is not seen in its text.
 _DYNAMIC = ("globals", "exec", "setattr", "__getattr__", "vars", "locals")
@@ -89,6 +91,9 @@ def _check_compiled(call: KernelCall, path: Path) -> None:
     if name not in module.function_names:
         there = ", ".join(n for n in module.function_names if not n.startswith("__")) or "none"
         raise OpspliceError(f"{path} has no function '{name}'", hint=f"it has {there}")
+    if is_recorded(call.kernel):
+        _check_recorded(call, path, str(module.lookup_function(name)))
+        return
     function = declared_function(name, module.lookup_function(name).reflection)
     if not function.takes_fences:
         raise OpspliceError(
@@ -113,6 +118,18 @@ def _check_compiled(call: KernelCall, path: Path) -> None:
                 f"'{name}' in {path} {what} ({', '.join(map(str, own))}), and kernel {call.kernel.name} "
                 f"{'passes' if what == 'takes' else 'wants'} ({', '.join(wanted)})"
             )
+
+
+def _check_recorded(call: KernelCall, path: Path, function: str) -> None:
+    """function: as IREE prints it, with its calling convention."""
+    found, wanted = re.search(r"\((0\w*)\)", function), convention(call)
+    if found is None or found[1] == wanted:
+        return
+    raise OpspliceError(
+        f"{provided_name(call)} in {path} takes {found[1]}, and kernel {call.kernel.name} passes {wanted}",
+        hint="a command buffer (r), for each buffer its slot (I), itself (r), its offset and length (II), "
+        "for other scalars i, I, f or F, for each dim I, and then four for each result",
+    )
 
 
 def _told(argument: Buffer | Scalar) -> str:

@@ -134,6 +134,12 @@ def _command(clause: tree.ArtifactClause) -> Artifact:
             f"{path} is no command: that is a Python file, or a module that IREE has compiled ({COMPILED})",
             details=f"needed by the kernel at {clause.span}",
         )
+    if clause.is_recorded and path.suffix != COMPILED:
+        raise OpspliceError(
+            f"{path} records no commands: only a module that IREE has compiled ({COMPILED}) can",
+            hint="write `as command` for a function of Python",
+            details=f"needed by the kernel at {clause.span}",
+        )
     named_only(clause, "", None)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Artifact(path=path, form="object", digest=digest, arch=None, toolchain=None, built=False)

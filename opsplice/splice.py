@@ -28,11 +28,13 @@ from opsplice.rewrites import (
     insertion,
     linking,
     metal_link,
+    recorded_command,
     scalar_link,
     transform_spec,
 )
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import Action, Insertion, KernelCall, Written
+from opsplice.rewrites.command import is_recorded
 from opsplice.rewrites.devices import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.dynamic_dispatch import provided_name
 from opsplice.rewrites.generation import Generators
@@ -74,7 +76,7 @@ class Splicer:
         split = False
         reports = []
         functions: dict[str, Function] = {}
-        on_metal = False
+        on_metal = is_recording = False
         libraries: dict[tuple[str, str], Path] = {}
         patterns = engine.Patterns(graphs_of(spec))
         for number in itertools.count():
@@ -87,6 +89,7 @@ class Splicer:
             annotations = chosen.annotations if number == 0 else ()
             functions |= apply(module, actions, annotations, spec.codes, self._beside, self.brought.digests)
             on_metal = on_metal or _is_on_metal(actions)
+            is_recording = is_recording or _is_recorded(actions)
             libraries |= _libraries(actions)
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
@@ -99,6 +102,8 @@ class Splicer:
         edits = scalar_link.EDITS if functions else ()
         calls = tuple(Step(phase, what, functools.partial(edit, functions=functions)) for phase, what, edit in edits)
         linked = [Step(metal_link.PHASE, "shaders for Metal", metal_link.link)] if on_metal else []
+        if is_recording:
+            linked.append(Step(recorded_command.PHASE, "commands that are recorded", recorded_command.record_anew))
         if libraries:
             put_in = functools.partial(elf_link.link, files=libraries)
             linked.append(Step(elf_link.PHASE, "executables for CPUs", put_in))
@@ -244,6 +249,11 @@ def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
     return [g for n in names for g in compile_pattern(spec.patterns[n], spec.patterns, spec.types)]
 
 
+def _is_recorded(actions: Sequence[Action]) -> bool:
+    """Whether a call records commands."""
+    return any(isinstance(action, KernelCall) and is_recorded(action.kernel) for action in actions)
+
+
 def _libraries(actions: Sequence[Action]) -> elf_link.Files:
     """The executables of IREE's for CPUs that calls are of."""
     calls = [action for action in actions if isinstance(action, KernelCall)]
@@ -266,10 +276,12 @@ def _only_new(chosen: Plan) -> Plan:
 
 
 def _check_commands(chosen: Plan) -> None:
-    """Raise OpspliceError for a command whose file lacks the function that is to be called."""
+    """Raise OpspliceError for a command whose file lacks the function that is to be called, or cannot be recorded."""
     checked = set()
     for action, choices in zip(chosen.actions, chosen.choices, strict=True):
         if isinstance(action, KernelCall) and action.approach == "command":
+            for choice in choices if is_recorded(action.kernel) else ():
+                externals.check_copies(action, choice.target)
             for path in dict.fromkeys(choice.clause.file for choice in choices):
                 # Which types are passed depends on nothing else but where the program has its scalars.
                 key = (path, provided_name(action), *(a.element for a in action.arguments))

@@ -11,10 +11,11 @@ from iree.compiler import ir
 from opsplice.rewrites import emit, helpers, insertion, linking, scalar_function, static_dispatch, static_function
 from opsplice.rewrites.annotation import annotate
 from opsplice.rewrites.calls import Annotation, Approach, Insertion, KernelCall
-from opsplice.rewrites.command import CommandWriter
+from opsplice.rewrites.command import CommandWriter, is_recorded
 from opsplice.rewrites.dynamic_dispatch import LateDispatches, LateWriter
 from opsplice.rewrites.helpers import Locate
 from opsplice.rewrites.placing import Placer
+from opsplice.rewrites.recorded_command import RecordedWriter
 from opsplice.spec_lang import tree
 
 
@@ -54,6 +55,7 @@ def apply(
             "dynamic dispatch": LateWriter(placer),
             "command": CommandWriter(placer),
         }
+        recorded = RecordedWriter(placer)
         dispatches = LateDispatches(placer, functions.varies)
         scalars = scalar_function.Writer(placer, functions.varies)
         for action in actions:
@@ -61,6 +63,8 @@ def apply(
                 writer = scalars if action.kernel.is_scalar else writers[action.approach]
                 if action.approach == "dynamic dispatch" and action.externals:
                     writer = dispatches
+                if action.approach == "command" and is_recorded(action.kernel):
+                    writer = recorded
                 placer.place(action.match, partial(writer.results, action), whole=action.rule.keep)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)

@@ -57,6 +57,11 @@ def is_compiled(kernel: tree.Kernel) -> bool:
     return any(clause.is_command and clause.path.endswith(COMPILED) for clause in kernel.artifacts)
 
 
+def is_recorded(kernel: tree.Kernel) -> bool:
+    """Whether a kernel that is a command records what is to be done, and does nothing itself."""
+    return any(clause.is_recorded for clause in kernel.artifacts)
+
+
 def check_scalars(call: KernelCall) -> None:
     """Raise OpspliceError for a scalar that a module which IREE has compiled cannot take."""
     for argument in call.arguments:
@@ -84,9 +89,9 @@ class CommandWriter(Writer):
             operands = [*given, ready, done]
         else:
             scalars = [self._scalar(a, sizes) for a in call.arguments if not is_binding(a)]
-            counts = [_wide(_value(size)) for size in sizes.values()]
+            counts = [_wide(index_value(size)) for size in sizes.values()]
             operands = [*views, ready, done, *scalars, *counts]
-        name = self._import(call, [v.type for v in operands])
+        name = self._declared(call, "util.func", [v.type for v in operands], [ir.Type.parse(_VIEW)] * len(call.outputs))
         returned = emit.op(
             "util.call",
             operands,
@@ -105,7 +110,7 @@ class CommandWriter(Writer):
         """A tensor in the kernel's own shape."""
         if isinstance(argument, Scalar):
             return value
-        wanted = _shape(argument.shape, sizes)
+        wanted = kernel_shape(argument.shape, sizes)
         return _reshaped(value, dynamic_dims(value), wanted, ir.RankedTensorType(value.type).element_type)
 
     def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
@@ -113,7 +118,7 @@ class CommandWriter(Writer):
         assert isinstance(argument, Scalar), "buffers are views"
         kind = ir.Type.parse(argument.element)
         if argument.dim is not None:
-            return cast_dim(_value(sizes[argument.dim]), kind)
+            return cast_dim(index_value(sizes[argument.dim]), kind)
         if argument.number is not None:
             return emit.constant(argument.number, kind)
         return self.placer.current(argument.value)
@@ -122,46 +127,64 @@ class CommandWriter(Writer):
         assert isinstance(argument, Scalar), "buffers are views"
         kind = ir.Type.parse(argument.element)
         if argument.dim is not None:
-            return _wide(cast_dim(_value(sizes[argument.dim]), kind))
+            return _wide(cast_dim(index_value(sizes[argument.dim]), kind))
         if argument.number is not None:
             return emit.constant(argument.number, ir.F64Type.get() if argument.element[0] in "fb" else _signless(64))
         return _wide(self.placer.current(argument.value))
 
     def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
-        wanted = _shape(output.shape, sizes)
+        wanted = kernel_shape(output.shape, sizes)
         root = builtin_type(output.root)
-        kind = _tensor(wanted, ir.RankedTensorType(root).element_type)
+        kind = tensor_type(wanted, ir.RankedTensorType(root).element_type)
         dims = [d for d in wanted if isinstance(d, ir.Value)]
         attributes = {
             "target_encoding": ir.TypeAttr.get(kind),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), 1, 0]),
         }
         tensor = emit.op("hal.tensor.import", [view, *dims, done], [kind], attributes).results[0]
-        if kind == root:
+        return self._as_root(tensor, dims, output)
+
+    def _as_root(self, tensor: ir.Value, dims: Sequence[ir.Value], output: Output) -> ir.Value:
+        """A result as the tensor that it takes the place of. dims: its sizes that are known at run time only."""
+        root = builtin_type(output.root)
+        if tensor.type == root:
             return tensor
         made = self.placer.axes(output.sizes)
         segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(made)])}
         return emit.op("flow.tensor.reshape", [tensor, *dims, *made], [root], segments).results[0]
 
-    def _import(self, call: KernelCall, kinds: Sequence[ir.Type]) -> str:
-        """The function that a call is of, declared and noted."""
+    def _declared(
+        self,
+        call: KernelCall,
+        what: str,
+        given: Sequence[ir.Type],
+        made: Sequence[ir.Type],
+        more: Mapping[str, ir.Attribute] | None = None,
+    ) -> str:
+        """The function that a call is of, declared by the op `what`, and noted."""
         modules = dict.fromkeys(module_of(c.path) for c in call.kernel.artifacts if c.is_command)
         if len(modules) > 1:
             raise OpspliceError(
                 f"kernel '{call.kernel.name}' is a command of {' and of '.join(modules)}",
                 hint="one call is of one module, whatever the target: name one file",
             )
+        forms = dict.fromkeys(f"`as {c.form}`" for c in call.kernel.artifacts if c.is_command)
+        if len(forms) > 1:
+            raise OpspliceError(
+                f"kernel '{call.kernel.name}' is {' for some targets and '.join(forms)} for others",
+                hint="one call is of one form, whatever the target",
+                details=f"the kernel at {call.kernel.span}",
+            )
         module, signature = self.placer.module, _signature(call)
         name = self._free_name(call, f"{next(iter(modules))}.{provided_name(call)}", signature)
         if all(symbol_of(top.operation) != name for top in module.body.operations):
-            views = [ir.Type.parse(_VIEW)] * len(call.outputs)
             attributes = {
                 "sym_name": emit.text(name),
                 "sym_visibility": emit.text("private"),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(kinds), views)),
-                "nosideeffects": ir.UnitAttr.get(),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(given), list(made))),
+                **({"nosideeffects": ir.UnitAttr.get()} if more is None else more),
             }
-            emit.op("util.func", attributes=attributes, regions=1, at=ir.InsertionPoint.at_block_begin(module.body))
+            emit.op(what, attributes=attributes, regions=1, at=ir.InsertionPoint.at_block_begin(module.body))
             _note(module, name, signature)
         return name
 
@@ -248,7 +271,7 @@ def _signless(bits: int) -> ir.Type:
     return ir.IntegerType.get_signless(bits)
 
 
-def _value(size: int | ir.Value) -> ir.Value:
+def index_value(size: int | ir.Value) -> ir.Value:
     return emit.index(size) if isinstance(size, int) else size
 
 
@@ -287,11 +310,11 @@ def _single(value: ir.Value) -> ir.Value:
     return emit.value("arith.bitcast", [emit.value("arith.ori", [chosen, sign], word)], single)
 
 
-def _shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int | ir.Value]:
+def kernel_shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int | ir.Value]:
     return [dim.size if dim.size is not None else sizes[dim.name or ""] for dim in dims]
 
 
-def _tensor(shape: Sequence[int | ir.Value], element: ir.Type) -> ir.Type:
+def tensor_type(shape: Sequence[int | ir.Value], element: ir.Type) -> ir.Type:
     dynamic = ir.ShapedType.get_dynamic_size()
     return ir.RankedTensorType.get([d if isinstance(d, int) else dynamic for d in shape], element)
 
@@ -299,7 +322,7 @@ def _tensor(shape: Sequence[int | ir.Value], element: ir.Type) -> ir.Type:
 def _reshaped(
     value: ir.Value, dims: Sequence[ir.Value], wanted: Sequence[int | ir.Value], element: ir.Type
 ) -> ir.Value:
-    kind = _tensor(wanted, element)
+    kind = tensor_type(wanted, element)
     if value.type == kind:
         return value
     made = [d for d in wanted if isinstance(d, ir.Value)]

@@ -28,7 +28,7 @@ def of(call: KernelCall, choice: Choice) -> External:
     try:
         workgroup = _check(call, choice, (x, y, z) if threads else None)
         _check_threads(call, workgroup, choice.target)
-        _check_copies(call, choice.target)
+        check_copies(call, choice.target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
@@ -141,7 +141,7 @@ def _check_threads(call: KernelCall, workgroup: _Threads, target: ProgramTarget)
         )
 
 
-def _check_copies(call: KernelCall, target: ProgramTarget) -> None:
+def check_copies(call: KernelCall, target: ProgramTarget) -> None:
     """Raises OpspliceError where a copy is needed for what a kernel overwrites, and IREE makes code that may miss its
     end: a target that does not store the type copies whole words.
     """

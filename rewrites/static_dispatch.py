@@ -77,7 +77,7 @@ class Writer:
         tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
         for at in tied:
             if at >= 0:
-                operands[at] = _copied(operands[at])
+                operands[at] = copied(operands[at])
         operand_dims = [plain.dynamic_dims(v) for v in operands]
         sizes = {name: placer.size(size) for name, size in call.dims.items()}
         constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
@@ -126,7 +126,7 @@ class Writer:
         return self.executables[key]
 
 
-def _copied(value: ir.Value) -> ir.Value:
+def copied(value: ir.Value) -> ir.Value:
     """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array.
 
     IREE drops copies that it knows to be copies, or makes transfers of them that its Vulkan backend does not compile

@@ -41,9 +41,9 @@ BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
 MOST_BUFFERS = 32
 # What is a number of a GPU, for `when`: threads of a subgroup, threads of a workgroup, bytes that a workgroup shares.
 LIMITS = ("subgroup", "threads", "memory")
-FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "generated")
+FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "recorded", "generated")
 # The backends of forms that are not for CPUs only.
-_BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS}
+_BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
 _GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100

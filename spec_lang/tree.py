@@ -481,8 +481,13 @@ class ArtifactClause:
 
     @property
     def is_command(self) -> bool:
-        """Whether the file is Python, which the program calls on the host."""
-        return self.form == "command"
+        """Whether the program calls the file on the host: Python, or a module that IREE has compiled."""
+        return self.form in ("command", "recorded")
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether that call only records commands, among those of the program."""
+        return self.form == "recorded"
 
     @property
     def is_generated(self) -> bool:
