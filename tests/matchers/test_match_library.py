@@ -2,7 +2,7 @@
 
 A function is named after the pattern that it is, with a word for its spelling behind. `library/` holds what jax.export
 makes of one-line functions, and, written by hand, `gelu.mlir`, `relu.mlir`, `attention.mlir`, `attention_biases.mlir`,
-`attention_*unscaled_masks.mlir` and `conv_nchw.mlir`.
+`attention_*unscaled_masks.mlir`, `conv_nchw.mlir` and `conv_grouped.mlir`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ PARTS = {
     "conv2d_bias_nhwc_hwcf": {"conv2d_nhwc_hwcf": 1},
     "conv2d_bias_nchw_fchw": {"conv2d_nchw_fchw": 1},
     "conv2d_nhwc_hwcf": {"linear_kn": 1},
+    "conv3d_bias_ndhwc_dhwcf": {"conv3d_ndhwc_dhwcf": 1},
     "depthwise_conv2d_bias_nhwc_hwc": {"depthwise_conv2d_nhwc_hwc": 1},
     "layernorm": {"standardize": 1, "rmsnorm": 1},
     "layernorm_by_moments": {"relu": 1},
@@ -108,9 +109,10 @@ def test_every_pattern_of_the_library_has_a_kernel(library):
 
 def test_strides_and_dilations_are_the_patterns_own(library):
     convolutions = [name for name in library.patterns if "conv" in name]
-    assert len(convolutions) == 15
+    assert len(convolutions) == 22
     for name in convolutions:
         own = {"sw", "dw"} if "1d" in name else {"sh", "sw", "dh", "dw"}
+        own |= {"sd", "dd"} if "3d" in name else set()
         (graph,) = compile_pattern(library.patterns[name], library.patterns, library.types)
         assert set(graph.factors) == own, name
 

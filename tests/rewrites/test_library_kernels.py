@@ -321,6 +321,68 @@ def test_convolution_with_its_strides_as_arguments(tmp_path: Path, function: str
     np.testing.assert_allclose(np.asarray(program.run(function, *given)), own, rtol=1e-5, atol=1e-5)
 
 
+MORE_C = """
+#include <stddef.h>
+void groups(const float *x, const float *f, const float *bias, float *out, size_t n, size_t g, size_t c, size_t h,
+            size_t w, size_t o, size_t kh, size_t kw, size_t rows, size_t columns) {
+  for (size_t at = 0; at < n * g * o; ++at)
+    for (size_t y = 0; y < rows; ++y)
+      for (size_t z = 0; z < columns; ++z) {
+        size_t group = at / o;
+        float sum = bias[at % (g * o)];
+        for (size_t l = 0; l < c; ++l)
+          for (size_t i = 0; i < kh; ++i)
+            for (size_t j = 0; j < kw; ++j)
+              sum += x[((group * c + l) * h + y + i) * w + z + j] * f[((at % (g * o) * c + l) * kh + i) * kw + j];
+        out[(at * rows + y) * columns + z] = sum;
+      }
+}
+void deep(const float *x, const float *f, float *out, size_t n, size_t d, size_t h, size_t w, size_t c, size_t kd,
+          size_t kh, size_t kw, size_t o, size_t layers, size_t rows, size_t columns) {
+  for (size_t at = 0; at < n * layers * rows * columns * o; ++at) {
+    size_t z = at / o % columns, y = at / o / columns % rows, v = at / o / columns / rows % layers;
+    float sum = 0;
+    for (size_t k = 0; k < kd; ++k)
+      for (size_t i = 0; i < kh; ++i)
+        for (size_t j = 0; j < kw; ++j)
+          for (size_t l = 0; l < c; ++l)
+            sum += x[(((at / o / columns / rows / layers * d + v + k) * h + y + i) * w + z + j) * c + l] *
+                   f[(((k * kh + i) * kw + j) * c + l) * o + at % o];
+    out[at] = sum;
+  }
+}
+"""
+MORE_SPEC = """
+import "opsplice:nn"
+kernel groups(x: f32[n, g, c, h, w], filter: f32[g, o, c, kh, kw], bias: f32[g, o]) -> f32[n, g, o, rows, columns] {
+  cpu "k.c"
+}
+kernel deep(x: f32[n, d, h, w, c], filter: f32[kd, kh, kw, c, o]) -> f32[n, layers, rows, columns, o] { cpu "k.c" }
+replace conv2d_bias_ngchw_gfchw where sh * sw * dh * dw == 1 with groups(x, filter, bias)
+replace conv3d_ndhwc_dhwcf where sd * sh * sw * dd * dh * dw == 1 with deep(x, filter)
+"""
+MORE = {
+    "conv2d_bias_ngchw_gfchw": ((2, 8, 9, 11), (12, 2, 3, 3), (12,)),
+    "conv2d_bias_ngchw_gfchw_several_of_each": ((2, 4, 7, 9), (8, 1, 3, 3), (8,)),
+    "conv3d_ndhwc_dhwcf": ((2, 8, 9, 10, 3), (3, 3, 3, 3, 5)),
+    "conv3d_bias_ndhwc_dhwcf": ((2, 8, 9, 10, 3), (3, 3, 3, 3, 5), (5,)),
+}
+
+
+def test_convolutions_in_groups_and_in_three_dims(tmp_path: Path):
+    (tmp_path / "k.c").write_text(MORE_C)
+    (tmp_path / "k.splice").write_text(MORE_SPEC)
+    model = LAYERS / "conv_grouped.mlir"
+    program = opsplice.compile(model, specs=[tmp_path / "k.splice"])
+    plain = opsplice.compile(model)
+    assert sorted(r.function for r in program.report.replacements) == sorted(MORE)
+    random = np.random.default_rng(5)
+    for function, shapes in MORE.items():
+        given = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+        own = np.asarray(plain.run(function, *given))
+        np.testing.assert_allclose(np.asarray(program.run(function, *given)), own, rtol=1e-5, atol=2e-5)
+
+
 TO_NCHW_C = """
 #include <stddef.h>
 static void sums(const float *x, const float *f, const float *bias, size_t step, size_t deep, float *out, size_t n,
