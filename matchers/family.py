@@ -169,7 +169,7 @@ class _Key:
             return self._nodes[id(node)]
         self._nodes[id(node)] = len(self._nodes)
         if isinstance(node, Apply):
-            return ("apply", node.op, node.attributes, node.type, tuple(map(self._node, node.args)))
+            return (type(node).__name__, node.op, node.attributes, node.type, tuple(map(self._node, node.args)))
         if isinstance(node, Reduce):
             return ("reduce", node.combiner, self._at(node.loops), self._node(node.body))
         if isinstance(node, Input):

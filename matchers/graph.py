@@ -93,6 +93,15 @@ class Whole:
     regions: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Product(Apply):
+    """What a contraction of two values multiplies, where they are read at other labels.
+
+    Where these labels are of size one, both may be one element of a program: a sum of squares, as in a norm over an
+    only row, is no contraction of two values.
+    """
+
+
 @dataclass(frozen=True)
 class Anything:
     """Any element at all."""
@@ -531,10 +540,14 @@ class _Builder:
             node = self._lower(arg, at, scope)
             given = scope.element(self.types.get(arg))
             factors.append(self._apply(extend, (node,), (), wanted) if wanted and given and wanted != given else node)
-        product = factors[0]
-        for factor in factors[1:]:
-            product = self._apply(times, (product, factor), (), "")
-            self.spans.setdefault(id(product), expr.span)
+        if _are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
+            product = self._node(("product", *map(id, factors)), lambda: Product(times, tuple(factors)))
+        else:
+            product = factors[0]
+            for factor in factors[1:]:
+                product = self._apply(times, (product, factor), (), "")
+                self.spans.setdefault(id(product), expr.span)
+        self.spans.setdefault(id(product), expr.span)
         return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
 
     def _family(self, expr: tree.Contract, scope: _Scope) -> str:
@@ -577,6 +590,12 @@ class _Builder:
                     at.extend(labelled(name))
             bound.append(tuple(at))
         return bound, tuple(new)
+
+
+def _are_two(args: tuple[tree.Expr, ...]) -> bool:
+    """Whether there are two operands, and not one value twice."""
+    names = {arg.name if isinstance(arg, tree.Name) else arg for arg in args}
+    return len(args) == len(names) == 2
 
 
 def _match_names(names: tuple[str, ...], labels: tuple[Label, ...]) -> dict[str, tuple[Label, ...]]:

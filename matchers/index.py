@@ -88,7 +88,7 @@ def _outermost(graph: Graph) -> tuple[str | None, ...]:
 
 
 def _name(node: Any) -> str | None:
-    if type(node) is Apply or type(node) is Whole:
+    if isinstance(node, Apply) or type(node) is Whole:
         return None if "*" in node.op else node.op
     return node.combiner if type(node) is Reduce else None
 

@@ -29,6 +29,7 @@ from opsplice.matchers.graph import (
     Input,
     Label,
     Number,
+    Product,
     Result,
     Tie,
     Whole,
@@ -50,6 +51,7 @@ _READ = _SIZED | FRONTEND_CONSTANTS.keys()
 _MOST_READS = 512
 _KNOWN_FIELDS = {
     Apply: {"op", "args", "attributes", "type"},
+    Product: {"op", "args", "attributes", "type"},
     Reduce: {"combiner", "loops", "body"},
     Input: {"name", "labels"},
     Number: {"low", "high"},
@@ -144,7 +146,7 @@ class Traits:
             if len(graph.results) == 1 and all(map(_is_known, parts)):
                 local.add(graph)
                 wholes.update(part.op for part in parts if type(part) is Whole)
-                marked.update(part.op for part in parts if type(part) is Apply and part.attributes)
+                marked.update(part.op for part in parts if isinstance(part, Apply) and part.attributes)
         return Traits(frozenset(local), frozenset(wholes), frozenset(marked))
 
 

@@ -29,6 +29,7 @@ from opsplice.matchers.graph import (
     Input,
     Named,
     Number,
+    Product,
     Result,
     Whole,
     heads,
@@ -45,6 +46,7 @@ from opsplice.spec_lang import ops, tree
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
+_WIDENINGS = frozenset({"arith.extf", "arith.extsi"})
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
 _RESHAPES = frozenset(
     {
@@ -382,9 +384,19 @@ class Search(Verdicts):
         if respelled and not pairings:
             yield lambda: self._other_op(node, short(node.op), found)
             return
+        if isinstance(node, Product) and self._is_one_element(*spellings[0].args):
+            yield lambda: self._fail(node, "a contraction of two values", "one value twice") or None
+            return
         self._set(self.held, id(node))
         for goals, seen in pairings or [(straight, ())]:
             yield lambda goals=goals, seen=seen: self._pairing(goals, seen)
+
+    def _is_one_element(self, left: Term, right: Term) -> bool:
+        """Whether two terms are the same element, each read by itself and maybe widened."""
+        left, right = self._inside(left)[0], self._inside(right)[0]
+        if isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op in _WIDENINGS:
+            return self._is_one_element(*left.args, *right.args)
+        return left == right
 
     def _compared(self, node: Apply, found: Apply) -> tuple[Apply, ...]:
         """A comparison as it is and with its sides swapped: those that have the predicate that is wanted."""

@@ -123,7 +123,7 @@ class _Outlines:
 
     def _make(self, node: Any, depth: int) -> Any:
         """Parts that this module does not know fit anything."""
-        if type(node) is Apply:
+        if isinstance(node, Apply):
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
             below = tuple([self._of(arg, depth - 1) for arg in operands]) if depth else None
             if len(operands) == len(node.args):

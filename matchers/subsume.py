@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from opsplice.matchers import numbers
 from opsplice.matchers.canonical import WIDTHS
-from opsplice.matchers.graph import Graph, Input, Label, Node, Number, Result, Tie, Whole
+from opsplice.matchers.graph import Graph, Input, Label, Node, Number, Product, Result, Tie, Whole
 from opsplice.matchers.terms import Apply, Reduce
 from opsplice.spec_lang import decide, ops, tree
 
@@ -30,6 +30,7 @@ UNDERSTOOD: Mapping[type, frozenset[str]] = {
     Number: frozenset({"low", "high"}),
     Whole: frozenset({"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions"}),
     Apply: frozenset({"op", "args", "attributes", "type"}),
+    Product: frozenset({"op", "args", "attributes", "type"}),
     Reduce: frozenset({"combiner", "loops", "body"}),
     Result: frozenset({"node", "labels", "element"}),
     Tie: frozenset({"labels", "size", "pack", "node"}),
@@ -289,7 +290,8 @@ class _Comparison:
             return self._left_input(left, right, state)
         if isinstance(right, Input):
             return self._right_input(left, right, state)
-        if type(left) is not type(right):
+        either = self.right_inner and isinstance(left, Apply) and isinstance(right, Apply)  # one may hold as the other
+        if type(left) is not type(right) and not (either or (type(left) is Apply and isinstance(right, Product))):
             return []
         if isinstance(left, Number):
             state.numbers += ((left, right),)

@@ -436,3 +436,77 @@ def test_a_region_that_the_pattern_does_not_show(find):
     }"""
     outcome = find(payload, 'pattern p(x: tensor<n x f32>) { "tensor.pad"(absf(x)) }')
     assert outcome.count == 0
+
+
+def row_products(kind: str = "f32", wide: str = "f32", rows: int = 1) -> str:
+    """The products of all rows of x with each other: the sum of squares where there is one row."""
+    add, times = ("arith.addf", "arith.mulf") if wide.startswith("f") else ("arith.addi", "arith.muli")
+    zero = "0.0" if wide.startswith("f") else "0"
+    widen = "extf" if wide.startswith("f") else "extsi"
+    widened = f"%a = arith.{widen} %1 : {kind} to {wide} %b = arith.{widen} %2 : {kind} to {wide}"
+    return f"""func.func @f(%x: tensor<{rows}x8x{kind}>) -> tensor<{rows}x{rows}x{wide}> {{
+      %zero = arith.constant {zero} : {wide}
+      %e = tensor.empty() : tensor<{rows}x{rows}x{wide}>
+      %i = linalg.fill ins(%zero : {wide}) outs(%e : tensor<{rows}x{rows}x{wide}>) -> tensor<{rows}x{rows}x{wide}>
+      %r = linalg.generic {{
+        indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                         affine_map<(m, n, k) -> (m, n)>],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      }} ins(%x, %x : tensor<{rows}x8x{kind}>, tensor<{rows}x8x{kind}>) outs(%i : tensor<{rows}x{rows}x{wide}>) {{
+      ^bb0(%1: {kind}, %2: {kind}, %o: {wide}):
+        {widened if kind != wide else ""}
+        %p = {times} {"%1, %2" if kind == wide else "%a, %b"} : {wide}
+        %s = {add} %o, %p : {wide}
+        linalg.yield %s : {wide} }} -> tensor<{rows}x{rows}x{wide}>
+      return %r : tensor<{rows}x{rows}x{wide}>
+    }}"""
+
+
+ROW_PRODUCTS = (
+    "pattern p(x: tensor<m x k x {}>, w: tensor<n x k x {}>) {{ contract[m k, n k -> m n](x, w) : tensor<m x n x {}> }}"
+)
+
+
+@pytest.mark.parametrize(("kind", "wide"), [("f32", "f32"), ("f16", "f32"), ("i8", "i32")])
+def test_a_sum_of_squares_is_no_product_of_matrices(find, kind, wide):
+    outcome = find(row_products(kind, wide), ROW_PRODUCTS.format(kind, kind, wide))
+    assert (outcome.count, outcome.reasons) == (0, ["wanted a contraction of two values, found one value twice"])
+
+
+@pytest.mark.parametrize(("kind", "wide"), [("f32", "f32"), ("f16", "f32"), ("i8", "i32")])
+def test_the_products_of_rows_with_each_other_are_one(find, kind, wide):
+    outcome = find(row_products(kind, wide, rows=4), ROW_PRODUCTS.format(kind, kind, wide))
+    assert set(outcome.inputs.values()) == {"%arg0"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "contract[m k, n k -> m n](x, x)",
+        "reduce addf[m n k -> m n](mulf(broadcast[m k -> m n k](x), broadcast[n k -> m n k](w)))",
+    ],
+)
+def test_a_sum_of_squares_is_what_asks_for_one_value_or_for_one_element(find, body):
+    w = ", w: tensor<n x k x f32>" * ("w" in body)
+    spec = f"pattern p(x: tensor<m x k x f32>{w}) {{ {body} }}"
+    assert find(row_products(), spec).count == 1
+
+
+def test_a_row_s_squares_are_no_convolution(find):
+    spec = """pattern p(x: tensor<n x w x c x f32>, f: tensor<k x c x o x f32>) {
+      contract[n (s*z + d*j) c, j c o -> n z o](x, f) }"""
+    program = """func.func @f(%x: tensor<1x8x1xf32>) -> tensor<1x1x1xf32> {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<1x1x1xf32>
+      %i = linalg.fill ins(%zero : f32) outs(%e : tensor<1x1x1xf32>) -> tensor<1x1x1xf32>
+      %r = linalg.conv_1d_nwc_wcf ins(%x, %FILTER : tensor<1x8x1xf32>, tensor<8x1x1xf32>)
+        outs(%i : tensor<1x1x1xf32>) -> tensor<1x1x1xf32>
+      return %r : tensor<1x1x1xf32> }"""
+    reshape = (
+        """%w = tensor.expand_shape %v [[0, 1, 2]] output_shape [8, 1, 1] : tensor<8xf32> into tensor<8x1x1xf32>"""
+    )
+    same = "%v = tensor.collapse_shape %x [[0, 1, 2]] : tensor<1x8x1xf32> into tensor<8xf32>\n" + reshape
+    other = program.replace("%x: tensor<1x8x1xf32>", "%x: tensor<1x8x1xf32>, %v: tensor<8xf32>")
+    for text, before, count in ((program, same, 0), (other, reshape, 1)):
+        found = find(text.replace("%zero =", f"{before}\n%zero =", 1).replace("%FILTER", "%w"), spec)
+        assert found.count == count

@@ -180,6 +180,11 @@ def test_a_pattern_whose_sizes_contradict_those_of_one_that_it_uses():
         ("<T>(x: tensor<...n x T>) { exp(x) }", "<T in {f32, f64}>(x: tensor<4 x n x T>) { exp(x) }"),
         ("(x: tensor<n x f32>) { mulf(x, x) }", "(x: tensor<n x f32>) { fpowi(x, 2) }"),
         (
+            """(x: tensor<m x k x f32>, y: tensor<n x k x f32>) {
+              reduce addf[m n k -> m n](mulf(broadcast[m k -> m n k](x), broadcast[n k -> m n k](y))) }""",
+            "(x: tensor<m x k x f32>, y: tensor<n x k x f32>) { contract[m k, n k -> m n](x, y) }",
+        ),
+        (
             "(x: tensor<...m x n x f32>) { reduce addf[...m n -> ...m](exp(x)) }",
             "(x: tensor<a x b x f32>) { reduce addf[a b -> a](exp(x)) }",
         ),

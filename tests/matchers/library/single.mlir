@@ -1,0 +1,22 @@
+// Layers of one row, where dims of size one make them look like others.
+
+func.func @standardize_one_row(%x: tensor<1x32xf32>) -> tensor<1x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %size = arith.constant dense<32.0> : tensor<1xf32>
+  %eps = arith.constant dense<1.0e-05> : tensor<1xf32>
+  %e = tensor.empty() : tensor<1xf32>
+  %w = tensor.empty() : tensor<1x32xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1xf32>) -> tensor<1xf32>
+  %sum = linalg.reduce {arith.addf} ins(%x : tensor<1x32xf32>) outs(%z : tensor<1xf32>) dimensions = [1]
+  %mean = arith.divf %sum, %size : tensor<1xf32>
+  %means = linalg.broadcast ins(%mean : tensor<1xf32>) outs(%w : tensor<1x32xf32>) dimensions = [1]
+  %centered = arith.subf %x, %means : tensor<1x32xf32>
+  %squares = arith.mulf %centered, %centered : tensor<1x32xf32>
+  %total = linalg.reduce {arith.addf} ins(%squares : tensor<1x32xf32>) outs(%z : tensor<1xf32>) dimensions = [1]
+  %variance = arith.divf %total, %size : tensor<1xf32>
+  %above = arith.addf %variance, %eps : tensor<1xf32>
+  %scale = math.rsqrt %above : tensor<1xf32>
+  %scales = linalg.broadcast ins(%scale : tensor<1xf32>) outs(%w : tensor<1x32xf32>) dimensions = [1]
+  %y = arith.mulf %centered, %scales : tensor<1x32xf32>
+  return %y : tensor<1x32xf32>
+}
