@@ -1,4 +1,4 @@
-// Layers of one row, where dims of size one make them look like others.
+// Layers of one row and of one place, where dims of size one make them look like others.
 
 func.func @standardize_one_row(%x: tensor<1x32xf32>) -> tensor<1x32xf32> {
   %zero = arith.constant 0.0 : f32
@@ -19,4 +19,12 @@ func.func @standardize_one_row(%x: tensor<1x32xf32>) -> tensor<1x32xf32> {
   %scales = linalg.broadcast ins(%scale : tensor<1xf32>) outs(%w : tensor<1x32xf32>) dimensions = [1]
   %y = arith.mulf %centered, %scales : tensor<1x32xf32>
   return %y : tensor<1x32xf32>
+}
+
+func.func @conv2d_nchw_fchw_one_place(%x: tensor<2x16x1x1xf32>, %f: tensor<8x16x1x1xf32>) -> tensor<2x8x1x1xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x1x1xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x1x1xf32>) -> tensor<2x8x1x1xf32>
+  %y = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%x, %f : tensor<2x16x1x1xf32>, tensor<8x16x1x1xf32>) outs(%z : tensor<2x8x1x1xf32>) -> tensor<2x8x1x1xf32>
+  return %y : tensor<2x8x1x1xf32>
 }
