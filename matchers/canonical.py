@@ -30,6 +30,8 @@ Others are read as what a pattern asks for, so that neither is hidden from patte
     cmpf(x, y), cmpi(x, y)                   =   the one of y and x with the predicate turned    exact
     fma(a, b, c)                             =   addf(mulf(a, b), c)    one rounding more
     reduce addf (mulf(x, c)), c constant     =   mulf(reduce addf (x), c)    within the rounding of each step
+    addf(x, 0.0)                             =   x                      differs in the sign of a zero
+    subf(x, 0.0), mulf(x, 1.0), divf(x, 1.0) =   x                      exact
     select(x is NaN, 0.0, x)                 =   x                      differs where x is NaN
     select(all of x is -inf, 0.0, softmax(x))  =  softmax(x)            differs where all of a row is minus infinity
 
@@ -47,7 +49,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from opsplice.matchers.terms import Access, Apply, Constant, Reduce
+from opsplice.matchers.terms import Access, Apply, Constant, Reduce, Started
 
 # arith.cmpf predicates by number: oeq 1, ogt 2, oge 3, olt 4, ole 5, ueq 8, ugt 9, uge 10, ult 11, ule 12.
 _FLOAT_GREATER, _FLOAT_LESS = frozenset(["2", "3", "9", "10"]), frozenset(["4", "5", "11", "12"])
@@ -127,6 +129,8 @@ BECOMES = {
     "arith.divf": ("math.rsqrt",),
 }
 
+# The numbers that leave the other operand of an op as it is, or (of those that do not commute) the first.
+_NEUTRAL = {"arith.addf": 0, "arith.subf": 0, "arith.mulf": 1, "arith.divf": 1}
 
 # What each op may be read as besides.
 READ_AS = {
@@ -250,6 +254,15 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
         sides = [args] if term.op == "arith.divf" else [args, args[::-1]]
         found = [made(wanted, x) for x, y in sides if _is(y, -1, resolve)]
     return tuple(found)
+
+
+def unchanged(term: Apply, resolve: Callable[[Any], Any]) -> Any | None:
+    """x, where a term is `addf(x, 0.0)`, `mulf(x, 1.0)` or the like; None for any other."""
+    neutral = _NEUTRAL.get(term.op)
+    if neutral is None or isinstance(term, Started):
+        return None
+    sides = (term.args,) if term.op in ("arith.subf", "arith.divf") else (term.args, term.args[::-1])
+    return next((x for x, number in sides if _is(number, neutral, resolve)), None)
 
 
 def _guarded(term: Apply, resolve: Callable[[Any], Any]) -> Any | None:

@@ -72,6 +72,9 @@ def groupings(
             continue
         for place in range(len(terms) - 1, start - 1, -1):
             inner, read = unwrapped(views, terms[place]) if unwrap is None else unwrap(terms[place])
+            source = views.unchanged(inner)
+            if source is not None:
+                pending.append(((*terms[:place], source, *terms[place + 1 :]), (*seen, *read), place))
             for spelling in views.readings(inner, op):
                 pending.append(((*terms[:place], *spelling.args, *terms[place + 1 :]), (*seen, *read), place))
 

@@ -201,6 +201,9 @@ class Search(Verdicts):
             yield from self._whole_branches(node, term)
         elif isinstance(node, Apply):
             yield from self._apply_branches(node, term)
+            source = self._unchanged(self._peek(node, term))
+            if source is not None:
+                yield lambda: [(node, source)]
         elif isinstance(node, Choice):
             for option in self._options(node, term):
                 yield lambda option=option: [(option, term)]
@@ -336,10 +339,21 @@ class Search(Verdicts):
         return found, seen
 
     def _passed(self, node: Any, found: Term) -> Term | None:
-        """What a cast that is looked through is a cast of."""
-        if "cast" not in self.graph.through or not isinstance(found, Apply) or found.op not in WIDTHS:
+        """What an op that is looked through makes its result of: a cast, or one that leaves its operand as it is."""
+        if not isinstance(found, Apply):
             return None
-        return None if isinstance(node, Apply) and node.op == found.op else found.args[0]
+        if found.op in WIDTHS:
+            own = "cast" not in self.graph.through or (isinstance(node, Apply) and node.op == found.op)
+            return None if own else found.args[0]
+        asked = isinstance(node, Apply) and self.views.readings(found, node.op)
+        return None if asked else self._unchanged(found)
+
+    def _unchanged(self, found: Term) -> Term | None:
+        """x of `addf(x, 0.0)` and the like; None at a root, where a match ends with the op that makes x."""
+        source = self.views.unchanged(found)
+        if source is None or any(self.views.resolve(root) is found for root in self.roots.values()):
+            return None
+        return source
 
     def _peek(self, node: Any, term: Term) -> Term:
         """What `_look` would give, with nothing noted."""

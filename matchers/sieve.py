@@ -154,8 +154,15 @@ def _inexact(outline: Any) -> Any:
 def _fits(outline: Any, term: Any, views: Views) -> bool:
     if outline is _ANYTHING:
         return True
+    found = _behind_casts(views, term, outline.what) if outline.casts else views.resolve(term)
+    if _fits_op(outline, found, views):
+        return True
+    source = views.unchanged(found)
+    return source is not None and _fits(outline, source, views)
+
+
+def _fits_op(outline: Any, found: Any, views: Views) -> bool:
     kind, what, below, casts, _ = outline
-    found = _behind_casts(views, term, what) if casts else views.resolve(term)
     if kind == "constant":
         known = views.constant(found)
         return known is not None and _is_number(known, what, below)

@@ -20,7 +20,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.attributes import payload_text
-from opsplice.matchers.canonical import BECOMES, canonical, combiner, constant, hoisted, readings
+from opsplice.matchers.canonical import BECOMES, canonical, combiner, constant, hoisted, readings, unchanged
 from opsplice.matchers.extents import Extent, extent_of_dim, extent_of_number, groups
 from opsplice.matchers.terms import (
     UNIT,
@@ -196,6 +196,10 @@ class Views:
             self._readings[key] = known
         self.reads.update(dict.fromkeys(known[1]))
         return known[0]
+
+    def unchanged(self, term: Term) -> Term | None:
+        """What a term is by another name: x of `addf(x, 0.0)` and the like. None for other terms."""
+        return unchanged(term, self.resolve) if isinstance(term, Apply) else None
 
     def constant(self, term: Term) -> Constant | None:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""

@@ -161,6 +161,27 @@ NOT_EQUAL = {
         %r = math.absf %s : !t"""),
 }  # fmt: skip
 
+# Ops that leave a value as it is, one behind a sum, and one behind what is added.
+IDLE = {
+    "a sum with zero": "arith.addf %v, %zero",
+    "a sum with minus zero": "arith.addf %minus, %v",
+    "a difference": "arith.subf %v, %zero",
+    "a product": "arith.mulf %one, %v",
+    "a quotient": "arith.divf %v, %one",
+    "a sum with a zero that is computed": "arith.addf %v, %none",
+}
+NUMBERS = """%zero = arith.constant dense<0.0> : !t  %minus = arith.constant dense<-0.0> : !t
+    %one = arith.constant dense<1.0> : !t  %none = arith.mulf %zero, %one : !t"""
+ONE_WAY |= {
+    f"{name} with nothing to do": (
+        "exp(addf(x, exp(y)))",
+        "%e = math.exp %y : !t  %a = arith.addf %x, %e : !t  %r = math.exp %a : !t",
+        f"""{NUMBERS}  %e = math.exp %y : !t  %n = {op.replace("%v", "%e")} : !t  %a = arith.addf %x, %n : !t
+        %m = {op.replace("%v", "%a")} : !t  %r = math.exp %m : !t""",
+    )
+    for name, op in IDLE.items()
+}
+
 
 def pattern(body: str) -> str:
     used = [name for name in "xy" if f"({name}" in body or f" {name}" in body]
@@ -193,6 +214,35 @@ def test_one_pattern_finds_both_programs(find, spelling):
     for body in bodies:
         outcome = find(function("f", body), pattern(text))
         assert finds_result(outcome), f"{text} in {body}: {outcome.reasons}"
+
+
+@pytest.mark.parametrize("op", IDLE.values(), ids=list(IDLE))
+@pytest.mark.parametrize(
+    ("text", "body", "roots"),
+    [
+        ("exp(x)", "%v = math.exp %x : !t  %r = {op} : !t", ["math.exp"]),  # what has nothing to do stays behind the match
+        ("absf(addf(addf(x, y), exp(y)))", """%e = math.exp %y : !t  %v = arith.addf %e, %x : !t  %n = {op} : !t
+          %s = arith.addf %y, %n : !t  %r = math.absf %s : !t""", ["math.absf"]),
+        ("addf(addf(x, y), exp(y))", """%e = math.exp %y : !t  %v = arith.addf %e, %x : !t  %n = {op} : !t
+          %s = arith.addf %y, %n : !t  %r = math.absf %s : !t""", ["arith.addf"]),
+        ("exp(sqrt(x))", "%s = math.sqrt %x : !t  %v = math.absf %s : !t  %w = {op} : !t  %r = math.exp %w : !t", []),
+    ],
+)  # fmt: skip
+def test_what_has_nothing_to_do_is_looked_through_inside_a_match(find, op, text, body, roots):
+    outcome = find(function("f", f"{NUMBERS} {body.format(op=op)}"), pattern(text))
+    made = [op.name for match in outcome.found.matches for op in [match.roots[0].owner]]
+    assert made == roots, outcome.reasons
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("addf(x, 0.0)", 1), ("addf(x, -0.0)", 0), ("mulf(x, 1.0)", 0), ("absf(addf(x, 0.0))", 1), ("absf(x)", 1)],
+)
+def test_a_pattern_that_has_it_holds_where_it_is_written(find, text, count):
+    body = "%c = arith.constant dense<0.0> : !t  %e = math.exp %x : !t  %z = arith.addf %e, %c : !t"
+    assert find(function("f", f"{body}  %r = math.absf %z : !t"), pattern(text)).count == count
+    without = function("f", "%e = math.exp %x : !t  %r = math.absf %e : !t")
+    assert find(without, pattern(text)).count == (text == "absf(x)")
 
 
 @pytest.mark.parametrize(("text", "body"), NOT_EQUAL.values(), ids=list(NOT_EQUAL))
