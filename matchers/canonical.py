@@ -130,7 +130,7 @@ BECOMES = {
 }
 
 # The numbers that leave the other operand of an op as it is, or (of those that do not commute) the first.
-_NEUTRAL = {"arith.addf": 0, "arith.subf": 0, "arith.mulf": 1, "arith.divf": 1}
+NEUTRAL = {"arith.addf": 0, "arith.subf": 0, "arith.mulf": 1, "arith.divf": 1}
 
 # What each op may be read as besides.
 READ_AS = {
@@ -258,7 +258,7 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
 
 def unchanged(term: Apply, resolve: Callable[[Any], Any]) -> Any | None:
     """x, where a term is `addf(x, 0.0)`, `mulf(x, 1.0)` or the like; None for any other."""
-    neutral = _NEUTRAL.get(term.op)
+    neutral = NEUTRAL.get(term.op)
     if neutral is None or isinstance(term, Started):
         return None
     sides = (term.args,) if term.op in ("arith.subf", "arith.divf") else (term.args, term.args[::-1])

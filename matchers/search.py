@@ -200,8 +200,9 @@ class Search(Verdicts):
         elif isinstance(node, Whole):
             yield from self._whole_branches(node, term)
         elif isinstance(node, Apply):
-            yield from self._apply_branches(node, term)
-            source = self._unchanged(self._peek(node, term))
+            found = self._look(node, term)
+            yield from self._apply_branches(node, found)
+            source = self._unchanged(found)
             if source is not None:
                 yield lambda: [(node, source)]
         elif isinstance(node, Choice):
@@ -345,8 +346,9 @@ class Search(Verdicts):
         if found.op in WIDTHS:
             own = "cast" not in self.graph.through or (isinstance(node, Apply) and node.op == found.op)
             return None if own else found.args[0]
-        asked = isinstance(node, Apply) and self.views.readings(found, node.op)
-        return None if asked else self._unchanged(found)
+        source = self._unchanged(found)
+        asked = source is not None and isinstance(node, Apply) and self.views.readings(found, node.op)
+        return None if asked else source
 
     def _unchanged(self, found: Term) -> Term | None:
         """x of `addf(x, 0.0)` and the like; None at a root, where a match ends with the op that makes x."""
@@ -362,8 +364,7 @@ class Search(Verdicts):
             found = self.views.resolve(source)
         return found
 
-    def _apply_branches(self, node: Apply, term: Term) -> Iterator[Any]:
-        found = self._look(node, term)
+    def _apply_branches(self, node: Apply, found: Term) -> Iterator[Any]:
         spellings = self.views.readings(found, node.op)
         if not spellings or len(spellings[0].args) != len(node.args):
             yield lambda: self._other_op(node, short(node.op), found)

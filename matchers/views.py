@@ -20,7 +20,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.attributes import payload_text
-from opsplice.matchers.canonical import BECOMES, canonical, combiner, constant, hoisted, readings, unchanged
+from opsplice.matchers.canonical import BECOMES, NEUTRAL, canonical, combiner, constant, hoisted, readings, unchanged
 from opsplice.matchers.extents import Extent, extent_of_dim, extent_of_number, groups
 from opsplice.matchers.terms import (
     UNIT,
@@ -129,6 +129,7 @@ class Views:
         self.reads: dict[ir.Value, None] = {}
         self._steps: dict[Access, tuple[Step | None, tuple[ir.Value, ...]]] = {}
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], tuple[ir.Value, ...]]] = {}
+        self._unchanged: dict[Apply, tuple[Term | None, tuple[ir.Value, ...]]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, tuple[ir.Value, ...]]] = {}
         self._inner: dict[Term, ir.Value] = {}
@@ -163,6 +164,7 @@ class Views:
         """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
         self._steps.clear()
         self._readings.clear()
+        self._unchanged.clear()
         self._wholes.clear()
         self._extents.clear()
         self._inner.clear()
@@ -199,7 +201,13 @@ class Views:
 
     def unchanged(self, term: Term) -> Term | None:
         """What a term is by another name: x of `addf(x, 0.0)` and the like. None for other terms."""
-        return unchanged(term, self.resolve) if isinstance(term, Apply) else None
+        if not isinstance(term, Apply) or term.op not in NEUTRAL:
+            return None
+        known = self._unchanged.get(term)
+        if known is None:
+            known = self._unchanged[term] = self._noted(lambda: unchanged(term, self.resolve))
+        self.reads.update(dict.fromkeys(known[1]))
+        return known[0]
 
     def constant(self, term: Term) -> Constant | None:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""

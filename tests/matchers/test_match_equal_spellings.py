@@ -220,7 +220,7 @@ def test_one_pattern_finds_both_programs(find, spelling):
 @pytest.mark.parametrize(
     ("text", "body", "roots"),
     [
-        ("exp(x)", "%v = math.exp %x : !t  %r = {op} : !t", ["math.exp"]),  # what has nothing to do stays behind the match
+        ("exp(x)", "%v = math.exp %x : !t  %r = {op} : !t", ["math.exp"]),  # it stays behind the match
         ("absf(addf(addf(x, y), exp(y)))", """%e = math.exp %y : !t  %v = arith.addf %e, %x : !t  %n = {op} : !t
           %s = arith.addf %y, %n : !t  %r = math.absf %s : !t""", ["math.absf"]),
         ("addf(addf(x, y), exp(y))", """%e = math.exp %y : !t  %v = arith.addf %e, %x : !t  %n = {op} : !t
