@@ -15,8 +15,9 @@ from opsplice.rewrites.export.spellings import Spelling
 from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.spec_lang import tree
 
-# As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them.
-_SPELLING = Spelling("generics", "generic", "maps", accumulator=True)
+# As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them. Of alternatives the
+# first is written.
+_SPELLING = Spelling("generics", "generic", "maps", accumulator=True, option=0)
 
 
 def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -> Written:

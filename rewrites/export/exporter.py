@@ -33,10 +33,11 @@ from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.placing import Carrier, place
 from opsplice.rewrites.export.sequences import Case, Group, Pass, spec_text
 from opsplice.rewrites.export.speller import Instance, Template, spell
-from opsplice.rewrites.export.spellings import Spelling, spellings
+from opsplice.rewrites.export.spellings import Spelling, spellings, with_options
 from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.rewrites.plan import Resolver, plan
 from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang.inference import expressions
 from opsplice.spec_lang.loader import LoadedSpec
 
 MAX_RANK = 4
@@ -205,8 +206,10 @@ class _Exporter:
         """Each distinct template, as a function of the module."""
         pattern = self.spec.patterns[rule.pattern]
         seen: set[Any] = set()
+        options = _options(pattern, self.spec.patterns)
+        chosen = [each for spelling in spellings() for each in with_options(spelling, options)]
         for instance in _instances(pattern, rule):
-            for spelling in spellings():
+            for spelling in chosen:
                 try:
                     template = spell(pattern, self.spec.patterns, instance, spelling)
                     if (template.arguments, template.lines) in seen:
@@ -367,6 +370,19 @@ def _instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
                 why = f"it would need more than {MAX_INSTANCES} matchers for each spelling; give it fewer choices"
                 raise GapError.at(pattern.span, f"pattern '{pattern.name}'", why)
             yield instance
+
+
+def _options(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern]) -> int:
+    """How many alternatives a pattern has, in itself or in those that it uses; 0 unless they are in one place."""
+    found: list[tree.Alternatives] = []
+    pending = [pattern]
+    while pending:
+        for expr in expressions(pending.pop()):
+            if isinstance(expr, tree.Alternatives):
+                found.append(expr)
+            if isinstance(expr, tree.Call) and not expr.quoted and expr.callee in patterns:
+                pending.append(patterns[expr.callee])
+    return len(found[0].options) if len(found) == 1 else 0
 
 
 def _rank(kind: tree.TensorType, instance: Instance) -> int:

@@ -235,6 +235,8 @@ class _Speller:
             return self._reduce(expr, scope)
         if isinstance(expr, tree.Rearrange):
             return self._rearranged(expr, scope)
+        if isinstance(expr, tree.Alternatives) and self.spelling.option is not None:
+            return self._value(expr.options[self.spelling.option], scope)
         what = f"`{_written(expr)}`"
         raise GapError.at(expr.span, what, "a template of ops has no such part")
 

@@ -273,10 +273,17 @@ def test_a_pattern_with_reductions(spliced):
 
 def test_a_pattern_that_cannot_be_written(spliced):
     spec = f"""{PATTERN}
-    pattern either<S>(x: tensor<m x n x S>) {{ exp(x) | tanh(x) }}
-    replace p with either(x)"""
-    with pytest.raises(OpspliceError, match="pattern 'either' cannot be written as ops"):
+    pattern near<S>(x: tensor<m x n x S>) {{ mulf(x, const(0.5..0.6)) }}
+    replace p with near(x)"""
+    with pytest.raises(OpspliceError, match="pattern 'near' cannot be written as ops"):
         spliced(ABS, spec, {})
+
+
+def test_of_alternatives_the_first_is_written(spliced):
+    spec = f"""{PATTERN}
+    pattern either<S>(x: tensor<m x n x S>) {{ negf(exp(x) | tanh(x)) }}
+    replace p with either(x)"""
+    np.testing.assert_allclose(spliced(ABS, spec, {}).run("main", X), -np.exp(X), rtol=1e-5)
 
 
 def test_a_pattern_for_dims_that_are_one_in_some_tensors(spliced):

@@ -164,6 +164,20 @@ def test_a_pattern_that_uses_another_with_its_condition(sides: Sider) -> None:
     assert sides(program.replace("8xf32", "9xf32"), spec).counts == (0, 0)
 
 
+def test_each_alternative_of_one_place_has_matchers(sides: Sider) -> None:
+    spec = """
+    kernel k(x: f32[n]) -> f32[n] { cpu "k.c" }
+    pattern inner(x: tensor<n x f32>) { negf(exp(x) | tanh(x)) }
+    pattern p(x: tensor<n x f32>) { absf(inner(x)) }
+    replace p with k(x)
+    """
+    for op, count in (("exp", 1), ("tanh", 1), ("sin", 0)):
+        body = (
+            f"%0 = math.{op} %x : tensor<8xf32>\n%1 = arith.negf %0 : tensor<8xf32>\n%r = math.absf %1 : tensor<8xf32>"
+        )
+        assert sides(function("%x: tensor<8xf32>", "tensor<8xf32>", body), spec).counts == (count, count)
+
+
 def test_comparisons_casts_and_integers(sides: Sider) -> None:
     spec = """
     kernel pick(x: f32[n], y: f32[n]) -> f16[n] { cpu "pick.c" }
@@ -357,6 +371,7 @@ KERNEL = 'kernel k(x: f32[m, n]) -> f32[m, n] { cpu "k.c" }\n'
         ("pattern p(x: tensor<m x n x f32>) { mulf(x, n) }", "2:45: the constant `n`"),
         ("pattern p(x: tensor<m x n x f32>) where m < n { negf(x) }", "2:41: the condition `m < n`"),
         ("pattern p(x: tensor<m x n x f32>) { absf(x), negf(x) }", "2:1: pattern 'p' has several results"),
+        ("pattern p(x: tensor<m x n x f32>) { y = exp(x) | sin(x) negf(y | cos(x)) }", "2:41: `exp(x) | sin(x)`"),
         ('pattern p(x: tensor<m x n x f32>) { negf("a.b"(x)) }', '2:42: "a.b"'),
         ('pattern p(x: tensor<m x n x f32>) { "a.b"(x) {c = d} : tensor<m x n x f32> }', "2:47: the attribute `c`"),
     ],
