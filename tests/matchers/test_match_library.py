@@ -2,7 +2,7 @@
 
 A function is named after the pattern that it is, with a word for its spelling behind. `library/` holds what jax.export
 makes of one-line functions, and, written by hand, `gelu.mlir`, `relu.mlir`, `attention.mlir`, `attention_biases.mlir`,
-`attention_*unscaled_masks.mlir`, `conv_nchw.mlir` and `conv_grouped.mlir`.
+`attention_*unscaled_masks.mlir`, `conv_nchw.mlir`, `conv_grouped.mlir` and `norms_keras.mlir`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,16 @@ PARTS = {
     "swiglu": {"linear_kn": 2, "linear_nk": 2, "silu": 1, "sigmoid": 1, "swiglu_kn": 1},
 }
 
+# Layers that look like those of the library but for one op: the function, what is in it, what there is instead.
+OTHERS = [
+    ("layernorm_keras", "stablehlo.negate", "stablehlo.abs"),
+    ("layernorm_keras", "stablehlo.multiply %17, %15", "stablehlo.multiply %17, %13"),
+    ("layernorm_keras", "stablehlo.multiply %x, %15", "stablehlo.multiply %5, %15"),
+    ("standardize_keras", "stablehlo.add %17, %16", "stablehlo.subtract %17, %16"),
+    ("batchnorm_nhwc_keras", "stablehlo.negate", "stablehlo.abs"),
+    ("batchnorm_without_eps_nhwc_keras", "stablehlo.rsqrt", "stablehlo.sqrt"),
+]
+
 
 @pytest.fixture(scope="module")
 def library():
@@ -64,6 +74,13 @@ def library():
 
 def functions(path: Path) -> list[str]:
     return FUNCTION.findall(path.read_text(encoding="utf-8"))
+
+
+def text_of(function: str) -> str:
+    """A function of the library's kernels by itself."""
+    (text,) = (t for t in (p.read_text(encoding="utf-8") for p in FILES) if f"@{function}(" in t)
+    start = text.rindex("func.func", 0, text.index(f"@{function}("))
+    return text[start : text.index("\n}\n", start) + 3]
 
 
 def named_after(function: str, patterns) -> str:
@@ -99,6 +116,21 @@ def test_each_layer_is_found_once_and_nothing_else_in_it(path, library):
         assert counts[wanted] == 1, f"{function}: {dict(counts)}"
         rest = Counter({without_layout(n): count for n, count in (counts - Counter({wanted: 1})).items()})
         assert rest <= parts_of(wanted), f"{function}: {dict(rest)}"
+
+
+@pytest.mark.parametrize(("function", "old", "new"), OTHERS, ids=[f"{function}: {new}" for function, _, new in OTHERS])
+def test_what_differs_in_one_op_is_no_such_layer(function, old, new, library, tmp_path):
+    wanted = named_after(function, library.patterns)
+    text = text_of(function)
+    assert text.count(old) == 1
+    for program, count in ((text, 1), (text.replace(old, new), 0)):
+        path = tmp_path / "model.mlir"
+        path.write_text(program, encoding="utf-8")
+        with Compilation() as compilation:
+            compilation.load(ModuleSource(path=path))
+            compilation.run_to("preprocessing")
+            graphs = compile_pattern(library.patterns[wanted], library.patterns, library.types)
+            assert len(engine.find(compilation.module, graphs).matches) == count
 
 
 def test_every_pattern_of_the_library_has_a_kernel(library):
