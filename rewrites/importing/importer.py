@@ -168,10 +168,11 @@ class _Importer:
                 ):
                     raise UnreadableError(sequence, "a matcher that yields other than the op that it is given")
                 pattern = self._pattern(sequence, template, conditions)
+                rule = f"annotate {pattern} with {{{text}}}"
+                _check(f"{self._text(pattern)}\n{rule}", op, "rule")
             except UnreadableError as error:
                 self.unread[str(error)] = None
                 continue
-            rule = f"annotate {pattern} with {{{text}}}"
             sets = frozenset([name])
             self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, sets, collected.stage))
 
@@ -186,6 +187,7 @@ class _Importer:
         name, text = attribute_set(op, handles)
         pattern = self._declared(self.patterns, _pattern(named_template(named), []), f"ops_for_{_word(name)}")
         rule = f"annotate {pattern} with {{{text}}}"
+        _check(f"{self._text(pattern)}\n{rule}", op, "rule")
         self.pairs.append(Pair(rule, Shape(names=named.names), self.stage, op, frozenset([name])))
 
     def _run(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
@@ -210,27 +212,28 @@ class _Importer:
     # ---- one pair -------------------------------------------------------------------------------------------------
 
     def _rule(self, sequence: ir.Operation, action: ir.Operation) -> None:
-        matcher, template, conditions, done = _read(sequence, action)
+        matcher, template, conditions, done = _read(sequence, action, self.symbols)
         pattern = self._pattern(sequence, template, conditions)
         if isinstance(done, UnreadableError):
             raise done
         if done.attributes:
             rule = f"annotate {pattern} with {{{', '.join(done.attributes.values())}}}"
+            _check(f"{self._text(pattern)}\n{rule}", action, "rule")
         else:
-            rule = f"replace {pattern} with {self._replacement(template, done, action)}"
+            rule = f"replace {pattern} with {self._replacement(template, done, action, pattern)}"
         self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(done.attributes)))
 
     def _pattern(self, sequence: ir.Operation, template: Template, conditions: list[str]) -> str:
         """The name of the pattern that a matcher is."""
         text = _pattern(template, conditions)
-        try:
-            load_text(text)
-        except SpecError as error:
-            why = next(d.message for d in error.diagnostics if d.severity == "error")
-            raise UnreadableError(sequence, f"a pattern that cannot be said: {why}") from None
+        _check(text, sequence, "pattern")
         return self._declared(self.patterns, text, _word(ir.StringAttr(sequence.attributes["sym_name"]).value))
 
-    def _replacement(self, template: Template, done: Action, action: ir.Operation) -> str:
+    def _text(self, pattern: str) -> str:
+        """The declaration of a pattern by its name."""
+        return next(text for text, name in self.patterns.items() if name == pattern)
+
+    def _replacement(self, template: Template, done: Action, action: ir.Operation, pattern: str) -> str:
         """A call of a kernel, where the function is a plain shim around one; else MLIR that calls the function."""
         if done.called not in self.symbols:
             raise UnreadableError(action, f"there is no function @{done.called}")
@@ -241,9 +244,11 @@ class _Importer:
         }
         try:
             text, names = kernels.kernel(read_call(function, self.symbols), template, known)
+            _check(f"{text}\n{self._text(pattern)}\nreplace {pattern} with NAME({', '.join(names)})", action, "rule")
         except UnreadableError:
             insertions.check_symbols(done.called, self.symbols)
             call = insertions.call_text(function, template, known, passed)
+            _check(f"{self._text(pattern)}\nreplace {pattern} with {call}", action, "rule")
             self.called[done.called] = None
             return call
         return f"{self._declared(self.kernels, text, f'kernel{len(self.kernels)}')}({', '.join(names)})"
@@ -264,20 +269,35 @@ class _Importer:
 _Read: TypeAlias = "tuple[Matcher, Template, list[str], Action | UnreadableError]"
 
 
-def _read(sequence: ir.Operation, action: ir.Operation) -> _Read:
+def _read(sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir.Operation]) -> _Read:
     """A matcher with its pattern and conditions, and its action, or why that cannot be read."""
     matcher = Matcher(sequence)
     template, conditions = matcher.read()
     try:
         done = read_action(action, matcher.yielded(), matcher.root)
-        if any(argument_of(value) in template.starts for value in done.passed):
-            # What is passed on must be known: it is the value that reductions start from in nearly all programs.
-            matcher = Matcher(sequence, from_neutral=True)
+        # What is passed on must be known: it is the value that reductions start from in nearly all programs.
+        from_neutral = any(argument_of(value) in template.starts for value in done.passed)
+        scalars = _scalars(template, done, symbols)
+        if from_neutral or scalars:
+            matcher = Matcher(sequence, from_neutral, scalars)
             template, conditions = matcher.read()
             done = read_action(action, matcher.yielded(), matcher.root)
     except UnreadableError as error:
         return matcher, template, conditions, error
     return matcher, template, conditions, done
+
+
+def _scalars(template: Template, done: Action, symbols: Mapping[str, ir.Operation]) -> frozenset[int]:
+    """The arguments of the template, tensors of rank 0, that a C function is handed as scalars."""
+    if done.called not in symbols:
+        return frozenset()
+    try:
+        call = read_call(symbols[done.called], symbols)
+    except UnreadableError:
+        return frozenset()
+    given = {argument for argument, scalar in zip(call.arguments, call.scalars, strict=True) if scalar}
+    at = {argument_of(value) for number, value in enumerate(done.passed) if number in given}
+    return frozenset(each.position for each in template.inputs if each.dims == () and each.position in at)
 
 
 # ---- text --------------------------------------------------------------------------------------------------------
@@ -309,6 +329,15 @@ def _pattern(template: Template, conditions: list[str]) -> str:
     head = f"NAME<{', '.join(variables)}>" if variables else "NAME"
     joined = f" where {' and '.join(dict.fromkeys(where))}" if where else ""
     return f"pattern {head}({', '.join(parameters)}){joined} {{\n{body}\n}}"
+
+
+def _check(text: str, op: ir.Operation, what: str) -> None:
+    """Raises UnreadableError, for the op that it was read from, where a part of the file does not load."""
+    try:
+        load_text(text)
+    except SpecError as error:
+        why = next(d.message for d in error.diagnostics if d.severity == "error")
+        raise UnreadableError(op, f"a {what} that cannot be said: {why}") from None
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------

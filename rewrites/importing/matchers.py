@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from iree.compiler import ir
 
 from opsplice.rewrites.importing.contention import Shape, template_node
@@ -26,9 +28,10 @@ _IDLE = frozenset(
 class Matcher:
     """A matcher. Raises UnreadableError from all of its methods for what patterns have no words for."""
 
-    def __init__(self, sequence: ir.Operation, from_neutral: bool = False) -> None:
-        """from_neutral: as for `read_template`."""
+    def __init__(self, sequence: ir.Operation, from_neutral: bool = False, scalars: Set[int] = frozenset()) -> None:
+        """from_neutral, scalars: as for `read_template`."""
         self.from_neutral = from_neutral
+        self.scalars = scalars
         self.sequence = sequence
         self.block = block_of(sequence)
         self.handles: dict[ir.Value, Handle] = {}
@@ -45,7 +48,7 @@ class Matcher:
             raise UnreadableError(roots[1], "a second template in a matcher")
         if not roots:
             return self._by_name(ops)
-        template = read_template(self._template(roots[0]), self.from_neutral)
+        template = read_template(self._template(roots[0]), self.from_neutral, self.scalars)
         template.source = self.structured
         if self.structured is not None:
             template = self.structured.opened(template)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
-from opsplice.matchers import effects
+from opsplice.matchers import effects, numbers
 from opsplice.matchers.index import SPLIT
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.spec_lang import ops
@@ -168,21 +168,23 @@ class Value:
     number: float | int | None = None
 
 
-def read_template(block: ir.Block, from_neutral: bool = False) -> Template:
+def read_template(block: ir.Block, from_neutral: bool = False, scalars: Set[int] = frozenset()) -> Template:
     """Read the block of a `cast_compatible_dag_from_root`.
 
     from_neutral: reductions that start from an argument are those that start from their op's neutral value.
+    scalars: the arguments, tensors of rank 0, that the pattern has as scalars.
     Raises UnreadableError for an op that cannot be read.
     """
-    return _Reader(block, from_neutral).read()
+    return _Reader(block, from_neutral, scalars).read()
 
 
 class _Reader:
     """Expressions are kept as parts, strings and axis classes, until all classes are known."""
 
-    def __init__(self, block: ir.Block, from_neutral: bool) -> None:
+    def __init__(self, block: ir.Block, from_neutral: bool, scalars: Set[int]) -> None:
         self.block = block
         self.from_neutral = from_neutral
+        self.scalars = scalars
         self.axes = Axes()
         self.values: dict[ir.Value, Value | None] = {}
         self.inputs: list[Input] = []
@@ -222,7 +224,7 @@ class _Reader:
         if isinstance(kind, ir.IndexType):
             self.values[argument] = None
             return
-        if isinstance(kind, ir.RankedTensorType) and kind.rank:
+        if isinstance(kind, ir.RankedTensorType) and position not in self.scalars:
             axes = self._fresh(kind)
             self.inputs.append(Input(name, str(kind.element_type), axes, position))
             self.values[argument] = Value((name,), axes, str(kind.element_type))
@@ -462,7 +464,7 @@ class _Structured:
             self.reader.starts[ir.BlockArgument(start).arg_number] = neutral
             if not self.reader.from_neutral:
                 return Value(("accumulated(", *made.parts, ")"), made.axes, made.element)
-        elif not given.scalar or given.number != neutral:
+        elif not given.scalar or not _is_number(given.number, neutral, element):
             raise UnreadableError(self.op, "a reduction that starts from another value than its op's neutral one")
         return made
 
@@ -593,6 +595,13 @@ def attribute_text(value: ir.Attribute, exactly: bool = False) -> str:
 def quoted(text: str) -> str:
     """A string as `.splice` files write it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _is_number(found: float | int | None, wanted: float | int | None, element: str) -> bool:
+    """Whether a value is known to be a number; integers by their bits, for all ones are -1 or 1 in i1."""
+    if found is None or wanted is None or ops.is_float(element):
+        return found == wanted
+    return numbers.same(wanted, found, element)
 
 
 def _number(value: float) -> str:

@@ -19,6 +19,9 @@ import opsplice
 from opsplice.cli import main
 from opsplice.matchers import engine
 from opsplice.rewrites.apply import apply
+from opsplice.rewrites.export.speller import Instance, Template, spell
+from opsplice.rewrites.export.spellings import spellings
+from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.rewrites.importing.importer import import_spec
 from opsplice.rewrites.plan import plan
 from opsplice.spec_lang.loader import load_text
@@ -133,6 +136,56 @@ def test_the_specs_of_the_sample_are_the_same(samples: Path, tmp_path: Path) -> 
     back = opsplice.match(sample / "model.mlir", [target])
     assert [r.location for r in ours.replacements] == [r.location for r in back.replacements]
     assert len(back.replacements) == 2
+
+
+PACKS = {
+    "each element": ("x: T[...m]", "T[...m]", "x: tensor<...m x T>", "OP(x, x)"),
+    "two tensors": ("x: T[...m], y: T[...m]", "T[...m]", "x: tensor<...m x T>, y: tensor<...m x T>", "OP(OP(x, y), x)"),
+    "a scalar": ("x: T[...m], y: T", "T[...m]", "x: tensor<...m x T>, y: T", "OP(OP(x, y), x)"),
+    "a row for each": (
+        "x: T[...m, n], y: T[...m]",
+        "T[...m, n]",
+        "x: tensor<...m x n x T>, y: tensor<...m x T>",
+        "OP(x, broadcast[...m -> ...m n](y))",
+    ),
+    "sums": ("x: T[...m, n]", "T[...m]", "x: tensor<...m x n x T>", "reduce OP[...m n -> ...m](x)"),
+}
+
+
+def _function(number: int, template: Template) -> str:
+    """A function of a template."""
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in template.arguments)
+    body = "\n".join(line.replace(NAME_ONLY, "") for line in template.lines)
+    returned = f"util.return {template.root} : {template.kind}"
+    return f"util.func public @f{number}({arguments}) -> {template.kind} {{\n{body}\n{returned}\n}}\n"
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64"])
+@pytest.mark.parametrize("shape", PACKS)
+def test_packs_of_all_ranks_are_read_back(shape: str, element: str, context: ir.Context) -> None:
+    op = "mulf" if element.endswith(("f16", "f32", "f64")) else "andi" if element == "i1" else "muli"
+    buffers, result, inputs, body = (part.replace("T", element).replace("OP", op) for part in PACKS[shape])
+    arguments = "x, y" if "y:" in inputs else "x"
+    spec = f"""
+    kernel k({buffers}) -> {result} {{ cpu "k.c" }}
+    pattern p({inputs}) {{ {body} }}
+    replace p with k({arguments})
+    """
+    with context:
+        back = import_spec(ir.Module.parse(exported(spec).text))
+        assert not back.unread
+        pattern = load_text(spec).patterns["p"]
+        made = [
+            spell(pattern, {}, Instance({"m": rank}, {}, {}), spelling)
+            for rank in range(4)
+            for spelling in spellings()
+            if spelling.constants == "fill"
+            and (rank or "y: T" not in PACKS[shape][2] or spelling.elementwise != "tensor")
+        ]
+    program = "".join(map(_function, range(len(made)), made))
+    ours = rewritten(program, spec, context)
+    assert rewritten(program, back.text, context) == ours
+    assert all("kernel K(" in text for text in ours.values())
 
 
 UNREAD = """
