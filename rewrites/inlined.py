@@ -16,9 +16,41 @@ from opsplice.matchers.ir_names import location_text, ops_in, places_of, symbol_
 Order = Mapping[str, Sequence[tuple[str, str]]]
 
 
+# The functions that a spec inlines, by symbol, with the places of the ops in each.
+Bodies = Mapping[str, Sequence[str]]
+
+
+def bodies(spec: ir.Module) -> Bodies:
+    """The functions that a spec inlines."""
+    inlined: set[str] = set()
+    for op in ops_in(spec.operation, "transform.util.cast_and_call", "transform.func.cast_and_call"):
+        if "inline_call" not in op.attributes:
+            continue
+        makers = [value.owner.operation for value in op.operands if not isinstance(value.owner, ir.Block)]
+        imports = [each.attributes["symbol"] for each in makers if each.name == "transform.util.import_symbol"]
+        named = [op.attributes["function_name"]] if "function_name" in op.attributes else []
+        inlined.update(ir.SymbolRefAttr(symbol).value[-1] for symbol in [*imports, *named])
+    tops = [op.operation for op in spec.body.operations]
+    own = {symbol_of(op): op for op in tops if op.name.endswith(".func")}
+    return {name: [location_text(op) for op in _body(own[name])] if name in own else [] for name in inlined}
+
+
+def copies(function: ir.Operation, functions: Bodies) -> list[tuple[ir.Operation, str]]:
+    """For each time that one of some functions was inlined in a function one op of it, with its symbol."""
+    at: dict[str, list[ir.Operation]] = {}
+    for op in ops_in(function):
+        at.setdefault(location_text(op), []).append(op)
+    found = []
+    for symbol, body in functions.items():
+        # Some ops of a body may be gone, as constants are that others have.
+        made = max((at.get(place, []) for place in reversed(body)), key=len, default=[])
+        found += [(op, symbol) for op in made]
+    return found
+
+
 def order(module: ir.Module, spec: ir.Module) -> Order:
     """The ops of a program before a spec is applied, if the spec inlines calls."""
-    if not any("inline_call" in op.attributes for op in ops_in(spec.operation, "transform.util.cast_and_call")):
+    if not bodies(spec):
         return {}
     functions = [op.operation for op in module.body.operations if op.operation.name.endswith(".func")]
     return {symbol_of(op): [_known(each) for each in ops_in(op)] for op in functions}
@@ -50,6 +82,12 @@ def places(
         if _is_of(call, spec) and told:
             found[call] = told[0]
     return [found.get(call) or location_text(call) for call in calls]
+
+
+def _body(function: ir.Operation) -> list[ir.Operation]:
+    """The ops of a function but for what ends it."""
+    blocks = list(function.regions[0].blocks)
+    return [op.operation for block in blocks for op in list(block.operations)[:-1]]
 
 
 def _known(op: ir.Operation) -> tuple[str, str]:

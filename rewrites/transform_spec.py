@@ -86,8 +86,13 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     silent = not pairs or inlining or any(not p.symbols for p in pairs) or bool(ops_in(entry, "transform.annotate"))
     before = symbols.symbols(module)
     digests = {symbol_of(op): symbols.digest(op) for op in _own(spec)}
+    bodies = inlined.bodies(spec)
+    # Nothing says of the program's own functions that they were inlined but the ops that there are then.
+    there = bodies.keys() & before
+    silent = silent or bool(there)
+    plain = _plain(spec, bodies)
     order = inlined.order(module, spec)
-    calls = Counter(_changes(module, before & digests.keys(), set(), str(path)))
+    calls = Counter(_changes(module, before & digests.keys(), set(), str(path), plain))
     content = _content(module) if silent else Counter()
     # The interpreter may run passes; their threads must not wait for the lock that this thread holds.
     module.context.enable_multithreading(False)
@@ -100,14 +105,17 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     new = symbols.symbols(module) - before
     brought.add(new, digests)
     _resolve_objects(module, new, resolve)
-    found = Counter(_changes(module, new | set(digests), new, str(path), order))
+    found = Counter(_changes(module, new | set(digests), new, str(path), plain, order))
     changes = tuple((found - calls).elements())
-    used = {c.symbol for c in changes}
+    # An action that inlines a function has imported it before.
+    used = {c.symbol for c in changes} | (bodies.keys() & new)
     called = {new: old for old, new in names.items()}
     changes = tuple(replace(c, symbol=called.get(c.symbol, c.symbol)) for c in changes)
     # What a pass only removes (dead code, duplicates) is no change that the spec was written for.
     otherwise = silent and bool(_content(module) - content)
-    done = {p.rule for p in pairs if p.symbols & used or (otherwise and (inlining or not p.symbols))}
+    done = {
+        p.rule for p in pairs if p.symbols & used or (otherwise and (inlining or not p.symbols or p.symbols & there))
+    }
     unmatched = {p.rule: p for p in reversed(pairs) if p.rule not in done}
     return Outcome(changes, tuple(reversed(unmatched.values())), otherwise)
 
@@ -189,6 +197,14 @@ def _own(spec: ir.Module) -> list[ir.Operation]:
     return [op for op in tops if symbol_of(op) and op.name != _SEQUENCE]
 
 
+def _plain(spec: ir.Module, bodies: inlined.Bodies) -> inlined.Bodies:
+    """Of the functions that a spec inlines those that call and dispatch nothing of it, which would tell of them."""
+    own = {symbol_of(op): op for op in _own(spec)}
+    return {
+        name: body for name, body in bodies.items() if name in own and not symbols.references(own[name]) & own.keys()
+    }
+
+
 def _keep_apart(spec: ir.Module, module: ir.Module, brought: Brought) -> symbols.Names:
     """Rename the spec's symbols that are others than what earlier specs have brought into the module by their names.
 
@@ -241,19 +257,26 @@ def _root(symbol: ir.Attribute) -> str:
 
 
 def _changes(
-    module: ir.Module, called: set[str], new: set[str], spec: str, order: inlined.Order | None = None
+    module: ir.Module,
+    called: set[str],
+    new: set[str],
+    spec: str,
+    plain: inlined.Bodies,
+    order: inlined.Order | None = None,
 ) -> Iterator[Change]:
     """Calls and dispatches, other than copies, of some symbols in functions that were there before the new ones.
 
-    order: the ops from before the spec, where it inlines calls.
+    plain: functions that are inlined, of which each copy counts. order: the ops from before the spec, where it inlines
+    calls.
     """
-    for function in module.body.operations if called else ():
+    for function in module.body.operations if called or plain else ():
         op = function.operation
         if not op.name.endswith(".func") or symbol_of(op) in new:
             continue
         users = [
             (u, s) for u in ops_in(op, "util.call", "func.call", "flow.dispatch") for s in _callees(u) if s in called
         ]
+        users += inlined.copies(op, plain)
         ops = [user for user, _ in users]
         before = (order or {}).get(symbol_of(op), ())
         places = inlined.places(op, ops, before, spec) if before and ops else map(location_text, ops)

@@ -251,3 +251,43 @@ def test_a_pass_behind_the_matching_that_changes_nothing(tmp_path: Path) -> None
     done = transform_spec.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
     assert not done.otherwise
     assert [pair.rule for pair in done.unmatched] == ["@match -> @call"]
+
+
+def inlining(op: str, brought: str) -> str:
+    """A spec that has a function inlined for an op."""
+    start, call, rest = calling(op, brought).partition("transform.util.cast_and_call")
+    return start + call + " inline_call" + rest.replace("-> !transform.any_op", "-> ()", 1)
+
+
+def outcome(folder: Path, program: str, spec: str) -> transform_spec.Outcome:
+    (folder / "spec.mlir").write_text(spec)
+    module = ir.Module.parse(program, context=Session().context)
+    return transform_spec.apply(module, folder / "spec.mlir", lambda name, target: None)
+
+
+NOTHING = f"util.func private @f{UNARY} {{ util.return %x : {TENSOR} }}"
+
+
+@pytest.mark.parametrize(
+    ("brought", "count"),
+    [
+        (function("sqrt"), 2),
+        (f"util.func private @f{UNARY} {{ %c = math.ceil %x : {TENSOR} %r = math.sqrt %c : {TENSOR} {RETURN} }}", 2),
+        (NOTHING, 0),
+    ],
+)
+def test_a_function_that_is_inlined_and_refers_to_no_symbol(brought: str, count: int, tmp_path: Path) -> None:
+    program = PROGRAM.replace("math.exp", "math.absf")
+    done = outcome(tmp_path, program, inlining("math.absf", brought))
+    assert not done.unmatched
+    assert [change.symbol for change in done.changes] == ["f"] * count
+    assert len({change.location for change in done.changes}) == count
+    again = outcome(tmp_path, program, inlining("math.tanh", brought))
+    assert [pair.rule for pair in again.unmatched] == ["@match -> @call"]
+    assert not again.changes
+
+
+def test_a_function_of_the_programs_own_that_is_inlined(tmp_path: Path) -> None:
+    program = PROGRAM + function("floor")
+    assert not outcome(tmp_path, program, inlining("math.exp", function("ceil"))).unmatched
+    assert outcome(tmp_path, program, inlining("math.tanh", function("ceil"))).unmatched
