@@ -83,7 +83,8 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     pairs = tuple(_pairs(spec))
     # A pass behind the matching may inline what was put in.
     inlining = _passes_after_matching(entry)
-    silent = not pairs or inlining or any(not p.symbols for p in pairs) or bool(ops_in(entry, "transform.annotate"))
+    others = ops_in(entry, "transform.annotate", "transform.include")
+    silent = not pairs or inlining or bool(others) or any(not p.symbols for p in pairs)
     before = symbols.symbols(module)
     digests = {symbol_of(op): symbols.digest(op) for op in _own(spec)}
     bodies = inlined.bodies(spec)

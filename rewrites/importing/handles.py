@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from iree.compiler import ir
 
+from opsplice.rewrites.importing import includes
 from opsplice.rewrites.importing.gaps import UnreadableError
 
 _NAVIGATION = frozenset(
@@ -53,7 +54,8 @@ Handle = Any
 
 
 def block_of(sequence: ir.Operation) -> ir.Block:
-    """The body of a named sequence. Raises UnreadableError for one that has none."""
+    """The body of a named sequence. Raises UnreadableError for one that has none, or that includes another."""
+    includes.check(sequence)
     if sequence.name != "transform.named_sequence" or not len(sequence.regions[0].blocks):
         raise UnreadableError(sequence, "no sequence with a body")
     return sequence.regions[0].blocks[0]

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice.rewrites.importing import insertions, kernels
+from opsplice.rewrites.importing import includes, insertions, kernels
 from opsplice.rewrites.importing.actions import Action, attribute_set, read_action
 from opsplice.rewrites.importing.contention import Pair, Shape, ordered
 from opsplice.rewrites.importing.gaps import UnreadableError
@@ -75,7 +75,7 @@ class Imported:
 
 
 def import_spec(module: ir.Module) -> Imported:
-    """Read a parsed transform spec. Needs the module's context to be current."""
+    """Read a parsed transform spec, in which it changes what includes others. Needs its context to be current."""
     return _Importer(module).read()
 
 
@@ -85,6 +85,7 @@ class _Importer:
         self.symbols = {
             ir.StringAttr(op.attributes["sym_name"]).value: op for op in tops if "sym_name" in op.attributes
         }
+        includes.expand(self.symbols)
         self.unread: dict[str, None] = {}
         self.runs: list[str] = []
         self.called: dict[str, None] = {}  # functions that inserted MLIR calls
@@ -109,6 +110,8 @@ class _Importer:
 
     def _entry(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         """An op of the entry. handles: what is known of what its handles stand for."""
+        if op.name == includes.INCLUDE:
+            includes.check(op)
         if op.name == "transform.foreach_match":
             self._foreach_match(op, handles)
         elif op.name == _PASS:

@@ -198,11 +198,14 @@ class Matcher:
 
     def _by_name(self, ops: list[ir.Operation]) -> tuple[Template, list[str]]:
         root = self.block.arguments[0]
-        named = next((op for op in ops if op.name == _NAME and op.operands[0] == root), None)
-        if named is None:
+        named = [op for op in ops if op.name == _NAME and op.operands[0] == root]
+        if not named:
             strange = next((op for op in ops if op.name.startswith("transform.iree.match.")), self.sequence)
             raise UnreadableError(strange, "a matcher with neither a template that can be read nor the name of an op")
-        found = self.handles[root] = NamedOp(_names(named), named)
+        either = tuple(name for name in _names(named[0]) if all(name in _names(op) for op in named[1:]))
+        if not either:
+            raise UnreadableError(named[-1], "it never holds: the op has another name")
+        found = self.handles[root] = NamedOp(either, named[0])
         names: list[str] = []
 
         def dim_of(value: Value, axis: int) -> str:
@@ -213,7 +216,7 @@ class Matcher:
             return value.axes[axis]
 
         for op in ops:
-            if op is named or self._navigates(op):
+            if op in named or self._navigates(op):
                 continue
             if op.name == "transform.iree.match.cast_compatible_type":
                 value = self._one(op)

@@ -415,6 +415,10 @@ UNREADABLE = {
         contraction(_MN).replace(f", indexing_maps = {_MN}", ""),
         "transform.iree.match.contraction: without indexing maps",
     ),
+    "names of which no op has two": (
+        named("math.absf") + named("math.exp"),
+        "transform.match.operation_name: it never holds: the op has another name",
+    ),
     "what never holds": (
         convolution(_STRIDED, sizes("st", "1, 1")),
         "transform.iree.match.dims_equal: it never holds: the indexing maps say 2",
