@@ -159,11 +159,13 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
         overwritten = {o["alias"] for o in command.outputs}
         given = [np.array(g) if a["name"] in overwritten else g for a, g in zip(command.arguments, given, strict=True)]
         named = dict(zip((a["name"] for a in command.arguments), given, strict=True))
-        fresh = [np.empty(_sizes(o, sizes), _dtype(o)) for o in command.outputs if o["alias"] is None]
+        made_here = [o for o in command.outputs if o["alias"] is None]
+        fresh = [_unfilled(_sizes(o, sizes), _dtype(o)) for o in made_here]
         returned = command.function(*given, *fresh)
         rest = iter(fresh)
         outputs = [named[o["alias"]] if o["alias"] is not None else next(rest) for o in command.outputs]
         _check_returned(returned, outputs)
+        _check_filled(fresh, made_here)
         made = [_to_device(command.device, o, array) for o, array in zip(command.outputs, outputs, strict=True)]
         if after is not None:
             after.signal()
@@ -174,9 +176,35 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
     return made[0] if len(made) == 1 else tuple(made)
 
 
+def _unfilled(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """An array for a result: NaN, -1 or False. It must not show what the memory held before."""
+    if dtype == np.bool_:
+        return np.zeros(shape, dtype)
+    return np.full(shape, _ones(dtype), _raw(dtype)).view(dtype)
+
+
+def _ones(dtype: np.dtype) -> int:
+    """A whole number of all ones, as wide as a type: the bits of a NaN that no arithmetic makes, or -1."""
+    return (1 << 8 * dtype.itemsize) - 1
+
+
+def _check_filled(fresh: Sequence[np.ndarray], outputs: Sequence[Mapping[str, Any]]) -> None:
+    """Raise OpspliceError for an array of floats that is as it was. Of integers nobody can tell."""
+    for number, (array, output) in enumerate(zip(fresh, outputs, strict=True), 1):
+        if array.size and _is_float(output) and bool((array.view(_raw(array.dtype)) == _ones(array.dtype)).all()):
+            which = f" {number}" if len(fresh) > 1 else ""
+            raise OpspliceError(
+                f"it filled nothing of its result{which}",
+                hint="a command fills the arrays it gets for results: out[...] = ..., not out = ...",
+            )
+
+
 def _check_returned(returned: Any, outputs: Sequence[np.ndarray]) -> None:
-    """Raise OpspliceError if a function returned what it should have filled: only `return np.exp(x, out=out)` did."""
-    if returned is None or any(returned is output for output in outputs):
+    """Raise OpspliceError if a function returned what it should have filled.
+
+    Only its one result it may return, as functions of numpy do with `out`.
+    """
+    if returned is None or (len(outputs) == 1 and returned is outputs[0]):
         return
     if inspect.iscoroutine(returned):
         returned.close()  # or Python warns that nobody waited for it

@@ -272,6 +272,51 @@ def test_it_may_return_what_it_filled(pairs):
     made.run("twice", *INPUTS["twice"])
 
 
+def test_of_several_results_it_returns_none(pairs):
+    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("np.maximum(a, 0)", "np.maximum(a, 0)\n    return low")})
+    with pytest.raises(OpspliceError, match="it returned a value of type ndarray"):
+        made.spliced.run("two", *INPUTS["two"])
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "result"),
+    [
+        ("twice", PYTHON.replace("out[...] = -a", "out = -a"), " "),
+        ("twice", PYTHON.replace("out[...] = -a", "return out"), " "),
+        ("two", PYTHON.replace("low[...], high[...] =", "low[...], high ="), " 2 "),
+    ],
+)
+def test_a_result_that_is_not_filled(pairs, function, text, result):
+    made = pairs(MODEL, SPEC, {"host.py": text})
+    with pytest.raises(OpspliceError, match=f"it filled nothing of its result{result}".rstrip()) as failure:
+        made.spliced.run(function, *INPUTS[function])
+    assert "out[...] =" in failure.value.hint
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"),
+    [("i8", [1, -1, -1]), ("i64", [1, -1, -1]), ("i1", [True, False, False]), ("f32", [1, np.nan, np.nan])],
+)
+def test_what_a_command_leaves_is_nothing_that_was_in_memory(spliced, element, expected):
+    spec = f"""
+    kernel first(a: f32[n]) -> {element}[n] {{ cpu "host.py" as command }}
+    pattern p(a: tensor<n x f32>) {{ BODY }}
+    replace p with first(a)
+    """
+    body = {"f32": "exp(a)", "i1": "cmpf(a, 0.0) {predicate = ogt}"}.get(element, f"fptosi(a) : {element}")
+    op = {"f32": "math.exp %a : tensor<3xf32>", "i1": "arith.cmpf ogt, %a, %z : tensor<3xf32>"}
+    made = op.get(element, f"arith.fptosi %a : tensor<3xf32> to tensor<3x{element}>")
+    model = f"""
+    func.func @main(%a: tensor<3xf32>) -> tensor<3x{element}> {{
+      %z = arith.constant dense<0.0> : tensor<3xf32>
+      %0 = {made}
+      return %0 : tensor<3x{element}>
+    }}
+    """
+    program = spliced(model, spec.replace("BODY", body), {"host.py": "def first(a, out):\n  out[0] = 1"})
+    np.testing.assert_array_equal(program.run("main", np.zeros(3, np.float32)), expected)
+
+
 def test_an_end_of_the_process_is_an_error_and_an_interrupt_is_one(pairs):
     made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "exit(3)")})
     with pytest.raises(OpspliceError, match=r"'host\.negate' failed: SystemExit: 3"):
