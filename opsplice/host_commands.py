@@ -9,11 +9,9 @@ compiled it calls itself.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import inspect
 import json
 import math
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,6 +22,7 @@ import numpy as np
 
 from opsplice import transfer
 from opsplice.errors import OpspliceError
+from opsplice.targets import python_files
 from opsplice.values import ELEMENT_TYPES
 
 # The function in whose reflection a program notes what it calls (`rewrites/command.py` writes it).
@@ -290,18 +289,11 @@ def _loaded(name: str, path: Path) -> Any:
         raise OpspliceError(f"there is no file {path}", hint=f"the program calls functions of {name} in it")
     # Under a name of its own, and known by it, for what looks its module up (dataclasses, pickle).
     own = f"opsplice_command_{name}_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(own, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise OpspliceError(f"{path} is no Python file", hint=f"a command's file ends in .py, or in {_COMPILED}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[own] = module
     try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[own]
-        if not isinstance(error, (Exception, SystemExit)):
-            raise
+        return python_files.load(own, path)
+    except (Exception, SystemExit) as error:
         raise OpspliceError(
             f"{path} does not load: {type(error).__name__}: {error}", details=traceback.format_exc()
         ) from None
-    return module

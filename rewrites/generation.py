@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from opsplice.rewrites.calls import KernelCall, Scalar
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.spec_lang import tree
 from opsplice.targets import arch as archs
-from opsplice.targets import sources
+from opsplice.targets import python_files, sources
 from opsplice.targets.store import Store, key_of
 
 # Part of every key. Raise it when the same text is to be kept in another way.
@@ -151,18 +150,15 @@ def told(request: Request) -> str:
 
 
 def _executed(path: Path) -> ModuleType:
-    """A file as a module; no byte code of it is written or read."""
+    """A file as a module."""
     sources.check_file(path, (".py",))
-    text = sources.read_file(path)
+    sources.read_file(path)
     # Under a name of its own, for what looks its module up (dataclasses, pickle).
-    module = ModuleType(f"opsplice_generator_{hashlib.sha256(str(path).encode()).hexdigest()[:_DIGITS]}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module
+    name = f"opsplice_generator_{hashlib.sha256(str(path).encode()).hexdigest()[:_DIGITS]}"
     try:
-        exec(compile(text, str(path), "exec"), module.__dict__)
+        return python_files.load(name, path)
     except (Exception, SystemExit) as error:
         raise _failed(f"{path.name} does not load", path, error) from None
-    return module
 
 
 def _function(module: ModuleType, path: Path, request: Request) -> Callable[[Request], Any]:
@@ -205,7 +201,8 @@ def _failed(what: str, path: Path, error: BaseException) -> OpspliceError:
         lines = [f"{path}:{error.lineno}: {(error.text or '').strip()}"]
         said = error.msg
     else:
-        frames: Sequence[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)
+        every: Sequence[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)
+        frames = [f for f in every if f.filename != python_files.__file__ and not f.filename.startswith("<frozen ")]
         start = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), len(frames))
         lines = [f"{f.filename}:{f.lineno}: in {f.name}: {f.line}" for f in frames[start:][-_MOST_FRAMES:]]
     kind = type(error).__name__

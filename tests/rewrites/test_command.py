@@ -338,6 +338,11 @@ def test_files_that_look_their_module_up(pairs, tmp_path):
     assert set(sys.modules) == known
 
 
+def test_what_stands_beside_a_file_is_imported(pairs):
+    lazily = PYTHON.replace("out[...] = -a", "import helper; helper.negate(a, out)")
+    pairs(MODEL, SPEC, {"host.py": lazily, "helper.py": PYTHON}).run("twice", *INPUTS["twice"])
+
+
 def test_a_program_without_its_files(made, tmp_path):
     with pytest.raises(OpspliceError, match="there is no file for it") as failure:
         load_program(made.spliced.vmfb)

@@ -347,3 +347,13 @@ def test_some_cpus_only(tmp_path):
     spec = SPEC.replace('cpu "', 'cpu aarch64 "none.c"\n  cpu "')
     with pytest.raises(OpspliceError, match="is generated for some CPUs of the program and not for others"):
         opsplice.compile(ONE, [write_spec(tmp_path, spec, {"scale.py": C})], archs=["x86_64", "aarch64"])
+
+
+def test_what_stands_beside_the_generator_is_imported(spliced):
+    files = {"scale.py": "from writing import generate", "writing.py": C}
+    assert spliced(ONE, SPEC, files).report.replacements
+    with pytest.raises(OpspliceError, match="does not load: ZeroDivisionError") as failure:
+        spliced(ONE, SPEC, {**files, "writing.py": "1 / 0"})
+    assert "writing.py:1: in <module>: 1 / 0" in failure.value.details
+    assert "python_files.py" not in failure.value.details
+    assert "importlib" not in failure.value.details
