@@ -128,6 +128,14 @@ def read_instructions(data: bytes, name: str) -> tuple[tuple[int, int], list[Ins
     return (version >> 16, version >> 8 & 0xFF), instructions
 
 
+def little_endian(data: bytes) -> bytes:
+    """A module in the order that drivers take, whichever it has; what is no module as it is."""
+    if data[:4] != struct.pack(">I", MAGIC) or len(data) % 4:
+        return data
+    count = len(data) // 4
+    return struct.pack(f"<{count}I", *struct.unpack(f">{count}I", data))
+
+
 def without_sources(data: bytes, name: str) -> bytes:
     """The same module without the instructions that say what language it came from, little-endian.
 

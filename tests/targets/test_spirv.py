@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -381,6 +382,15 @@ def test_prebuilt_modules_are_copied_and_outlive_their_original(prebuilt, store)
     assert artifact.path.read_bytes() == SCALE
     assert artifact.toolchain is None
     assert artifact.entry == "scale"
+
+
+def test_a_module_in_the_other_byte_order_is_turned_round(prebuilt, store):
+    words = len(SCALE) // 4
+    prebuilt.write_bytes(struct.pack(f">{words}I", *struct.unpack(f"<{words}I", SCALE)))
+    assert spirv.resolve(ask(prebuilt), V13, store).path.read_bytes() == SCALE
+    prebuilt.write_bytes(prebuilt.read_bytes()[:-1])
+    with pytest.raises(OpspliceError, match=r"k\.spv is a damaged SPIR-V module: its size, \d+ bytes, is cut off"):
+        spirv.resolve(ask(prebuilt), V13, store)
 
 
 def test_a_newer_module_than_the_target_takes_is_refused(tmp_path, store):
