@@ -48,7 +48,9 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
             hint=f"accepted: {' '.join(_ACCEPTED[backend])}",
         )
     data = sources.read_file(request.path)
-    shader_compiler = shaders.choose("WGSL", request.path.name) if suffix == ".wgsl" else None
+    shader_compiler = None
+    if suffix == ".wgsl":
+        shader_compiler = shaders.choose("WGSL", request.path.name, instead=".mlir")
 
     def build(output: Path) -> Mapping[str, Any]:
         if shader_compiler is not None:

@@ -141,15 +141,20 @@ def find(name: str, environ: Mapping[str, str] = os.environ) -> ShaderCompiler |
     return _FINDERS[name](environ)
 
 
-def choose(language: Language, source: str, environ: Mapping[str, str] = os.environ) -> ShaderCompiler:
-    """The preferred compiler for a language. Raises OpspliceError when there is none. source: the file's name."""
+def choose(
+    language: Language, source: str, environ: Mapping[str, str] = os.environ, instead: str = ".spv"
+) -> ShaderCompiler:
+    """The preferred compiler for a language. Raises OpspliceError when there is none.
+
+    source: the file's name. instead: what file does without a compiler there.
+    """
     for name in COMPILERS[language]:
         if (found := find(name, environ)) is not None:
             return found
     names = COMPILERS[language]
     raise OpspliceError(
         f"{source} is {language}, which no compiler here makes into SPIR-V; that needs {' or '.join(names)}",
-        hint=f"{HOW_TO_GET[names[0]]}, or give a .spv that you built elsewhere",
+        hint=f"{HOW_TO_GET[names[0]]}, or give a {instead} that you built elsewhere",
     )
 
 
