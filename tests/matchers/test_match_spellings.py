@@ -615,9 +615,10 @@ func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 @pytest.fixture
 def quoted(session, find):
+    before = session.context.allow_unregistered_dialects
     session.context.allow_unregistered_dialects = True
     yield lambda spec: find(QUOTED, spec)
-    session.context.allow_unregistered_dialects = False
+    session.context.allow_unregistered_dialects = before
 
 
 @pytest.mark.parametrize(
