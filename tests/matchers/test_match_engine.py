@@ -62,12 +62,15 @@ def test_programs_of_frontends(path, layers):
         check(compilation.module, layers, least=1)
 
 
-@pytest.mark.parametrize("path", KEPT, ids=[p.stem for p in KEPT])
-def test_the_library_on_the_kernels_kept_for_it(path, library):
+@pytest.mark.parametrize("number", range(len(KEPT)), ids=[p.stem for p in KEPT])
+def test_the_library_on_the_kernels_kept_for_it(number, library):
+    # The patterns that the functions are named after, and a fourth of the others: another one for each file.
+    text = KEPT[number].read_text()
+    graphs = [g for at, g in enumerate(library) if at % 4 == number % 4 or f"@{g.pattern.name}" in text]
     with Compilation() as compilation:
-        compilation.load(ModuleSource(path=path))
+        compilation.load(ModuleSource(path=KEPT[number]))
         compilation.run_to("preprocessing")
-        check(compilation.module, library, least=1)
+        check(compilation.module, graphs, least=1)
 
 
 @pytest.mark.parametrize("batch", range(4))

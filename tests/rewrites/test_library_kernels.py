@@ -475,6 +475,10 @@ def test_gelu_by_the_error_function_and_by_its_complement(tmp_path: Path, functi
     np.testing.assert_allclose(np.asarray(program.run(function, x)), own, rtol=1e-5, atol=1e-6)
 
 
+QKV = [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)]
+QKV_VT = [(2, 3, 5, 4), (2, 3, 4, 7), (2, 3, 6, 7)]
+
+
 @pytest.mark.parametrize(
     ("file", "function", "call", "shapes"),
     [
@@ -482,6 +486,14 @@ def test_gelu_by_the_error_function_and_by_its_complement(tmp_path: Path, functi
         ("norms_2d", "layernorm_2d", "x, gain, bias, eps", [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_2d", "instancenorm_nchw", "x, gain, bias, eps", [(2, 3, 5, 4), (3,), (3,)]),
         ("norms_2d", "batchnorm_ncw", "x, mean, variance, gain, bias, eps", [(2, 3, 7), *[(3,)] * 4]),
+        ("attention_by_head", "attention_scaled_by_head", "q, k, v, scale", [*QKV, (3,)]),
+        ("attention_by_head", "attention_vt_scaled_biased_by_head", "q, k, v, bias, scale", [*QKV_VT, (3,), (3, 5, 7)]),
+        (
+            "attention_by_head",
+            "attention_vt_biased_by_head_masked_by_key_unscaled",
+            "q, k, v, bias, mask",
+            [*QKV_VT, (3, 5, 7), (2, 7)],
+        ),
         ("norms_keras", "layernorm_keras", "x, gain, bias, eps", [(2, 4, 8), (8,), (8,)]),
         ("norms_keras", "layernorm_2d_keras", "x, gain, bias, eps", [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_keras", "standardize_keras", "x, eps", [(2, 4, 8)]),
