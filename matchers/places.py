@@ -72,7 +72,7 @@ def ops_at(module: ir.Module, at: At) -> list[ir.Operation]:
 
 def function_of(op: ir.Operation) -> str:
     """The name of the function that an op stands in, as the user knows it, or ""."""
-    return _as_known(function_around(op))
+    return as_known(function_around(op))
 
 
 def place_of(thing: ir.Operation | ir.Value, *, text: bool = True) -> Place:
@@ -98,8 +98,8 @@ def _input_name(op: ir.Operation) -> str:
     return f"input{ir.BlockArgument(source).arg_number}" if defining_op(source) is None else "input"
 
 
-def _as_known(function: str) -> str:
-    # Frontends put the work into a twin `main$async` of `main`.
+def as_known(function: str) -> str:
+    """The name of a function as the user knows it: frontends put the work into a twin `main$async` of `main`."""
     return function.removesuffix("$async")
 
 
@@ -115,7 +115,7 @@ def outermost(op: ir.Operation) -> ir.Operation:
 
 def _argument(value: ir.BlockArgument, text: bool) -> Place:
     holder = value.owner.owner.operation
-    name = f"@{_as_known(symbol_of(holder))}" if holder.name.endswith(".func") else holder.name
+    name = f"@{as_known(symbol_of(holder))}" if holder.name.endswith(".func") else holder.name
     return Place(f"argument {value.arg_number} of {name}", "", f"{value.get_name()} : {value.type}" if text else "")
 
 

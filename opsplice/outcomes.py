@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from opsplice.matchers.explain import Explainer
 from opsplice.matchers.match import Found, Match, NearMiss, Size
+from opsplice.matchers.places import as_known
 from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.calls import Action, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
@@ -79,7 +80,7 @@ def _replacement(
         rule=rule.title,
         rule_location=str(rule.span),
         pattern=rule.pattern,
-        function=function_name(match.function),
+        function=as_known(match.function),
         location=match.location,
         dims={name: _dim(size) for name, size in match.dims.items()},
         kernel=rule.kernel or ("" if rule.attributes else "mlir"),
@@ -95,7 +96,7 @@ def _unruled(match: Match, reason: str) -> Replacement:
         rule="",
         rule_location="",
         pattern=match.pattern.name,
-        function=function_name(match.function),
+        function=as_known(match.function),
         location=match.location,
         dims={name: _dim(size) for name, size in match.dims.items()},
         kernel="",
@@ -130,11 +131,6 @@ def _dim(size: Size | tuple[Size, ...]) -> DimSize:
     if isinstance(size, tuple):
         return [s if isinstance(s, int) else None for s in size]
     return size if isinstance(size, int) else None
-
-
-def function_name(name: str) -> str:
-    """The name that the user knows: frontends put the work into a twin `main$async` of `main`."""
-    return name.removesuffix("$async")
 
 
 def _nearest(explainer: Explainer, misses: Sequence[NearMiss]) -> tuple[Miss, ...]:

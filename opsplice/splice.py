@@ -17,6 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
 from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match
+from opsplice.matchers.places import as_known
 from opsplice.pipeline.compiler import Step
 from opsplice.report import Replacement, Report, UnmatchedRule
 from opsplice.resolution import Artifacts
@@ -175,7 +176,7 @@ class Splicer:
                 rule=f"transform spec {spec.path.name}",
                 rule_location=where,
                 pattern="",
-                function=outcomes.function_name(change.function),
+                function=as_known(change.function),
                 location=change.location,
                 dims={},
                 kernel=change.symbol,
