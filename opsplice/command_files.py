@@ -1,9 +1,10 @@
-"""Whether the file of a command has the function that a program is to call. It is read, and none of it is run."""
+"""Whether the file of a command has the function that a program is to call, as it is called. None of it is run."""
 
 from __future__ import annotations
 
 import ast
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ def check(call: KernelCall, path: Path) -> None:
         if path.suffix == COMPILED:
             _check_compiled(call, path)
         else:
-            _check_python(call.symbol, path)
+            _check_python(call, path)
     except OpspliceError as error:
         needed = f"needed by the kernel at {call.kernel.span}"
         error.details = "\n".join(filter(None, [error.details, needed]))
@@ -36,20 +37,69 @@ def check(call: KernelCall, path: Path) -> None:
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
 
-def _check_python(symbol: str, path: Path) -> None:
+def _check_python(call: KernelCall, path: Path) -> None:
+    symbol = call.symbol
     try:
         module = ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"{path}:{line}" if line else str(path)
         raise OpspliceError(f"{where} is no Python: {getattr(error, 'msg', error)}") from None
-    names = set(_defined(module.body))
-    if symbol in names or not names.isdisjoint({"*", "__getattr__"}) or _is_dynamic(module):
+    names = list(_defined(module.body))
+    if names.count(symbol) == 1 and not _is_dynamic(module):
+        _check_called(call, path, module)
+    if symbol in names or not {"*", "__getattr__"}.isdisjoint(names) or _is_dynamic(module):
         return
     functions = sorted(node.name for node in module.body if isinstance(node, ast.FunctionDef))
     raise OpspliceError(
         f"{path} has no function '{symbol}'", hint=f"it has {', '.join(functions)}" if functions else None
     )
+
+
+def _check_called(call: KernelCall, path: Path, module: ast.Module) -> None:
+    """Raise OpspliceError for a plain function of other parameters, or that has no use for one it is to fill."""
+    functions = (node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == call.symbol)
+    function = next(functions, None)
+    if function is None or function.decorator_list:
+        return
+    results = sum(1 for output in call.outputs if output.alias is None)
+    count = len(call.arguments) + results
+    own = function.args
+    names = [each.arg for each in (*own.posonlyargs, *own.args)]
+    wanting = [a.arg for a, default in zip(own.kwonlyargs, own.kw_defaults, strict=True) if default is None]
+    most = math.inf if own.vararg is not None else len(names)
+    if not len(names) - len(own.defaults) <= count <= most or wanting:
+        passed = [a.name for a in call.arguments] + ["one result" if results == 1 else f"{results} results"] * (
+            results > 0
+        )
+        raise OpspliceError(
+            f"'{call.symbol}' in {path} takes ({ast.unparse(own)}), and kernel {call.kernel.name} passes "
+            f"{count}: {', '.join(passed)}",
+            hint="it is called with an array or a number for each parameter, then an array to fill for each result",
+        )
+    if any(map(_leaves, ast.walk(function))):
+        return
+    used = set(_used(function))
+    for name in names[len(call.arguments) : count]:
+        if name not in used:
+            raise OpspliceError(
+                f"'{call.symbol}' in {path} never fills its result '{name}'", hint=f"write it: {name}[...] = ..."
+            )
+
+
+def _leaves(node: ast.AST) -> bool:
+    """Whether a function may raise or return something here; what it returns is refused when it is called."""
+    yields = isinstance(node, (ast.Yield, ast.YieldFrom, ast.Raise))
+    return yields or (isinstance(node, ast.Return) and node.value is not None)
+
+
+def _used(function: ast.FunctionDef) -> Iterator[str]:
+    """The names whose values a function uses, to change them in place too."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
 
 
 def _is_dynamic(module: ast.Module) -> bool:

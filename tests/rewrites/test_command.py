@@ -281,9 +281,9 @@ def test_of_several_results_it_returns_none(pairs):
 @pytest.mark.parametrize(
     ("function", "text", "result"),
     [
-        ("twice", PYTHON.replace("out[...] = -a", "out = -a"), " "),
+        ("twice", PYTHON.replace("out[...] = -a", "out = -out"), " "),
         ("twice", PYTHON.replace("out[...] = -a", "return out"), " "),
-        ("two", PYTHON.replace("low[...], high[...] =", "low[...], high ="), " 2 "),
+        ("two", PYTHON.replace("low[...], high[...] =", "high = -high; low[...], _ ="), " 2 "),
     ],
 )
 def test_a_result_that_is_not_filled(pairs, function, text, result):
@@ -318,7 +318,7 @@ def test_what_a_command_leaves_is_nothing_that_was_in_memory(spliced, element, e
 
 
 def test_an_end_of_the_process_is_an_error_and_an_interrupt_is_one(pairs):
-    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "exit(3)")})
+    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "out[...] = exit(3)")})
     with pytest.raises(OpspliceError, match=r"'host\.negate' failed: SystemExit: 3"):
         made.spliced.run("twice", *INPUTS["twice"])
     made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "raise KeyboardInterrupt")})
@@ -363,6 +363,12 @@ def test_a_program_without_its_files(made, tmp_path):
         (PYTHON.replace("def negate", "def negated"), r"host\.py has no function 'negate'"),
         ("if 1:\n  def negate(a, out): out[...] = -a\nimport x as add_to", "has no function 'affine'"),
         ("def negate(a, out:\n  pass", r"host\.py:1 is no Python"),
+        (PYTHON.replace("negate(a, out)", "negate(a)"), r"takes \(a\), and kernel negate passes 2: a, one result"),
+        (PYTHON.replace("add_to(a, b)", "add_to(a, b, c)"), r"takes \(a, b, c\), and kernel add_to passes 2: a, b"),
+        (PYTHON.replace("negate(a, out)", "negate(a, *, out)"), r"takes \(a, \*, out\), and kernel negate passes 2"),
+        (PYTHON.replace("low, high)", "low)"), r"takes \(a, low\), and kernel halves passes 3: a, 2 results"),
+        (PYTHON.replace("out[...] = -a", "out = -a"), r"'negate' in .*host\.py never fills its result 'out'"),
+        (PYTHON.replace("low[...], high[...]", "_, high[...]"), r"never fills its result 'low'"),
     ],
 )
 def test_a_file_without_the_function(spliced, text, message):
@@ -375,6 +381,12 @@ def test_a_file_without_the_function(spliced, text, message):
     "text",
     [
         "from other import *",
+        PYTHON.replace("negate(a, out)", "negate(a, *rest)").replace("out[...] = -a", "rest[0][...] = -a"),
+        PYTHON.replace("negate(a, out)", "negate(a, out, sign=-1, *, more=None)"),
+        PYTHON.replace("def negate(a, out)", "def filled(f): return f\n@filled\ndef negate(a)"),
+        PYTHON.replace("out[...] = -a", "raise NotImplementedError"),
+        PYTHON.replace("out[...] = -a", "out -= a"),
+        PYTHON.replace("def negate", "def negate(a): ...\ndef negate"),
         "def __getattr__(name): return print",
         "for name in ('negate', 'add_to'): globals()[name] = print",
         "try: from x import negate, add_to, affine\nexcept ImportError: negate = add_to = affine = 0\nhalves = affine",
