@@ -31,7 +31,7 @@ from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Alternative, Axis, Extent
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.placing import Carrier, place
-from opsplice.rewrites.export.sequences import Case, Group, Pass, spec_text
+from opsplice.rewrites.export.sequences import Case, Group, OpsByName, Pass, spec_text
 from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings, with_options
 from opsplice.rewrites.export.writer import NAME_ONLY
@@ -136,7 +136,7 @@ class _Program:
 
     name: str
     covers: str
-    template: Template | str
+    template: Template | OpsByName
     alternatives: tuple[Alternative, ...]
     paths: dict[Axis, tuple[int, ...]]
     call: KernelCall | None
@@ -181,9 +181,10 @@ class _Exporter:
     def _programs(self, rule: tree.Rule, name: str) -> list[_Program]:
         """Every template of a rule, with its replacement. Raises GapError if there is none."""
         _check_rule(rule, self.spec)
-        op = _op_name(self.spec.patterns[rule.pattern])
-        if op is not None and rule.attributes and rule.where is None:
-            return [_Program(name, f"every {op}", op, ((),), {}, None)]
+        named = _by_name(self.spec.patterns[rule.pattern])
+        if named is not None and rule.attributes and rule.where is None:
+            covers = f"every {' and '.join(named.names)}{' without a lowering config' * named.untuned}"
+            return [_Program(name, covers, named, ((),), {}, None)]
         failures: list[GapError] = []
         drafts = list(self._drafts(rule, name, failures))
         matches, misses = self._matches(rule)
@@ -304,13 +305,26 @@ def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
         raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
 
 
-def _op_name(pattern: tree.Pattern) -> str | None:
-    """The name of the op that a pattern is of, whatever its operands and regions: `"linalg.matmul"(...) {...}`."""
+def _by_name(pattern: tree.Pattern) -> OpsByName | None:
+    """The ops that a pattern is of, whatever their operands and regions: `"linalg.matmul"(...) {...}`, or several."""
     (expr, *others) = pattern.results
-    if others or pattern.parameters or pattern.body or pattern.where or not isinstance(expr, tree.Call):
+    if others or pattern.parameters or pattern.body or pattern.where:
         return None
-    is_any = expr.quoted and expr.rest and expr.regions and not expr.args and not expr.attributes and expr.type is None
-    return expr.callee if is_any and not expr.optional and "*" not in expr.callee else None
+    options = expr.options if isinstance(expr, tree.Alternatives) else (expr,)
+    calls = [each for each in options if isinstance(each, tree.Call) and _is_any(each)]
+    if len(calls) != len(options) or len({_is_untuned(each) for each in calls}) != 1:
+        return None
+    return OpsByName(tuple(dict.fromkeys(each.callee for each in calls)), _is_untuned(calls[0]))
+
+
+def _is_any(call: tree.Call) -> bool:
+    """Whether a call is of all ops of one name, or of those that have no lowering config."""
+    of_all = call.quoted and call.rest and call.regions and not call.args and call.type is None
+    return of_all and not call.optional and "*" not in call.callee and (not call.attributes or _is_untuned(call))
+
+
+def _is_untuned(call: tree.Call) -> bool:
+    return [(each.name, each.absent) for each in call.attributes] == [("lowering_config", True)]
 
 
 def _check_kernel(rule: tree.Rule, kernel: tree.Kernel) -> None:

@@ -15,11 +15,19 @@ RULE = "opsplice.rule"
 
 
 @dataclass(frozen=True)
+class OpsByName:
+    """Ops of one of some names, whatever else they are. untuned: those that have no lowering config."""
+
+    names: tuple[str, ...]
+    untuned: bool
+
+
+@dataclass(frozen=True)
 class Case:
     """A matcher and its action.
 
     name:     what is left of their names after `match_` and `rewrite_`; call: the function put in, "" for none.
-    template: what is looked for, or the name of an op.
+    template: what is looked for, or ops by their names.
     comment:  what it covers. checks: what must hold of dims.
     paths:    for each axis of a check, the operand positions that lead from the root to the argument.
     imports:  the symbols that the function needs.
@@ -27,7 +35,7 @@ class Case:
 
     name: str
     comment: str
-    template: Template | str
+    template: Template | OpsByName
     checks: Alternative
     paths: dict[Axis, tuple[int, ...]]
     call: str
@@ -78,12 +86,14 @@ def _indented(lines: Sequence[str], by: int = 2) -> list[str]:
 
 
 def _matcher(case: Case, rule: str) -> list[str]:
-    if isinstance(case.template, str):
+    if isinstance(case.template, OpsByName):
+        listed = ", ".join(f'"{name}"' for name in case.template.names)
         return [
             f"// {case.comment}",
             f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {_OP}",
             f"    attributes {{{RULE} = {_quoted(rule)}}} {{",
-            f'  transform.match.operation_name %root ["{case.template}"] : {_OP}',
+            f"  transform.match.operation_name %root [{listed}] : {_OP}",
+            *[f"  transform.iree.match.has_no_lowering_config %root : {_OP}"] * case.template.untuned,
             f"  transform.yield %root : {_OP}",
             "}",
         ]

@@ -123,6 +123,31 @@ def test_ops_by_their_names(sides: Sider, context: ir.Context) -> None:
     assert sets(sides(text, back.text).theirs) == marked
 
 
+@pytest.mark.parametrize(
+    ("pattern", "marked"),
+    [
+        ('"math.absf"(...) {...} | "math.exp"(...) {...}', [1, 2, 3]),
+        ('"math.exp"(...) {!lowering_config, ...}', [2]),
+        ('"math.exp"(...) {!lowering_config, ...} | "arith.negf"(...) {!lowering_config, ...}', [2, 4]),
+    ],
+)
+def test_ops_of_several_names_and_untuned_ones(
+    pattern: str, marked: list[int], sides: Sider, context: ir.Context
+) -> None:
+    text = program("math.absf math.exp math.exp arith.negf").replace(
+        "math.exp %v1 :", "math.exp %v1 {lowering_config = #iree_codegen.lowering_config<tile_sizes = [[2]]>} :"
+    )
+    spec = f"pattern named() {{ {pattern} }}\nannotate named with {{my.tag}}"
+    found = sides(text, spec)
+    ops = ["math.absf", "math.exp", "math.exp", "arith.negf"]
+    expected = [word for number, op in enumerate(ops, 1) for word in [op, *["my.tag"] * (number in marked)]]
+    assert sets(found.ours) == sets(found.theirs) == expected
+    with context, ir.Location.unknown():
+        back = import_spec(ir.Module.parse(exported(spec).text))
+    assert not back.unread
+    assert sets(sides(text, back.text).ours) == sets(found.theirs)
+
+
 def test_import_reads_what_export_writes(context: ir.Context, sides: Sider) -> None:
     spec = """
     pattern p(x: tensor<m x n x f32>) { exp(x) }
