@@ -7,7 +7,9 @@ come to the same pattern become one.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +18,7 @@ from typing import TypeAlias
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+from opsplice.matchers.ir_names import ops_in
 from opsplice.rewrites.importing import includes, insertions, kernels
 from opsplice.rewrites.importing.actions import Action, attribute_set, read_action
 from opsplice.rewrites.importing.contention import Pair, Shape, ordered
@@ -93,6 +96,8 @@ class _Importer:
         self.patterns: dict[str, str] = {}
         self.pairs: list[Pair] = []
         self.stage = 0  # which op of the entry that changes the program
+        self.setters = Counter(str(each.attributes["name"]) for op in tops for each in ops_in(op, "transform.annotate"))
+        self.read_before: set[ir.Operation] = set()  # annotations that are part of the rules of others
 
     def read(self) -> Imported:
         entry = self.symbols[_ENTRY]
@@ -156,9 +161,18 @@ class _Importer:
         handles[op.results[0]] = Collected((self.symbols[matcher],), self.stage)
 
     def _annotate_collected(self, op: ir.Operation, collected: Collected, handles: dict[ir.Value, Handle]) -> None:
-        """An annotation of what was found before: no attribute that was set since keeps it from being found."""
+        """Annotations of what was found before: no attribute that was set since keeps it from being found."""
         self.stage += 1
-        name, text = attribute_set(op, handles)
+        texts: dict[str, str] = {}
+        for each in self._together(op, handles):
+            self.read_before.add(each)
+            try:
+                name, text = attribute_set(each, handles)
+                texts[name] = text
+            except UnreadableError as error:
+                self.unread[str(error)] = None
+        if not texts:
+            return
         for sequence in collected.matchers:
             matcher = Matcher(sequence)
             try:
@@ -171,15 +185,29 @@ class _Importer:
                 ):
                     raise UnreadableError(sequence, "a matcher that yields other than the op that it is given")
                 pattern = self._pattern(sequence, template, conditions)
-                rule = f"annotate {pattern} with {{{text}}}"
+                rule = f"annotate {pattern} with {{{', '.join(texts.values())}}}"
                 _check(f"{self._text(pattern)}\n{rule}", op, "rule")
             except UnreadableError as error:
                 self.unread[str(error)] = None
                 continue
-            sets = frozenset([name])
-            self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, sets, collected.stage))
+            self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(texts), collected.stage))
+
+    def _together(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> list[ir.Operation]:
+        """An annotation with those right behind it of the same ops; alone where others set any of their attributes."""
+        found: list[ir.Operation] = []
+        rest = itertools.dropwhile(lambda each: each != op, (each.operation for each in op.block.operations))
+        for each in rest:
+            if each.name == "transform.annotate" and each.operands[0] == op.operands[0]:
+                found.append(each)
+            elif each.name != "transform.param.constant":
+                break
+            else:
+                follow(each, handles)
+        return found if all(self.setters[str(each.attributes["name"])] == 1 for each in found) else [op]
 
     def _annotate(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
+        if op in self.read_before:
+            return
         named = handles.get(op.operands[0])
         if isinstance(named, Collected):
             self._annotate_collected(op, named, handles)

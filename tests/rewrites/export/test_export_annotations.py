@@ -164,6 +164,24 @@ def test_import_reads_what_export_writes(context: ir.Context, sides: Sider) -> N
     assert sets(sides(text, back.text).ours) == sets(sides(text, spec).ours)
 
 
+def test_attributes_that_one_rule_sets_are_read_back_as_one_rule(context: ir.Context, sides: Sider) -> None:
+    spec = """
+    pattern p(x: tensor<m x n x f32>) where not n == 4 { exp(x) }
+    pattern q(x: tensor<m x n x f32>) { absf(x) }
+    annotate p with {my.n = 1, my.tag, my.s = "a"}
+    annotate q with {my.other}
+    """
+    with context, ir.Location.unknown():
+        back = import_spec(ir.Module.parse(exported(spec).text))
+    assert not back.unread
+    again = [(rule.pattern, [a.name for a in rule.attributes]) for rule in load_text(back.text).rules]
+    # p holds below and above 4.
+    every = ["my.n", "my.tag", "my.s"]
+    assert sorted(again) == [("match_0_p_0_0", every), ("match_0_p_0_1", every), ("match_1_q_0", ["my.other"])]
+    text = program("math.exp math.absf math.exp")
+    assert sets(sides(text, back.text).ours) == sets(sides(text, spec).ours)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
