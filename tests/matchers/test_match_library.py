@@ -66,6 +66,8 @@ OTHERS = [
     ("layernorm_keras", "stablehlo.multiply %17, %15", "stablehlo.multiply %17, %13"),
     ("layernorm_keras", "stablehlo.multiply %x, %15", "stablehlo.multiply %5, %15"),
     ("standardize_keras", "stablehlo.add %17, %16", "stablehlo.subtract %17, %16"),
+    ("groupnorm_nhwc_keras", "stablehlo.negate", "stablehlo.abs"),
+    ("standardize_groups_nhwc", "dense<6.000000e+01>", "dense<6.100000e+01>"),
     ("batchnorm_nhwc_keras", "stablehlo.negate", "stablehlo.abs"),
     ("batchnorm_without_eps_nhwc_keras", "stablehlo.rsqrt", "stablehlo.sqrt"),
 ]

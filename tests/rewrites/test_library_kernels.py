@@ -497,6 +497,8 @@ QKV_VT = [(2, 3, 5, 4), (2, 3, 4, 7), (2, 3, 6, 7)]
         ("norms_keras", "layernorm_keras", "x, gain, bias, eps", [(2, 4, 8), (8,), (8,)]),
         ("norms_keras", "layernorm_2d_keras", "x, gain, bias, eps", [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_keras", "standardize_keras", "x, eps", [(2, 4, 8)]),
+        ("norms_keras", "groupnorm_nhwc_keras", "x, gain, bias, eps", [(2, 5, 3, 8), (8,), (8,)]),
+        ("norms_keras", "standardize_groups_nhwc", "x, eps", [(2, 5, 3, 8)]),
         ("norms_keras", "batchnorm_nhwc_keras", "x, mean, variance, gain, bias, eps", [(2, 5, 4, 3), *[(3,)] * 4]),
         ("norms_keras", "batchnorm_without_eps_ncw_keras", "x, mean, variance, gain, bias", [(2, 3, 7), *[(3,)] * 4]),
     ],

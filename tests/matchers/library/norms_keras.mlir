@@ -185,3 +185,59 @@ func.func public @batchnorm_without_eps_ncw_keras(%x: tensor<2x3x7xf32>, %mean: 
   %12 = stablehlo.add %10, %11 : tensor<2x3x7xf32>
   return %12 : tensor<2x3x7xf32>
 }
+
+func.func public @groupnorm_nhwc_keras(%x: tensor<2x5x3x8xf32>, %gain: tensor<8xf32>, %bias: tensor<8xf32>) -> tensor<2x5x3x8xf32> {
+  %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %0 = stablehlo.reshape %x : (tensor<2x5x3x8xf32>) -> tensor<2x5x3x2x4xf32>
+  %1 = stablehlo.constant dense<6.000000e+01> : tensor<2x1x1x2x1xf32>
+  %2 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1, 2, 4] : (tensor<2x5x3x2x4xf32>, tensor<f32>) -> tensor<2x2xf32>
+  %3 = stablehlo.broadcast_in_dim %2, dims = [0, 3] : (tensor<2x2xf32>) -> tensor<2x1x1x2x1xf32>
+  %4 = stablehlo.divide %3, %1 : tensor<2x1x1x2x1xf32>
+  %5 = stablehlo.broadcast_in_dim %4, dims = [0, 1, 2, 3, 4] : (tensor<2x1x1x2x1xf32>) -> tensor<2x5x3x2x4xf32>
+  %6 = stablehlo.subtract %0, %5 : tensor<2x5x3x2x4xf32>
+  %7 = stablehlo.multiply %6, %6 : tensor<2x5x3x2x4xf32>
+  %8 = stablehlo.reduce(%7 init: %zero) applies stablehlo.add across dimensions = [1, 2, 4] : (tensor<2x5x3x2x4xf32>, tensor<f32>) -> tensor<2x2xf32>
+  %9 = stablehlo.broadcast_in_dim %8, dims = [0, 3] : (tensor<2x2xf32>) -> tensor<2x1x1x2x1xf32>
+  %10 = stablehlo.divide %9, %1 : tensor<2x1x1x2x1xf32>
+  %11 = stablehlo.constant dense<1.000000e-03> : tensor<2x1x1x2x1xf32>
+  %12 = stablehlo.add %10, %11 : tensor<2x1x1x2x1xf32>
+  %13 = stablehlo.rsqrt %12 : tensor<2x1x1x2x1xf32>
+  %14 = stablehlo.broadcast_in_dim %13, dims = [0, 1, 2, 3, 4] : (tensor<2x1x1x2x1xf32>) -> tensor<2x1x1x2x4xf32>
+  %15 = stablehlo.reshape %gain : (tensor<8xf32>) -> tensor<1x1x1x2x4xf32>
+  %16 = stablehlo.broadcast_in_dim %15, dims = [0, 1, 2, 3, 4] : (tensor<1x1x1x2x4xf32>) -> tensor<2x1x1x2x4xf32>
+  %17 = stablehlo.multiply %14, %16 : tensor<2x1x1x2x4xf32>
+  %18 = stablehlo.negate %4 : tensor<2x1x1x2x1xf32>
+  %19 = stablehlo.broadcast_in_dim %18, dims = [0, 1, 2, 3, 4] : (tensor<2x1x1x2x1xf32>) -> tensor<2x1x1x2x4xf32>
+  %20 = stablehlo.multiply %19, %17 : tensor<2x1x1x2x4xf32>
+  %21 = stablehlo.reshape %bias : (tensor<8xf32>) -> tensor<1x1x1x2x4xf32>
+  %22 = stablehlo.broadcast_in_dim %21, dims = [0, 1, 2, 3, 4] : (tensor<1x1x1x2x4xf32>) -> tensor<2x1x1x2x4xf32>
+  %23 = stablehlo.add %20, %22 : tensor<2x1x1x2x4xf32>
+  %24 = stablehlo.broadcast_in_dim %17, dims = [0, 1, 2, 3, 4] : (tensor<2x1x1x2x4xf32>) -> tensor<2x5x3x2x4xf32>
+  %25 = stablehlo.multiply %0, %24 : tensor<2x5x3x2x4xf32>
+  %26 = stablehlo.broadcast_in_dim %23, dims = [0, 1, 2, 3, 4] : (tensor<2x1x1x2x4xf32>) -> tensor<2x5x3x2x4xf32>
+  %27 = stablehlo.add %25, %26 : tensor<2x5x3x2x4xf32>
+  %28 = stablehlo.reshape %27 : (tensor<2x5x3x2x4xf32>) -> tensor<2x5x3x8xf32>
+  return %28 : tensor<2x5x3x8xf32>
+}
+
+func.func public @standardize_groups_nhwc(%x: tensor<2x5x3x8xf32>) -> tensor<2x5x3x8xf32> {
+  %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %0 = stablehlo.reshape %x : (tensor<2x5x3x8xf32>) -> tensor<2x5x3x2x4xf32>
+  %1 = stablehlo.constant dense<6.000000e+01> : tensor<2x1x1x2x1xf32>
+  %2 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1, 2, 4] : (tensor<2x5x3x2x4xf32>, tensor<f32>) -> tensor<2x2xf32>
+  %3 = stablehlo.broadcast_in_dim %2, dims = [0, 3] : (tensor<2x2xf32>) -> tensor<2x1x1x2x1xf32>
+  %4 = stablehlo.divide %3, %1 : tensor<2x1x1x2x1xf32>
+  %5 = stablehlo.broadcast_in_dim %4, dims = [0, 1, 2, 3, 4] : (tensor<2x1x1x2x1xf32>) -> tensor<2x5x3x2x4xf32>
+  %6 = stablehlo.subtract %0, %5 : tensor<2x5x3x2x4xf32>
+  %7 = stablehlo.multiply %6, %6 : tensor<2x5x3x2x4xf32>
+  %8 = stablehlo.reduce(%7 init: %zero) applies stablehlo.add across dimensions = [1, 2, 4] : (tensor<2x5x3x2x4xf32>, tensor<f32>) -> tensor<2x2xf32>
+  %9 = stablehlo.broadcast_in_dim %8, dims = [0, 3] : (tensor<2x2xf32>) -> tensor<2x1x1x2x1xf32>
+  %10 = stablehlo.divide %9, %1 : tensor<2x1x1x2x1xf32>
+  %11 = stablehlo.constant dense<1.000000e-03> : tensor<2x1x1x2x1xf32>
+  %12 = stablehlo.add %10, %11 : tensor<2x1x1x2x1xf32>
+  %13 = stablehlo.rsqrt %12 : tensor<2x1x1x2x1xf32>
+  %14 = stablehlo.broadcast_in_dim %13, dims = [0, 1, 2, 3, 4] : (tensor<2x1x1x2x1xf32>) -> tensor<2x5x3x2x4xf32>
+  %15 = stablehlo.multiply %6, %14 : tensor<2x5x3x2x4xf32>
+  %16 = stablehlo.reshape %15 : (tensor<2x5x3x2x4xf32>) -> tensor<2x5x3x8xf32>
+  return %16 : tensor<2x5x3x8xf32>
+}
