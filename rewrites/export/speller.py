@@ -260,8 +260,11 @@ class _Speller:
         sizes = {n: _known(e) for n, e in scope.dims.items()}
         value = conditions.evaluate(expr.value, sizes)
         if value is None:
-            names = ", ".join(sorted(n for n in conditions.names_in(expr.value) if sizes.get(n) is None))
-            why = f"a matcher compares constants exactly, and {names} may be any; give it a size, as in `{names} == 64`"
+            names = sorted(n for n in conditions.names_in(expr.value) if _is_open(sizes.get(n)))
+            some = (
+                f"{', '.join(names)} may be any; give it a size, as in `{names[0]} == 64`" if names else "it has none"
+            )
+            why = f"a matcher compares constants exactly, and {some}"
             self.gaps[Gap(expr.span, f"the constant `{conditions.text(expr.value)}`", why)] = None
             return Number(0)
         return Number(value)
@@ -476,6 +479,10 @@ def _known(extent: Extent) -> int | tuple[int | None, ...] | None:
     if isinstance(extent, tuple):
         return tuple(e if isinstance(e, int) else None for e in extent)
     return extent if isinstance(extent, int) else None
+
+
+def _is_open(size: int | tuple[int | None, ...] | None) -> bool:
+    return size is None or (isinstance(size, tuple) and None in size)
 
 
 def _shared(pattern: tree.Pattern) -> frozenset[str]:

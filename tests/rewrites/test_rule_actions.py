@@ -279,6 +279,15 @@ def test_a_pattern_that_cannot_be_written(spliced):
         spliced(ABS, spec, {})
 
 
+def test_a_constant_of_a_pack_cannot_be_written(spliced):
+    spec = f"""{PATTERN}
+    pattern wide<S>(x: tensor<...a x b x S>) {{ mulf(x, const(a * b)) }}
+    replace p with wide(x)"""
+    with pytest.raises(OpspliceError) as error:
+        spliced(ABS, spec, {})
+    assert "the constant `a * b`: a matcher compares constants exactly, and a may be any" in str(error.value.details)
+
+
 def test_of_alternatives_the_first_is_written(spliced):
     spec = f"""{PATTERN}
     pattern either<S>(x: tensor<m x n x S>) {{ negf(exp(x) | tanh(x)) }}
