@@ -268,7 +268,7 @@ class _Finder:
 
     def _missed(self, place: _Place, graph: Graph) -> NearMiss | None:
         search = self._search(graph, place)
-        if search.run(place.value, at_view=place.is_split) is None and search.progress > 0:
+        if search.run(place.value, at_view=place.is_split, as_it_is=True) is None and search.progress > 0:
             return search.near_miss(place.value)
         return None
 

@@ -34,6 +34,7 @@ from opsplice.matchers.graph import (
     Whole,
     heads,
 )
+from opsplice.matchers.grouping import groupings, ungrouped
 from opsplice.matchers.inverse import solved
 from opsplice.matchers.ir_names import location_text, short
 from opsplice.matchers.labels import Regrouped, pair, rank_text, regrouped
@@ -93,16 +94,17 @@ class Search(Verdicts):
         self.entered: dict[tuple[int, Any], None] = {}
         self.operands: dict[int, _Operand] = {}
         self.reduced: dict[Reduce, Reduce] = {}
+        self.grouped: Access | None = None  # the first root, where several labels are one dim of it
         self.is_view = False  # whether the root only chooses other indices of some value
         self.steps = 0
         self.gave_up = False
         self.rearranging = False  # whether inputs may also be reshapes of values, and views whose sources are read
         self.may_rearrange = False  # whether that would be another choice somewhere
 
-    def run(self, value: ir.Value, *, at_view: bool = False) -> Match | None:
+    def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
 
-        at_view: the value may be a view of what the pattern makes.
+        at_view: the value may be a view of what the pattern makes. as_it_is: it has the rank of the pattern's result.
         """
         first = self.graph.results[0]
         goals: Goals = None
@@ -115,13 +117,26 @@ class Search(Verdicts):
                 if self.is_view and not any(isinstance(head, Whole) for head in heads(first.node)):
                     return None  # a view of something: a match, if there is one, is where that something is made
             if self._at_root(0, value, goals) or (self.may_rearrange and self._again(value, goals)):
-                return self._match(value)
+                return None if at_view and self._holds_at_source(value) else self._match(value)
+            for access in () if at_view or as_it_is or self.is_view else groupings(self.views, self.graph, value):
+                self._undo(0)
+                self.rearranging, self.grouped = False, access
+                if self._at_root(0, value, goals) or (self.may_rearrange and self._again(value, goals)):
+                    return self._match(value)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
             self.furthest = Failure(
                 None, "a decision", "one too large to decide", (len(self.held), 0), None, Kind.STEPS
             )
         return None
+
+    def _holds_at_source(self, view: ir.Value) -> bool:
+        """Whether what a view rearranges is a match itself: then the view is none, nor a near miss."""
+        source = view.owner.operation.operands[0]
+        if Search(self.views, self.graph, self.function, self.max_steps).run(source) is None:
+            return False
+        self.furthest = None
+        return True
 
     @property
     def progress(self) -> float:
@@ -275,7 +290,7 @@ class Search(Verdicts):
             return None
         if result.element and not self._bind_type(result.node, result.element, element_type(value)):
             return None
-        access = self.views.whole(value)
+        access = self.grouped if self.grouped is not None and number == 0 else self.views.whole(value)
         self._set(self.roots, number, access)
         if not self._bind_whole(result, access):
             return None
@@ -289,7 +304,7 @@ class Search(Verdicts):
         free = [label for label in result.labels if label not in self.labels]
         if len(free) != len(result.labels):
             return self._unify(result.node, result.labels, access.indices) is not None
-        pairs = pair(result.labels, access.indices, {})
+        pairs = pair(result.labels, tuple(ungrouped(access.indices)), {})
         if pairs is None:
             return self._fail(result.node, f"rank {rank_text(result.labels)}", f"rank {len(access.indices)}", Kind.RANK)
         for label, indices in pairs:

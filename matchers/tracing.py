@@ -90,8 +90,8 @@ class Tracer(Search):
         """The payload ops that were looked at on the way that got furthest."""
         return frozenset() if self.stop is None else self.stop.looked
 
-    def run(self, value: ir.Value, *, at_view: bool = False) -> Match | None:
-        match = super().run(value, at_view=at_view)
+    def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
+        match = super().run(value, at_view=at_view, as_it_is=as_it_is)
         if match is None and self.gave_up:
             self.stop = self._stop(self.graph.results[0].node, Kind.STEPS, "a decision", "one too large to decide")
         elif match is None and self.stop is None:

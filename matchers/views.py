@@ -29,6 +29,7 @@ from opsplice.matchers.terms import (
     Apply,
     Constant,
     DimSize,
+    Flat,
     Index,
     Loop,
     LoopIndex,
@@ -131,6 +132,8 @@ class Views:
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], tuple[ir.Value, ...]]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, tuple[ir.Value, ...]]] = {}
         self._wholes: dict[ir.Value, Access] = {}
+        self._below: dict[Access, tuple[Any, tuple[ir.Value, ...]]] = {}
+        self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, tuple[ir.Value, ...]]] = {}
         self._inner: dict[Term, ir.Value] = {}
         self._loops = 0
@@ -143,6 +146,22 @@ class Views:
         if value not in self._wholes:
             self._wholes[value] = Access(value, tuple(self._fresh(size) for size in shape_of(value) or ()))
         return self._wholes[value]
+
+    def split(self, access: Access, index: Loop, sizes: tuple[int, ...]) -> Access:
+        """An access with loops of `sizes` in place of one of its loops."""
+        key = (access, index, sizes)
+        if key not in self._split:
+            whole = flatten(tuple(map(self._fresh, sizes)), sizes)
+            self._split[key] = Access(access.value, tuple(_replaced(i, index, whole) for i in access.indices))
+        return self._split[key]
+
+    def remembered(self, access: Access, read: Callable[[], Any]) -> Any:
+        """What one function reads below an access."""
+        known = self._below.get(access)
+        if known is None:
+            known = self._below[access] = self._noted(read, access.value)
+        self.reads.update(dict.fromkeys(known[1]))
+        return known[0]
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
@@ -166,6 +185,8 @@ class Views:
         self._readings.clear()
         self._unchanged.clear()
         self._wholes.clear()
+        self._split.clear()
+        self._below.clear()
         self._extents.clear()
         self._inner.clear()
         self.reads.clear()
@@ -536,6 +557,13 @@ class _Body:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _replaced(index: Index, loop: Loop, other: Index) -> Index:
+    """An index with another one in place of a loop in it."""
+    if isinstance(index, Flat):
+        return Flat(tuple(_replaced(part, loop, other) for part in index.parts), index.sizes)
+    return other if index == loop else index
 
 
 def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:
