@@ -362,8 +362,9 @@ class Search(Verdicts):
             own = "cast" not in self.graph.through or (isinstance(node, Apply) and node.op == found.op)
             return None if own else found.args[0]
         source = self._unchanged(found)
-        asked = source is not None and isinstance(node, Apply) and self.views.readings(found, node.op)
-        return None if asked else source
+        if source is None or self._single_place(node, found) is not None:
+            return None
+        return None if isinstance(node, Apply) and self.views.readings(found, node.op) else source
 
     def _unchanged(self, found: Term) -> Term | None:
         """x of `addf(x, 0.0)` and the like; None at a root, where a match ends with the op that makes x."""
@@ -456,7 +457,8 @@ class Search(Verdicts):
             return bool(self.views.readings(self._peek(node, term), node.op))
         if isinstance(node, Reduce):
             found = self._peek(node, term)
-            return isinstance(found, Reduce) and found.combiner == node.combiner
+            own = isinstance(found, Reduce) and found.combiner == node.combiner
+            return own or self._single_place(node, found) is not None
         if isinstance(node, Number) and not conditions.names_in(node.low):
             return self.views.constant(self._peek(node, term)) is not None
         if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
@@ -477,6 +479,13 @@ class Search(Verdicts):
             which = "another value" if start is None else numbers.text(start.value, start.type)
             self._fail(node, f"a reduction by {short(node.combiner)} alone", f"one that starts at {which}", Kind.START)
             return None
+        single = self._single_place(node, found)
+        if single is not None:
+            self._set(self.held, id(node))
+            self._set(self.reductions, node, ())
+            for label in node.loops:
+                self._set(self.scopes, label, node)
+            return [(node.body, single)]
         if not isinstance(found, Reduce) or found.combiner != node.combiner:
             self._other_op(node, f"a reduction by {short(node.combiner)}", found)
             return None
@@ -503,6 +512,12 @@ class Search(Verdicts):
         for label in node.loops:
             self._set(self.scopes, label, node)
         return [(node.body, found.body)]
+
+    def _single_place(self, node: Any, found: Term) -> Term | None:
+        """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""
+        if type(node) is not Reduce or not isinstance(found, Apply) or found.op != node.combiner:
+            return None
+        return self.views.unchanged(found) if all(label.windowed for label in node.loops) else None
 
     def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._look(node, term)

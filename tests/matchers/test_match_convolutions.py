@@ -142,3 +142,25 @@ def test_a_part_of_the_input_is_not_all_of_it(find):
     text = "pattern p(x: tensor<n x h x w x c x f32>) { reduce addf[n h w c -> n](x) }"
     whole = generic("y + i", "z + j")
     assert find(whole, text).count == 0
+
+
+@pytest.mark.parametrize(("filter_dims", "zero", "count"), [("16x1", "0.0", 1), ("16", "0.0", 0), ("16x1", "0.5", 0)])
+def test_a_window_of_one_place_is_summed_with_zero_and_has_its_own_dim(find, filter_dims, zero, count):
+    spec = """pattern p(x: tensor<n x w x c x f32>, f: tensor<c x k x f32>) {
+      contract[n (s*z + d*j) c, c j -> n z c](x, f) }"""
+    place = ", 0" * (filter_dims == "16x1")
+    program = f"""func.func @f(%x: tensor<2x8x16xf32>, %f: tensor<{filter_dims}xf32>) -> tensor<2x8x16xf32> {{
+      %zero = arith.constant {zero} : f32
+      %e = tensor.empty() : tensor<2x8x16xf32>
+      %r = linalg.generic {{
+        indexing_maps = [affine_map<(n, z, c) -> (n, z, c)>, affine_map<(n, z, c) -> (c{place})>,
+                         affine_map<(n, z, c) -> (n, z, c)>],
+        iterator_types = ["parallel", "parallel", "parallel"]
+      }} ins(%x, %f : tensor<2x8x16xf32>, tensor<{filter_dims}xf32>) outs(%e : tensor<2x8x16xf32>) {{
+      ^bb0(%1: f32, %2: f32, %o: f32):
+        %p = arith.mulf %1, %2 : f32
+        %s = arith.addf %zero, %p : f32
+        linalg.yield %s : f32 }} -> tensor<2x8x16xf32>
+      return %r : tensor<2x8x16xf32>
+    }}"""
+    assert find(program, spec).count == count

@@ -47,6 +47,7 @@ PARTS = {
     "conv2d_bias_nchw_fchw": {"conv2d_nchw_fchw": 1},
     "conv2d_nhwc_hwcf": {"linear_kn": 1},
     "conv3d_bias_ndhwc_dhwcf": {"conv3d_ndhwc_dhwcf": 1},
+    "depthwise_conv2d_bias_nchw_chw": {"depthwise_conv2d_nchw_chw": 1},
     "depthwise_conv2d_bias_nhwc_hwc": {"depthwise_conv2d_nhwc_hwc": 1},
     "layernorm": {"standardize": 1, "rmsnorm": 1},
     "layernorm_by_moments": {"relu": 1},

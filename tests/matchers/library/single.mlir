@@ -28,3 +28,21 @@ func.func @conv2d_nchw_fchw_one_place(%x: tensor<2x16x1x1xf32>, %f: tensor<8x16x
   %y = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%x, %f : tensor<2x16x1x1xf32>, tensor<8x16x1x1xf32>) outs(%z : tensor<2x8x1x1xf32>) -> tensor<2x8x1x1xf32>
   return %y : tensor<2x8x1x1xf32>
 }
+
+func.func @depthwise_conv2d_nchw_chw_one_place(%x: tensor<2x16x8x8xf32>, %f: tensor<16x1x1xf32>) -> tensor<2x16x8x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x16x8x8xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x8x8xf32>) -> tensor<2x16x8x8xf32>
+  %y = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%x, %f : tensor<2x16x8x8xf32>, tensor<16x1x1xf32>) outs(%z : tensor<2x16x8x8xf32>) -> tensor<2x16x8x8xf32>
+  return %y : tensor<2x16x8x8xf32>
+}
+
+func.func @depthwise_conv2d_bias_nchw_chw_one_place(%x: tensor<2x16x8x8xf32>, %f: tensor<16x1x1xf32>, %b: tensor<16xf32>) -> tensor<2x16x8x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x16x8x8xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x8x8xf32>) -> tensor<2x16x8x8xf32>
+  %y = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>} ins(%x, %f : tensor<2x16x8x8xf32>, tensor<16x1x1xf32>) outs(%z : tensor<2x16x8x8xf32>) -> tensor<2x16x8x8xf32>
+  %w = linalg.broadcast ins(%b : tensor<16xf32>) outs(%e : tensor<2x16x8x8xf32>) dimensions = [0, 2, 3]
+  %r = arith.addf %y, %w : tensor<2x16x8x8xf32>
+  return %r : tensor<2x16x8x8xf32>
+}
