@@ -61,7 +61,7 @@ class Sieve:
 
         def descend(levels: dict[Any, _Level], deep: bool) -> None:
             for outline, level in levels.items():
-                if _fits(outline, term, views):
+                if _fits_at_root(outline, term, views):
                     fitting.extend(level.graphs)
                     descend(level.deeper, True)
                 elif deep or _begins(outline, term, views):
@@ -153,10 +153,19 @@ def _inexact(outline: Any) -> Any:
     return outline._replace(below=below)
 
 
+def _fits_at_root(outline: Any, term: Any, views: Views) -> bool:
+    """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
+    return outline is _ANYTHING or _fits_op(outline, _made_by(outline, term, views), views)
+
+
+def _made_by(outline: Any, term: Any, views: Views) -> Any:
+    return _behind_casts(views, term, outline.what) if outline.casts else views.resolve(term)
+
+
 def _fits(outline: Any, term: Any, views: Views) -> bool:
     if outline is _ANYTHING:
         return True
-    found = _behind_casts(views, term, outline.what) if outline.casts else views.resolve(term)
+    found = _made_by(outline, term, views)
     if _fits_op(outline, found, views):
         return True
     source = views.unchanged(found)
