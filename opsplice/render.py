@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
 
 from opsplice.errors import OpspliceError
-from opsplice.report import Replacement, Report, UnmatchedRule
+from opsplice.report import Miss, Replacement, Report
 
 # Approaches that go without saying.
 _USUAL = ("static function", "inline", "transform dialect")
+# How many rules that match nothing are told of.
+_MOST_RULES = 8
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -31,31 +33,52 @@ def error_text(error: OpspliceError) -> str:
     return "\n".join(lines)
 
 
-def report_text(report: Report, *, verbose: bool, color: bool) -> str:
-    """What the specs did. verbose: also each match that was left alone to another rule's advantage."""
-    lines = []
-    count = len(report.replacements)
-    lines.append(style(f"{count} replacement{'s' * (count != 1)}", "bold", color))
-    lines += _table(report.replacements, color)
-    kept = [r for r in report.kept if verbose or not r.lost]
-    if kept:
-        lines.append(style("left alone", "bold", color))
-        lines += [f"  {short_location(r.location)}  {_match(r)}: {r.reason}" for r in kept]
-    if report.unmatched:
-        lines += unmatched_lines(report, verbose=verbose, color=color)
+def report_text(
+    report: Report, *, verbose: bool, color: bool, width: int | None = None, near: bool | None = None
+) -> str:
+    """What the specs did. verbose: also each match that another rule has the place of, and every rule without a match.
+
+    width: the terminal's columns. near: as for `unmatched_lines`.
+    """
+    lost = [r for r in report.kept if r.lost]
+    lines = [style(_count(report.replacements, "replacement"), "bold", color)]
+    lines += _table(report.replacements, width, color)
+    lines += _left_alone("kept as the compiler's own code", [r for r in report.kept if not r.lost], color)
+    if verbose:
+        lines += _left_alone("lost to other rules", lost, color)
+    elif lost:
+        lines.append(style(f"{_count(lost, 'match')} lost to other rules, shown with --verbose", "dim", color))
+    lines += unmatched_lines(report, verbose=verbose, near=near, color=color)
     lines += [f"{style('note:', 'cyan', color)} {note}" for note in report.notes]
     lines += [w.text for w in report.spec_warnings]
     lines += [f"{style('warning:', 'yellow', color)} {w}" for w in report.warnings]
     return "\n".join(lines)
 
 
-def _table(replacements: Iterable[Replacement], color: bool) -> list[str]:
+def _count(things: Sequence[Any], word: str) -> str:
+    plural = "es" if word.endswith("ch") else "s"
+    return f"{len(things)} {word}{plural * (len(things) != 1)}"
+
+
+def _left_alone(what: str, left: Sequence[Replacement], color: bool) -> list[str]:
+    lines = [f"  {short_location(r.location)}  {_match(r)}: {r.reason}" for r in left]
+    return [style(f"{_count(left, 'match')} {what}", "bold", color), *lines] if left else []
+
+
+def _table(replacements: Iterable[Replacement], width: int | None, color: bool) -> list[str]:
     rows = [(short_location(r.location), _match(r), f"{r.kernel}{_artifacts(r)}{_how(r)}") for r in replacements]
     if not rows:
         return []
-    widths = [max(len(row[i]) for row in rows) for i in range(2)]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
     arrow = style("=>", "dim", color)
+    if width is not None and sum(widths) + len("    =>  ") > width:
+        return [line for a, b, c in rows for line in (f"  {a:<{widths[0]}}  {b}", f"    {arrow} {c}")]
     return [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {arrow} {c}" for a, b, c in rows]
+
+
+def columns(stream: TextIO) -> int | None:
+    """How wide the terminal is that a stream writes to; None if it writes to none."""
+    return (os.get_terminal_size(stream.fileno()).columns or None) if stream.isatty() else None
 
 
 def short_location(location: str) -> str:
@@ -89,24 +112,31 @@ def _artifacts(replacement: Replacement) -> str:
     return f" from {', '.join(sources)}" if sources else ""
 
 
-def unmatched_lines(report: Report, *, verbose: bool = False, color: bool = False) -> list[str]:
-    """Rules that matched nothing: each said in a line, with where they came nearest if nothing else matched either."""
-    detailed = verbose or not report.replacements
+def unmatched_lines(
+    report: Report, *, verbose: bool = False, near: bool | None = None, color: bool = False
+) -> list[str]:
+    """Rules that matched nothing, a line each, and where they came nearest if `near`; by default if nothing matched."""
+    near = verbose or not report.replacements if near is None else near
+    ranked = sorted(report.unmatched, key=lambda rule: not rule.nearest) if near else report.unmatched
+    shown = ranked if verbose else ranked[:_MOST_RULES]
     lines = []
-    for rule in report.unmatched:
-        lines.append(
-            f"{style('warning:', 'yellow', color)} {short_location(rule.rule_location)}: `{rule.rule}` matched nothing"
-        )
-        if detailed:
-            lines += _misses(rule)
+    for rule in shown:
+        warning = f"{style('warning:', 'yellow', color)} {short_location(rule.rule_location)}: `{rule.rule}`"
+        lines.append(f"{warning} matched nothing{', and nothing comes near it' * (near and not rule.nearest)}")
+        if near:
+            lines += _misses(rule.nearest if verbose else rule.nearest[:1])
+    hidden = len(ranked) - len(shown)
+    if hidden:
+        lines.append(f"  and {_count(ranked[len(shown) :], 'more rule')} matched nothing, shown with --verbose")
+    if near and ranked:
+        help_ = style("help:", "cyan", color)
+        lines.append(f"{help_} `opsplice explain` shows how far a pattern goes and what to change")
     return lines
 
 
-def _misses(rule: UnmatchedRule) -> list[str]:
-    if not rule.nearest:
-        return ["  nothing comes near it: `opsplice explain` shows how far the pattern goes"]
+def _misses(nearest: Iterable[Miss]) -> list[str]:
     lines = []
-    for miss in rule.nearest:
+    for miss in nearest:
         place = f"{short_location(miss.location)} in @{miss.function}"
         asked = f" (asked at {short_location(miss.spec_location)})" if miss.spec_location else ""
         there = f" at {short_location(miss.at)}" if miss.at not in ("", miss.location) else ""

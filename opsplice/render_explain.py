@@ -98,8 +98,9 @@ class _Text:
                 yield from [f"{line}  {arrow}"] if fits else [line, f"      {arrow}"]
                 continue
             yield line
-            what = f"left alone by `{match.rule}`: " if match.rule and not match.lost else ""
-            yield from self._wrapped(f"{'lost: ' if match.lost else ''}{what}{match.reason}", "      ")
+            rule = f"`{match.rule}`: " if match.outcome == "kept" else ""
+            outcome = f"{match.outcome}: " if match.rule else ""
+            yield from self._wrapped(f"{outcome}{rule}{match.reason}", "      ")
 
     # ---- misses ---------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 # A dim's size: a number, None when only known at run time, a list for a pack.
 DimSize = int | list[int | None] | None
@@ -53,8 +53,17 @@ class Replacement:
     round: int = 0
     artifacts: tuple[ArtifactUse, ...] = ()
 
+    @property
+    def outcome(self) -> Literal["replaced", "annotated", "kept", "lost", "none"]:
+        """In a word: `kept` as the compiler's own code, `lost` to another rule, `none` if no rule asks for it."""
+        if self.lost:
+            return "lost"
+        outcomes: dict[str, Any] = {"keep": "kept", "annotate": "annotated", "none": "none"}
+        return outcomes.get(self.action, "replaced")
+
     def to_json(self) -> dict[str, Any]:
-        found = dataclasses.asdict(self)
+        found = {**dataclasses.asdict(self), "outcome": self.outcome}
+        del found["lost"]
         if not self.reason:
             del found["reason"]
         return found
@@ -118,7 +127,7 @@ class Report:
         return Report(*(left + right for left, right in pairs))
 
     def to_json(self) -> dict[str, Any]:
-        """`matches` (kept ones have action `keep` and a reason), `unmatched_rules`, `warnings` and `spec_warnings`."""
+        """`matches`, each with its `outcome`, and a `reason` if it is not replaced; and what `match` says besides."""
         return {
             "matches": [r.to_json() for r in (*self.replacements, *self.kept)],
             "unmatched_rules": [dataclasses.asdict(u) for u in self.unmatched],

@@ -208,7 +208,7 @@ def test_as_json(folder: Path) -> None:
     assert [p["state"] for p in miss["parts"]] == ["held"] * 6 + ["failed"]
     assert found["linear_64"]["misses"][0]["found"] == "n = 100, not a multiple of 64"
     (lost,) = found["linear"]["matches"]
-    assert lost["lost"]
+    assert lost["outcome"] == "lost"
     assert "linear_cap" in lost["reason"]
     assert found["linear_cap"]["matches"][0]["kernel"] == "k"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opsplice import frontends
 from opsplice.commands import stdout
 from opsplice.job import Job, Question
-from opsplice.render import Status, report_text
+from opsplice.render import Status, columns, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,4 +86,5 @@ def _show(report: Report, options: argparse.Namespace, warnings: tuple[str, ...]
     for warning in warnings:
         print(warning, file=sys.stderr)
     if options.spec:
-        print(report_text(report, verbose=options.verbose, color=sys.stderr.isatty()), file=sys.stderr)
+        color, width = sys.stderr.isatty(), columns(sys.stderr)
+        print(report_text(report, verbose=options.verbose, color=color, width=width), file=sys.stderr)

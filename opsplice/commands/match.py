@@ -8,7 +8,7 @@ import sys
 
 from opsplice.api import check_matched
 from opsplice.commands.jobs import preview_job
-from opsplice.render import report_text
+from opsplice.render import columns, report_text
 
 
 def run(options: argparse.Namespace) -> int:
@@ -16,7 +16,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(report.to_json(), indent=2))
     else:
-        print(report_text(report, verbose=True, color=sys.stdout.isatty()))
+        width = columns(sys.stdout)
+        print(report_text(report, verbose=options.verbose, color=sys.stdout.isatty(), width=width, near=True))
     if options.require_match:
         check_matched(report)
     return 0

@@ -1,0 +1,109 @@
+"""What `match` and `compile` say of rules and matches: what is replaced, kept or lost, and how long the text may be."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import opsplice
+from opsplice import cli
+from opsplice.render import columns, report_text
+from opsplice.report import Miss, Replacement, Report, UnmatchedRule
+
+MODEL = """func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = math.exp %x : tensor<8xf32>
+  %1 = arith.negf %0 : tensor<8xf32>
+  %2 = math.sqrt %x : tensor<8xf32>
+  return %1, %2 : tensor<8xf32>, tensor<8xf32>
+}
+"""
+SPEC = """kernel k(x: f32[n]) -> f32[n] { cpu "k.c" }
+kernel other(x: f32[n]) -> f32[n] { cpu aarch64 "k.c" }
+pattern larger(x: tensor<n x f32>) { negf(exp(x)) }
+pattern smaller(x: tensor<n x f32>) { exp(x) }
+pattern root(x: tensor<n x f32>) { sqrt(x) }
+pattern none(x: tensor<n x f32>) { negf(exp(tanh(x))) }
+replace larger with k(x)
+replace smaller with k(x)
+replace root with other(x) otherwise keep
+replace none with k(x)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "m.mlir").write_text(MODEL)
+    (tmp_path / "s.splice").write_text(SPEC)
+    (tmp_path / "k.c").write_text("")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_replaced_kept_and_lost_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["match", "m.mlir", "--spec=s.splice", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    outcomes = {m["pattern"]: (m["outcome"], "reason" in m) for m in found["matches"]}
+    assert outcomes == {"larger": ("replaced", False), "smaller": ("lost", True), "root": ("kept", True)}
+
+    report = opsplice.match("m.mlir", ["s.splice"])
+    assert report_text(report, verbose=False, color=False, near=True).splitlines() == [
+        "1 replacement",
+        "  m.mlir:3:8  larger(n = 8) in @main  => k from k.c",
+        "1 match kept as the compiler's own code",
+        "  m.mlir:4:8  root(n = 8) in @main: kernel other has no artifact for llvm-cpu embedded-elf-x86_64",
+        "1 match lost to other rules, shown with --verbose",
+        "warning: s.splice:10:1: `replace none with k` matched nothing",
+        "  nearest: m.mlir:3:8 in @main: wanted tanh, found the program's input0 (asked at s.splice:6:45)",
+        "help: `opsplice explain` shows how far a pattern goes and what to change",
+    ]
+    verbose = report_text(report, verbose=True, color=False).splitlines()
+    assert verbose[verbose.index("1 match lost to other rules") + 1] == (
+        "  m.mlir:2:8  smaller(n = 8) in @main: it lies inside a match of rule `replace larger with k`"
+    )
+
+
+def _replacement(**given: object) -> Replacement:
+    return Replacement("replace p with k", "s:1:1", "p", "main", "m:1:1", {}, "k", "static function", **given)  # type: ignore[arg-type]
+
+
+def test_many_lost_matches_are_one_line() -> None:
+    lost = [_replacement(reason="it lies inside a match of rule `r`", lost=True)] * 81
+    report = Report(replacements=(_replacement(),) * 21, kept=tuple(lost))
+    lines = report_text(report, verbose=False, color=False, near=True).splitlines()
+    assert len(lines) == 1 + 21 + 1
+    assert lines[-1] == "81 matches lost to other rules, shown with --verbose"
+    assert len(report_text(report, verbose=True, color=False).splitlines()) == 1 + 21 + 1 + 81
+
+
+def test_many_rules_without_a_match_are_cut_and_those_that_come_near_go_first() -> None:
+    miss = Miss("main", "m:1:1", "exp", "tanh", "s:2:2")
+    rules = [UnmatchedRule(f"replace p{i} with k", f"s:{i}:1", f"p{i}", (miss,) * (i > 90)) for i in range(100)]
+    report = Report(unmatched=tuple(rules))
+    lines = report_text(report, verbose=False, color=False).splitlines()
+    assert len(lines) == 1 + 2 * 8 + 2
+    assert lines[1:3] == [
+        "warning: s:91:1: `replace p91 with k` matched nothing",
+        "  nearest: m:1:1 in @main: wanted exp, found tanh (asked at s:2:2)",
+    ]
+    assert "  and 92 more rules matched nothing, shown with --verbose" in lines
+    verbose = report_text(report, verbose=True, color=False)
+    assert verbose.count("matched nothing, and nothing comes near it") == 91
+
+
+def test_rows_that_are_too_wide_for_the_terminal_are_broken_before_the_kernel() -> None:
+    report = Report(replacements=(_replacement(),))
+    assert report_text(report, verbose=False, color=False, width=20).splitlines()[1:] == [
+        "  m:1:1  p() in @main",
+        "    => k",
+    ]
+    assert report_text(report, verbose=False, color=False, width=26).splitlines()[1:] == ["  m:1:1  p() in @main  => k"]
+    assert columns(io.StringIO()) is None
+
+
+def test_dir_lists_the_api() -> None:
+    assert {"compile", "capture", "explain", "match", "Program", "__version__"} <= set(dir(opsplice))
+    assert all(hasattr(opsplice, name) for name in dir(opsplice))
