@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
 from opsplice.rewrites.command import COMPILED, check_scalars, is_recorded, module_of
 from opsplice.rewrites.dynamic_dispatch import is_binding, provided_name
@@ -40,7 +41,7 @@ def check(call: KernelCall, path: Path) -> None:
 def _check_python(call: KernelCall, path: Path) -> None:
     symbol = call.symbol
     try:
-        module = ast.parse(path.read_bytes(), filename=str(path))
+        module = ast.parse(read_file(path), filename=str(path))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"{path}:{line}" if line else str(path)
@@ -131,7 +132,7 @@ def _check_compiled(call: KernelCall, path: Path) -> None:
     from opsplice.runtime import ValueType, declared_function, read_module
 
     check_scalars(call)
-    module = read_module(path.read_bytes(), str(path), iree.runtime.VmInstance())
+    module = read_module(read_file(path), str(path), iree.runtime.VmInstance())
     if module.name != module_of(str(path)):
         raise OpspliceError(
             f"{path} is module @{module.name}, and a program calls it by its file's name",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opsplice import cache
 from opsplice.compilation import targets_for
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.devices import target_step
@@ -93,6 +94,11 @@ def export_spec(
 def _resolver(objects: Carrier) -> Resolver:
     """Artifacts as ever; for bytes, sources become bitcode, for only that links from bytes."""
     artifacts = Artifacts(Store())
+    if objects == "path" and cache.is_temporary(artifacts.store.root):
+        raise OpspliceError(
+            "there is no home folder for the cache, so the paths of kernels would lead nowhere",
+            hint="set OPSPLICE_CACHE, or export with --objects=copy",
+        )
 
     def resolve(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         source = Path(clause.path).suffix not in (".o", ".bc")

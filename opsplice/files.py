@@ -1,15 +1,90 @@
-"""Files that are written whole or not at all."""
+"""Files of the user's: read only if they are files and not too large, written whole or not at all.
+
+Every layer may import this module.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from opsplice.errors import OpspliceError
+
+# The largest file of code, and the largest text that people write.
+LARGEST = 1 << 30
+LARGEST_TEXT = 64 << 20
+
+
+def read_file(path: Path, largest: int = LARGEST) -> bytes:
+    """The bytes of a file. Raises OpspliceError as `check_file` does, and when it cannot be read."""
+    check_file(path, largest)
+    try:
+        # What has taken the file's place since then is no pipe to wait for either.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            _check_status(path, os.fstat(handle), largest)
+            return file.read(largest)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def check_file(path: Path, largest: int | None = LARGEST, hint: str | None = None) -> None:
+    """Raise OpspliceError unless `path` is a regular file that is not too large; it is not opened.
+
+    largest: in bytes; None for files that are not read at once. hint: what to give instead of a folder or a device.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise _dangling(path) from None
+        raise OpspliceError(f"no such file: {path}", hint=_near(path)) from None
+    except (OSError, RuntimeError, ValueError) as error:  # ValueError: a name with NUL in it
+        raise (_dangling(path) if _is_link(path) else _unreadable(path, error)) from None
+    _check_status(path, status, largest, hint)
+
+
+def _check_status(path: Path, status: os.stat_result, largest: int | None, hint: str | None = None) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise OpspliceError(f"{path} is a folder, not a file", hint=hint)
+    if not stat.S_ISREG(status.st_mode):
+        raise OpspliceError(f"{path} is a device or a pipe, not a file", hint=hint or "write it to a file first")
+    if largest is not None and status.st_size > largest:
+        raise OpspliceError(f"{path} is larger than {_size(largest)}, the most that is read")
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):g} GiB" if count >= 1 << 30 else f"{count / (1 << 20):g} MiB"
+
+
+def _unreadable(path: Path, error: Exception) -> OpspliceError:
+    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    return OpspliceError(f"cannot read {path}: {reason}", hint="check the file's permissions")
+
+
+def _dangling(path: Path) -> OpspliceError:
+    return OpspliceError(f"{path} is a link to {os.readlink(path)}, which leads to no file", hint="make the link again")
+
+
+def _is_link(path: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return path.is_symlink()
+    return False
+
+
+def _near(path: Path) -> str:
+    try:
+        there = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        return f"there is no folder {path.parent}"
+    nearest = difflib.get_close_matches(path.name, there, n=3)
+    return f"did you mean {' or '.join(nearest)}?" if nearest else f"nothing in {path.parent} has a name like it"
 
 
 def check_folder(path: Path) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from opsplice import transfer
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file
 from opsplice.targets import python_files
 from opsplice.values import ELEMENT_TYPES
 
@@ -285,8 +286,7 @@ _ELEMENTS = {
 
 def _loaded(name: str, path: Path) -> Any:
     """A file as a module of Python."""
-    if not path.is_file():
-        raise OpspliceError(f"there is no file {path}", hint=f"the program calls functions of {name} in it")
+    check_file(path, hint=f"the program calls functions of {name} in it")
     # Under a name of its own, and known by it, for what looks its module up (dataclasses, pickle).
     own = f"opsplice_command_{name}_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
     if path.suffix != ".py":

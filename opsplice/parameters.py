@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file
 
 # The module that programs import parameters from.
 MODULE = "io_parameters"
@@ -25,6 +27,7 @@ def module_of(instance: Any, archives: Sequence[str]) -> Any:
         scope, equals, path = text.partition("=")
         if not equals:
             scope, path = "", text
+        check_file(Path(path), None)
         try:
             indexes.setdefault(scope, ParameterIndex()).load(path)
         except (ValueError, RuntimeError, OSError) as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice.errors import OpspliceError
-from opsplice.files import write_file
+from opsplice.files import read_file, write_file
 
 if TYPE_CHECKING:
     from opsplice.targets.function_link import FunctionFile
@@ -184,10 +184,7 @@ def read_kernel(key: Key, path: Path) -> bytes:
     """The executable in a folder's file. Raises OpspliceError when it cannot be read, or is none of the format."""
     from opsplice.targets import arch, elf_dispatch  # what only few programs need
 
-    try:
-        code = path.read_bytes()
-    except OSError as error:
-        raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    code = read_file(path)
     again = "compile the program again, which writes it; or give another folder with --provider"
     if not code:
         raise OpspliceError(f"{path} is empty", hint=again)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.rewrites.calls import External, KernelCall
 from opsplice.rewrites.command import COMPILED, module_of
 from opsplice.rewrites.devices import ProgramTarget
@@ -141,7 +142,7 @@ def _command(clause: tree.ArtifactClause) -> Artifact:
             details=f"needed by the kernel at {clause.span}",
         )
     named_only(clause, "", None)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_file(path)).hexdigest()
     return Artifact(path=path, form="object", digest=digest, arch=None, toolchain=None, built=False)
 
 

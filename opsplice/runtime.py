@@ -19,6 +19,7 @@ import numpy as np
 
 from opsplice import devices, parameters, providers, transfer
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file
 from opsplice.host_commands import Commands
 from opsplice.providers import Provider
 from opsplice.targets import arch as archs
@@ -221,9 +222,12 @@ def read_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) 
     try:
         if isinstance(vmfb, bytes):
             return iree.runtime.VmModule.copy_buffer(instance, vmfb)
-        _check_readable(Path(vmfb))
+        check_file(Path(vmfb), None)
+        with open(vmfb, "rb") as file:
+            if not _is_program(file.read(12)):  # IREE would read all of it first
+                raise OpspliceError(f"{name} is not a compiled program, or is damaged")
         return iree.runtime.VmModule.mmap(instance, str(vmfb))
-    except devices.FAILURES as error:
+    except (*devices.FAILURES, OSError) as error:
         raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=devices.status(error)) from None
 
 
@@ -239,12 +243,9 @@ def run(
     return load_program(vmfb, device, plugins, provider).call(function, *inputs)
 
 
-def _check_readable(path: Path) -> None:
-    try:
-        with path.open("rb"):
-            return
-    except OSError as error:
-        raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+def _is_program(head: bytes) -> bool:
+    """Whether a file begins as a flatbuffer of IREE's does, or as an archive that holds one."""
+    return head.startswith(b"PK\x03\x04") or head.endswith(b"IREE")
 
 
 def _some_plugin(name: str) -> tuple[PluginFile, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import LARGEST_TEXT, check_file
 from opsplice.spec_lang.loader import LoadedSpec, load
 
 
@@ -54,18 +54,8 @@ def _load(path: Path) -> Spec:
     if path.suffix == ".splice":
         return load(path)
     if path.suffix in (".mlir", ".mlirbc"):
-        if not path.is_file():
-            raise OpspliceError(f"no such spec: {path}", hint=_nearby(path))
+        check_file(path, LARGEST_TEXT, hint="a transform-dialect spec is an .mlir file")
         return TransformSpec(path)
     raise OpspliceError(
         f"{path} is no spec", hint="a spec is a .splice file, or a .mlir file with a transform-dialect spec"
     )
-
-
-def _nearby(path: Path) -> str | None:
-    try:
-        names = [p.name for p in path.parent.iterdir() if p.suffix in (".splice", ".mlir", ".mlirbc")]
-    except OSError:
-        return None
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.parent / near[0]}?" if near else None

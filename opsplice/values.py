@@ -6,7 +6,6 @@ strictly: too many values are an error here. This module knows arrays and number
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import re
@@ -208,38 +207,35 @@ def _bad_value(text: str, words: Sequence[str], dtype: np.dtype) -> str:
 
 
 def _read_raw(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    content = _read_bytes(path)
     wanted = math.prod(shape) * dtype.itemsize
-    if len(content) != wanted:
+    files.check_file(path, None)
+    if (size := path.stat().st_size) != wanted:
         described = "x".join([*map(str, shape), element_name(dtype)])
-        raise OpspliceError(f"{path} has {len(content)} bytes, {described} takes {wanted}")
+        raise OpspliceError(f"{path} has {size} bytes, {described} takes {wanted}")
+    content = files.read_file(path, wanted)
     if dtype == np.bool_:
         return (np.frombuffer(content, np.uint8) != 0).reshape(shape)
     return np.frombuffer(content, dtype).reshape(shape).copy()
 
 
 def _read_npy(path: Path) -> list[np.ndarray]:
-    content = _read_bytes(path)
-    if not content.startswith(_NPY_MAGIC):
-        raise OpspliceError(
-            f"{path} is not an .npy file", hint="numpy.save writes one; raw bytes are given as 8xf32=@raw.bin"
-        )
-    stream = io.BytesIO(content)
+    files.check_file(path, None)
     arrays = []
     try:
-        while stream.tell() < len(content):
-            array = np.lib.format.read_array(stream, allow_pickle=False)
-            arrays.append(np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C"))
+        with path.open("rb") as file:
+            if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
+                raise OpspliceError(
+                    f"{path} is not an .npy file", hint="numpy.save writes one; raw bytes are given as 8xf32=@raw.bin"
+                )
+            file.seek(0)
+            while file.tell() < os.fstat(file.fileno()).st_size:
+                array = np.lib.format.read_array(file, allow_pickle=False)
+                arrays.append(np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C"))
     except (ValueError, EOFError, MemoryError) as error:
         raise OpspliceError(f"cannot read array {len(arrays)} of {path}: {error}") from None
-    return arrays
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
     except OSError as error:
         raise OpspliceError(f"cannot read the input {path}: {(error.strerror or str(error)).lower()}") from None
+    return arrays
 
 
 class _Budget:

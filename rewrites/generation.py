@@ -152,7 +152,6 @@ def told(request: Request) -> str:
 def _executed(path: Path) -> ModuleType:
     """A file as a module."""
     sources.check_file(path, (".py",))
-    sources.read_file(path)
     # Under a name of its own, for what looks its module up (dataclasses, pickle).
     name = f"opsplice_generator_{hashlib.sha256(str(path).encode()).hexdigest()[:_DIGITS]}"
     try:

@@ -21,6 +21,7 @@ from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
+from opsplice.files import LARGEST_TEXT, check_file
 from opsplice.matchers.ir_names import location_text, ops_in, symbol_of
 from opsplice.rewrites import inlined, objects, symbols
 from opsplice.rewrites.export.sequences import RULE
@@ -132,8 +133,7 @@ def parse(context: ir.Context, path: Path) -> ir.Module:
 
 
 def _parsed(context: ir.Context, path: Path) -> ir.Module:
-    if not path.is_file():
-        raise OpspliceError(f"no such file: {path}", hint="--spec takes a .splice or .mlir file")
+    check_file(path, LARGEST_TEXT, hint="a transform-dialect spec is an .mlir file")
     try:
         return ir.Module.parseFile(str(path), context=context)
     except ir.MLIRError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file, read_file
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import check
 from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, error
@@ -134,18 +135,8 @@ class _Files:
 
 def read(path: Path) -> str:
     """The text of a spec. Raises OpspliceError for what is no text, no file, or too large."""
-    try:
-        if path.is_dir():
-            raise OpspliceError(f"{path} is a folder, not a spec", hint="name a .splice file in it")
-        if path.exists() and not path.is_file():
-            raise OpspliceError(f"{path} is a device or a pipe, not a file", hint="write its text to a file first")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise OpspliceError(f"there is no file {path}", hint=_nearby(path)) from None
-    except (OSError, ValueError) as failure:  # ValueError: a name with NUL in it
-        raise OpspliceError(f"cannot read {path}: {getattr(failure, 'strerror', None) or failure}") from None
-    return decoded(data, str(path))
+    check_file(path, MAX_BYTES, hint="name a .splice file")
+    return decoded(read_file(path, MAX_BYTES), str(path))
 
 
 def decoded(data: bytes, name: str) -> str:
@@ -157,11 +148,3 @@ def decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as failure:
         line = data.count(b"\n", 0, failure.start) + 1
         raise OpspliceError(f"{name} is not UTF-8 text (line {line})", hint="save it as UTF-8") from None
-
-
-def _nearby(path: Path) -> str | None:
-    try:
-        names = [p.name for p in path.parent.iterdir()]
-    except (OSError, ValueError):
-        return None
-    return did_you_mean(path.name, names)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import dataclasses
 import gc
 import hashlib
-import os
-import pickle
+import json
 import re
 import shlex
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +21,12 @@ from typing import Any, NoReturn, cast
 
 import lark
 from lark import Lark, Token
+from lark.grammar import Rule
+from lark.lexer import TerminalDef
 
+from opsplice import cache
+from opsplice.errors import OpspliceError
+from opsplice.files import write_file
 from opsplice.spec_lang import ops, syntax_errors, tree
 from opsplice.spec_lang.diagnostics import SpecError, did_you_mean, error
 from opsplice.spec_lang.tree import Source, Span
@@ -141,37 +144,30 @@ def _load_parser(builder: _Builder) -> Lark:
     """The parser with its tables from the user's cache, which is ten times faster than making them."""
     grammar = _GRAMMAR.read_text(encoding="utf-8")
     key = hashlib.sha256(f"{grammar}{_OPTIONS}{lark.__version__}{sys.version_info[:2]}".encode()).hexdigest()[:16]
-    cached = _cache_folder() / f"grammar-{key}.pickle"
+    cached = cache.folder() / f"grammar-{key}.json"
     try:
-        with cached.open("rb") as file:
-            return Lark._load_from_dict(**pickle.load(file), transformer=builder)
+        cache.check(cached.parent)
+        tables = json.loads(cached.read_bytes(), object_pairs_hook=_with_numbers)
+        return Lark._load_from_dict(**tables, transformer=builder)
     except Exception:  # absent, cut short or from elsewhere: whatever is wrong with it, the grammar itself is at hand
         parser = Lark(grammar, transformer=builder, **_OPTIONS)
         _save_parser(parser, cached)
         return parser
 
 
+def _with_numbers(pairs: list[tuple[str, Any]]) -> dict[str | int, Any]:
+    """JSON has no numbers as keys; the tables have no names that look like numbers."""
+    return {int(key) if key.isdecimal() else key: value for key, value in pairs}
+
+
 def _save_parser(parser: Lark, cached: Path) -> None:
+    data, memo = parser.memo_serialize([TerminalDef, Rule])
+    data["options"] = {name: value for name, value in data["options"].items() if name != "transformer"}
     try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=cached.parent, delete=False) as file:
-            try:
-                parser.save(file, exclude_options=("transformer",))
-                file.flush()
-                os.replace(file.name, cached)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-    except OSError:
+        cache.make(cached.parent)
+        write_file(cached, json.dumps({"data": data, "memo": memo}).encode())
+    except (OSError, OpspliceError):
         pass  # no folder to write to, or no room: the next process makes the tables again
-
-
-def _cache_folder() -> Path:
-    chosen = os.environ.get("OPSPLICE_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "opsplice"
 
 
 # ---- from grammar rules to nodes -------------------------------------------------------------------------------------

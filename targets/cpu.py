@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import llvm, objects, sources, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, Form
 from opsplice.targets.store import Store, key_of
@@ -99,7 +100,7 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Ar
             _check_object(output.read_bytes(), request, target)
         return {"toolchain": llvm.version(), **_noted(module)}
 
-    key = _key(request, target, form, sources.read_file(request.path), llvm.version())
+    key = _key(request, target, form, read_file(request.path), llvm.version())
     return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
 
 
@@ -109,7 +110,7 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
         raise OpspliceError(
             f"{request.path.name} cannot be taken as {request.form}", hint=f"it is {form}; give the source instead"
         )
-    data = sources.read_file(request.path)
+    data = read_file(request.path)
 
     def build(output: Path) -> Mapping[str, Any]:
         # The copy is what is checked, so that a file that changes meanwhile does no harm.

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import cuda_compilers, llvm, ptx, ptxas, sources
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.store import Store, key_of
@@ -86,11 +87,11 @@ def _resolve_ir(request: ArtifactRequest, target: CudaTarget, store: Store) -> A
     def make(output: Path) -> tuple[str, tuple[str, ...]]:
         return llvm.version(), llvm.compile_ptx(request.path, output, target)
 
-    return _resolve(request, target, store, make, sources.read_file(request.path), llvm.version())
+    return _resolve(request, target, store, make, read_file(request.path), llvm.version())
 
 
 def _resolve_prebuilt(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
-    data = sources.read_file(request.path)
+    data = read_file(request.path)
 
     def make(output: Path) -> tuple[None, tuple[str, ...]]:
         # The copy is what is checked, so that a file that changes meanwhile does no harm.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import llvm, shaders, sources, spirv_to_mlir, temporary
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.store import Store, key_of
@@ -47,7 +48,7 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
             f"{request.path.name} is not a kind of file that a function for {_NAMES[backend]} can be",
             hint=f"accepted: {' '.join(_ACCEPTED[backend])}",
         )
-    data = sources.read_file(request.path)
+    data = read_file(request.path)
     shader_compiler = None
     if suffix == ".wgsl":
         shader_compiler = shaders.choose("WGSL", request.path.name, instead=".mlir")

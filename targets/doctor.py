@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from opsplice import cache
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import cuda_compilers, llvm, ptxas, shaders, spirv_val, temporary, toolchains
@@ -238,7 +239,8 @@ def _cache(store: Store | None) -> Check:
         found.check_writable()
     except OpspliceError as error:
         return Check("artifact cache", False, error.message, error.hint)
-    return Check("artifact cache", True, str(found.root))
+    note = " (no home folder: it goes with the process)" if cache.is_temporary(found.root) else ""
+    return Check("artifact cache", True, f"{found.root}{note}")
 
 
 def _host() -> Check:

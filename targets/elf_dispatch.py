@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import objects, sources
 from opsplice.targets.arch import Arch
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
@@ -32,7 +33,7 @@ def resolve(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifa
     sources.check_file(request.path, (SUFFIX,))
     if request.flags:
         raise OpspliceError(f"flags do nothing for {name}", hint="flags go to the compiler of C sources; remove them")
-    data = sources.read_file(request.path)
+    data = read_file(request.path)
 
     def build(output: Path) -> dict[str, None]:
         _check(data, name, target, request.symbols)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, ptxas, shaders, sources, spirv_link, spirv_val, temporary
 from opsplice.targets.artifacts import CudaTarget, SpirvTarget
 from opsplice.targets.store import Store, key_of
@@ -57,7 +58,7 @@ class FunctionFile:
 def read(path: Path, store: Store) -> FunctionFile:
     """A file of functions; WGSL is compiled. Raises OpspliceError for one that is none, or not valid."""
     sources.check_file(path, SUFFIXES)
-    data = sources.read_file(path)
+    data = read_file(path)
     form = _SUFFIXES[path.suffix]
     file = _compiled(path, data, store) if path.suffix == ".wgsl" else FunctionFile(path, form, data)
     file.functions()

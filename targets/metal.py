@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import metal_source, sources
 from opsplice.targets.artifacts import Artifact, ArtifactRequest
 from opsplice.targets.store import Store, key_of
@@ -43,7 +44,7 @@ def resolve(request: ArtifactRequest, store: Store) -> Artifact:
         raise OpspliceError(f"{name} cannot be taken as {request.form}", hint="on Metal a kernel is a shader's text")
     if request.flags:
         raise OpspliceError(f"flags do nothing for {name}", hint="Metal compiles it when it is loaded; remove them")
-    data = sources.read_file(request.path)
+    data = read_file(request.path)
 
     def build(output: Path) -> Mapping[str, Any]:
         try:

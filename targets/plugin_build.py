@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file
 from opsplice.targets import arch as archs
 from opsplice.targets import bf16_helpers, cpu, fatelf, ir_types, objects, plugin_source, temporary, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
@@ -192,8 +193,7 @@ def _hosted(toolchain: toolchains.Toolchain) -> toolchains.Toolchain:
 
 def _compile_hosted(toolchain: toolchains.Toolchain, source: Source, output: Path, target: CpuTarget) -> Path:
     language = _LANGUAGES.get(source.path.suffix)
-    if not source.path.is_file():
-        raise OpspliceError(f"no such file: {source.path}")
+    check_file(source.path)
     if language is None:
         if source.path.suffix == ".o":
             return source.path

@@ -6,12 +6,12 @@ programs or the runtime.
 
 from __future__ import annotations
 
-import difflib
 import functools
 from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file, read_file
 from opsplice.targets import arch as archs
 from opsplice.targets import fatelf, objects
 from opsplice.targets.objects import Library
@@ -19,7 +19,6 @@ from opsplice.targets.plugin_source import IMPORT_PREFIX, QUERY, TYPES_PREFIX
 
 _EMBEDDED_PREFIX = "embedded:"
 _EMBEDDED_SUFFIX = ".sos"
-_LARGEST = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -70,23 +69,15 @@ def read(path: Path) -> PluginFile:
     text = str(path)
     embedded = text.startswith(_EMBEDDED_PREFIX) or text.endswith(_EMBEDDED_SUFFIX)
     path = Path(text.removeprefix(_EMBEDDED_PREFIX))
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    check_file(path)
+    status = path.stat()
     return _read(path, embedded, (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
 
 
 @functools.lru_cache(maxsize=16)
 def _read(path: Path, embedded: bool, identity: tuple[int, ...]) -> PluginFile:
     """Kept while the file stays the same: a program may be run often."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    if len(data) > _LARGEST:
-        raise OpspliceError(f"{path} is larger than {_LARGEST >> 30} GiB")
+    data = read_file(path)
     fat = fatelf.is_fat(data)
     contents = [part.data for part in fatelf.read(data, str(path))] if fat else [data]
     parts = tuple(Part(content, objects.read_library(content, str(path))) for content in contents)
@@ -123,11 +114,3 @@ def check_standalone(part: Part, path: Path) -> None:
             details=f"it wants {', '.join(listed[:8])}{', ...' if len(listed) > 8 else ''}",
         )
     objects.check_constructors(part.library, str(path))
-
-
-def _unreadable(path: Path, error: OSError) -> OpspliceError:
-    hint = None
-    if isinstance(error, FileNotFoundError) and path.parent.is_dir():
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
-        hint = f"did you mean {path.parent / near[0]}?" if near else None
-    return OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}", hint=hint)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import hsaco, llvm, objects, sources
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, Form, RocmTarget
 from opsplice.targets.store import Store, key_of
@@ -49,7 +50,7 @@ def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artif
         raise OpspliceError(f"{name} cannot be taken as {request.form} for ROCm", hint=f"it is taken as {form}")
     if request.flags:
         raise OpspliceError(f"flags do nothing for {name}", hint="flags go to the compiler of sources; remove them")
-    data = sources.read_file(request.path)
+    data = read_file(request.path)
 
     def build(output: Path) -> Mapping[str, Any]:
         if form == "hsaco":

@@ -7,7 +7,6 @@ included is checked against it after each build, so that nothing slips through. 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import re
@@ -15,7 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opsplice import files
 from opsplice.errors import OpspliceError
+from opsplice.files import LARGEST, LARGEST_TEXT, read_file
 
 # Every text between quotes, escaped ones too, or angle brackets: #include, #embed, .incbin, and names that macros pass
 # on. The look-ahead lets candidates overlap, so that a stray bracket hides none.
@@ -64,7 +65,7 @@ def read_inputs(
         name, path = waiting.pop()
         path = path.resolve()
         # Each name counts, also of a file that was read: a new file that takes a name over must change the digest.
-        data = read_file(path)
+        data = read_file(path, LARGEST if name else LARGEST_TEXT)
         _update(digest, name.encode("utf-8", "surrogateescape"), hashlib.sha256(data).digest())
         if path in seen:
             continue
@@ -114,36 +115,14 @@ def _existing(names: Iterable[str], folders: Sequence[Path]) -> list[tuple[str, 
             path = os.path.join(folder, name)
             if name and os.path.isfile(path):
                 found.append((name, Path(path)))
+            elif name and os.path.exists(path) and not os.path.isdir(path):
+                files.check_file(Path(path))
     return found
 
 
 def check_file(path: Path, accepted: Sequence[str]) -> None:
-    """Raises OpspliceError unless `path` is a file, with names near it. accepted: the kinds of file to list."""
-    if os.path.isfile(path):
-        return
-    if os.path.isdir(path):
-        raise OpspliceError(f"{path} is a folder, not a kernel's file", hint=f"accepted: {' '.join(accepted)}")
-    if os.path.islink(path) and not os.path.exists(path):
-        raise OpspliceError(
-            f"{path} is a link to {os.readlink(path)}, which leads to no file", hint="make the link again"
-        )
-    if os.path.exists(path):
-        raise OpspliceError(f"{path} is a device or a pipe, not a file", hint=f"accepted: {' '.join(accepted)}")
-    try:
-        there = sorted(entry.name for entry in path.parent.iterdir())
-    except OSError:
-        raise OpspliceError(f"no such file: {path}", hint=f"there is no folder {path.parent}") from None
-    nearest = difflib.get_close_matches(path.name, there, n=3)
-    hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"nothing in {path.parent} has a name like it"
-    raise OpspliceError(f"no such file: {path}", hint=hint)
-
-
-def read_file(path: Path) -> bytes:
-    """The bytes of a file of the user's. Raises OpspliceError when it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise OpspliceError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
+    """Raises OpspliceError unless `path` is a file of a size to read. accepted: the kinds of file to list."""
+    files.check_file(path, hint=f"accepted: {' '.join(accepted)}")
 
 
 def _update(digest: hashlib._Hash, *parts: bytes) -> None:

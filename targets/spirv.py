@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.targets import shaders, sources, spirv_binary, spirv_reader, spirv_val
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.store import Store, key_of
@@ -93,7 +94,7 @@ def _resolve_source(
 def _resolve_prebuilt(
     request: ArtifactRequest, target: SpirvTarget, store: Store, environ: Mapping[str, str]
 ) -> Artifact:
-    data = spirv_reader.little_endian(sources.read_file(request.path))
+    data = spirv_reader.little_endian(read_file(request.path))
     validator = spirv_val.find(environ)
 
     def build(output: Path) -> Mapping[str, Any]:

@@ -6,8 +6,9 @@
     <root>/tmp/<key>/            where the holder of the lock works
 
 Files appear under their final name complete or not at all (write, fsync, rename), and a key is written after its blob,
-so a process that dies half-way leaves only its folder under tmp, which the next builder of that key empties. A blob is
-hashed each time it is handed out, so a damaged one is built again.
+so a process that dies half-way leaves only its folder under tmp, which the next builder of that key empties. A record
+says for which key it is, and a blob is hashed each time it is handed out; what does not fit is built again. A store
+that others may write to is not used.
 
 It must not know what an artifact is.
 """
@@ -25,7 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opsplice import cache
 from opsplice.errors import OpspliceError
+
+_PARTS = ("keys", "blobs", "locks", "tmp")
 
 Builder = Callable[[Path], Mapping[str, Any] | None]
 
@@ -46,20 +50,6 @@ class Entry:
     notes: Mapping[str, Any]
 
 
-def default_root(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$OPSPLICE_CACHE`, else `$XDG_CACHE_HOME/opsplice`, else `~/.cache/opsplice`."""
-    if chosen := environ.get("OPSPLICE_CACHE"):
-        return Path(chosen)
-    if base := environ.get("XDG_CACHE_HOME"):
-        return Path(base) / "opsplice"
-    try:
-        return Path.home() / ".cache" / "opsplice"
-    except RuntimeError as error:
-        raise OpspliceError(
-            "there is no home folder to keep the artifact cache in", hint="set OPSPLICE_CACHE"
-        ) from error
-
-
 def key_of(*parts: bytes | str) -> str:
     """A key from parts: SHA-256 over each part with its length, so that no two lists of parts collide by joining."""
     digest = hashlib.sha256()
@@ -74,7 +64,7 @@ class Store:
     """The store under one folder; it is made when something is first written."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = Path(os.path.abspath(root if root is not None else default_root()))
+        self.root = Path(os.path.abspath(root if root is not None else cache.folder()))
 
     def get_or_build(self, key: str, suffix: str, build: Builder) -> Entry:
         """The entry of `key`, built by `build(path)` where it is absent or damaged.
@@ -84,8 +74,10 @@ class Store:
         build:  writes the file at the path it is given; what it returns (JSON values) is kept as the entry's notes.
                 Whatever it raises passes through, and nothing is kept; its OSErrors are taken for failures to write.
 
-        Processes that ask for one key at one time build it once. Raises OpspliceError when the folder cannot be used.
+        Processes that ask for one key at one time build it once. Raises OpspliceError when the folder cannot be used,
+        or is not the user's alone to write to.
         """
+        cache.check(self.root, *(self.root / part for part in _PARTS))
         if (entry := self._find(key, suffix)) is not None:
             return entry
         with self._lock(key):
@@ -104,7 +96,7 @@ class Store:
             record = json.loads((self.root / "keys" / key).read_bytes())
             digest, notes = record["digest"], record["notes"]
             blob = self._blob(digest, suffix)
-            sound = hashlib.sha256(blob.read_bytes()).hexdigest() == digest
+            sound = record["key"] == key and hashlib.sha256(blob.read_bytes()).hexdigest() == digest
         except (OSError, ValueError, KeyError, TypeError):
             # Absent, unreadable or damaged: in each case building again is the remedy, and it reports what stops it.
             return None
@@ -120,7 +112,7 @@ class Store:
             with self._explained():
                 # The builder may have left a link or odd permissions, so the bytes are written afresh.
                 self._publish(folder, self._blob(digest, suffix), data)
-                record = json.dumps({"digest": digest, "notes": notes}, sort_keys=True).encode()
+                record = json.dumps({"key": key, "digest": digest, "notes": notes}, sort_keys=True).encode()
                 self._publish(folder, self.root / "keys" / key, record)
         return Entry(self._blob(digest, suffix), digest, True, notes)
 
@@ -129,17 +121,20 @@ class Store:
 
     @staticmethod
     def _publish(folder: Path, target: Path, data: bytes) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(exist_ok=True)
         staged = folder / "staged"
         _write_synced(staged, data)
+        _clear(target)
         os.replace(staged, target)
 
     @contextlib.contextmanager
     def _lock(self, key: str) -> Iterator[None]:
         with self._explained():
-            folder = self.root / "locks"
-            folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder / key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            cache.make(self.root)
+            path = self.root / "locks" / key
+            path.parent.mkdir(exist_ok=True)
+            _clear(path)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             with self._explained():
                 fcntl.flock(handle, fcntl.LOCK_EX)
@@ -168,6 +163,12 @@ class Store:
                 f"cannot write to the artifact cache {self.root}: {error.strerror or error}",
                 hint="make room in that folder or make it writable, or set OPSPLICE_CACHE to another folder",
             ) from error
+
+
+def _clear(path: Path) -> None:
+    """Remove a folder that stands where a file is to be."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
 
 
 def _write_synced(path: Path, data: bytes) -> None:

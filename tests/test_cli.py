@@ -221,7 +221,7 @@ def compile_with(sample: Path, *arguments: str, env: dict[str, str] | None = Non
 
 def test_no_such_model(sample: Path) -> None:
     done = opsplice("compile", "modle.mlir", "-o", "x.vmfb", cwd=sample)
-    assert_clean_error(done, "there is no file modle.mlir", "did you mean model.mlir?")
+    assert_clean_error(done, "no such file: modle.mlir", "did you mean model.mlir?")
 
 
 def test_not_mlir(sample: Path) -> None:
@@ -412,7 +412,7 @@ def test_a_run_with_a_mistake(sample: Path, arguments: list[str], wanted: str) -
 def test_an_error_as_json(sample: Path) -> None:
     done = opsplice("compile", "absent.mlir", "-o", "x.vmfb", "--json", cwd=sample)
     assert done.returncode == 1
-    assert json.loads(done.stdout)["error"] == "there is no file absent.mlir"
+    assert json.loads(done.stdout)["error"] == "no such file: absent.mlir"
 
 
 @pytest.mark.parametrize("arguments", [[], ["frob"], ["compile", "model.mlir"], ["fmt", "a.splice", "--iree-x=1"]])

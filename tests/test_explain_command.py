@@ -224,7 +224,7 @@ def test_as_json(folder: Path) -> None:
         (["--at=linalg.matmul#2"], ["there is no linalg.matmul#2: the program has 1 such op "]),
         (["--at=linalg.mathmul"], ["the program has no op linalg.mathmul", "did you mean linalg.matmul?"]),
         (["--spec=other.mlir"], ["is no transform spec"]),
-        (["--spec=absent.splice"], ["there is no file absent.splice"]),
+        (["--spec=absent.splice"], ["no such file: absent.splice"]),
     ],
     ids=["near", "far", "line", "file", "nonsense", "number", "name", "transform", "absent"],
 )

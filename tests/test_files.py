@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.files import check_folder, replacing, write_file
+from opsplice.files import check_folder, read_file, replacing, write_file
 from opsplice.values import save_values
 
 
@@ -65,6 +65,71 @@ def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
         interrupted()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def refusals(path: Path) -> dict[str, str]:
+    """What is said where a file of this name is given, by how it is given."""
+    from opsplice import frontends, parameters, providers, runtime, specs
+    from opsplice.targets import plugin_file
+    from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+    from opsplice.targets.cpu import resolve
+    from opsplice.targets.store import Store
+    from opsplice.values import parse_input
+
+    def artifact(name: Path) -> None:
+        resolve(ArtifactRequest(name, ("k",)), CpuTarget("x86_64"), Store())
+
+    def included(name: Path) -> None:
+        source = name.with_name("k.c")
+        source.write_text(f'#include "{name.name}"\n')
+        artifact(source)
+
+    uses = {
+        ".splice": lambda p: specs.load_specs([p]),
+        ".mlir": lambda p: specs.load_specs([p]),
+        ".model": frontends.load,
+        ".npy": lambda p: parse_input(f"@{p}"),
+        ".raw": lambda p: parse_input(f"4xf32=@{p}"),
+        ".vmfb": lambda p: runtime.load_program(p),
+        ".irpa": lambda p: parameters.module_of(None, [f"model={p}"]),
+        ".so": plugin_file.read,
+        ".bin": lambda p: providers.read_kernel(("k", "embedded-elf-x86_64"), p),
+        ".h": included,
+        **dict.fromkeys((".c", ".S", ".ll", ".o", ".bc"), artifact),
+    }
+    said = {}
+    for kind, use in uses.items():
+        named = path.with_suffix(kind)
+        path.rename(named)
+        try:
+            with pytest.raises(OpspliceError) as error:
+                use(named)
+        finally:
+            named.rename(path)
+        said[kind] = error.value.message
+    return said
+
+
+def test_a_pipe_is_refused_wherever_a_file_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert {m.rpartition(" is ")[2] for m in refusals(tmp_path / "pipe").values()} == {"a device or a pipe, not a file"}
+
+
+def test_devices_are_refused(tmp_path: Path) -> None:
+    for name in ("/dev/zero", "/dev/stdin"):
+        with pytest.raises(OpspliceError, match="is a device or a pipe"):
+            read_file(Path(name))
+
+
+def test_a_huge_file_is_refused_wherever_all_of_it_would_be_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(3 << 30)
+    said = refusals(tmp_path / "huge")
+    # IREE maps programs and archives into memory; an input may be as large as the memory.
+    mapped = [said.pop(kind) for kind in (".npy", ".vmfb", ".irpa")]
+    assert all(mapped)
+    assert "has 3221225472 bytes" in said.pop(".raw")
+    assert {kind for kind, message in said.items() if "is larger than" not in message} == set()
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ It checks only what needs no MLIR: that the file is there, is not empty and is n
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 from dataclasses import dataclass
@@ -14,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file
 
 # https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
 BYTECODE_MAGIC = b"ML\xefR"
 
 # How MLIR's parser calls text that has no file.
 UNNAMED = "-"
+
+# Larger weights belong into an archive of parameters: IREE writes no program that holds them.
+_LARGEST = 2 << 30
 
 _ZIP_MAGIC = b"PK\x03\x04"
 
@@ -98,13 +101,10 @@ def load(source: Any) -> ModuleSource:
 
 
 def _from_path(path: Path) -> ModuleSource:
-    if not str(path).strip(".") or path.is_dir():
-        raise OpspliceError(f"{path} is a folder, not an MLIR file")
+    check_file(path, _LARGEST, hint="a model is an MLIR file")
     try:
         with path.open("rb") as file:
             head = file.read(4096)
-    except FileNotFoundError:
-        raise OpspliceError(f"there is no file {path}", hint=_near_file(path)) from None
     except OSError as error:
         raise OpspliceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     _check_format(head, str(path), path.suffix.lower())
@@ -137,12 +137,3 @@ def _check_format(head: bytes, name: str, suffix: str) -> None:
         raise OpspliceError(f"{name} is not MLIR", hint=_OTHER_FORMATS[suffix])
     if b"\0" in head or head.startswith(_ZIP_MAGIC):
         raise OpspliceError(f"{name} is not MLIR: neither text nor MLIR bytecode")
-
-
-def _near_file(path: Path) -> str | None:
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return f"there is no folder {path.parent} either"
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.parent / near[0]}?" if near else None

@@ -10,6 +10,7 @@ from typing import Literal
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 
 Carrier = Literal["path", "copy", "bytes"]
 
@@ -32,7 +33,7 @@ def place(module: ir.Module, carrier: Carrier, folder: Path) -> dict[str, bytes]
         if carrier == "bytes":
             return _bytes_entry(path)
         name = str(folder / path.name)
-        copies[name] = _read(path)
+        copies[name] = read_file(path)
         return f'#hal.executable.object<{{path = "{name}"}}>'
 
     for op in _executables(module):
@@ -51,15 +52,8 @@ def _bytes_entry(path: Path) -> str:
             f"{path.name} is an object file, and IREE links only bitcode from bytes",
             hint="write `as bitcode` in the kernel's clause and give it a source, or export with --objects=copy",
         )
-    data = _read(path)
+    data = read_file(path)
     return (
         f'#hal.executable.object<{{path = "{path.name}", data = dense<"0x{data.hex().upper()}"> '
         f": vector<{len(data)}xi8>}}>"
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise OpspliceError(f"cannot read {path}: {error.strerror}") from None

@@ -347,7 +347,7 @@ def test_a_program_without_its_files(made, tmp_path):
     with pytest.raises(OpspliceError, match="there is no file for it") as failure:
         load_program(made.spliced.vmfb)
     assert failure.value.hint == "name it: --command host=host.py"
-    with pytest.raises(OpspliceError, match="there is no file"):
+    with pytest.raises(OpspliceError, match="no such file"):
         Commands({"host": tmp_path / "none.py"})
     (tmp_path / "empty.py").write_text("")
     with pytest.raises(OpspliceError, match="has no function"):

@@ -201,7 +201,7 @@ DAMAGED = {
     "cut": (lambda code: code[:700], "is a damaged ELF object"),
     "text": (lambda _code: b"#!/bin/sh\n", "is not an ELF object"),
     "other": (lambda code: code[:18] + b"\x08\x00" + code[20:], "is for ELF machine 8, but the target is"),
-    "folder": (None, "cannot read .*: is a directory"),
+    "folder": (None, "is a folder, not a file"),
 }
 
 

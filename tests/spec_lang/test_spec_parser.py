@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import subprocess
@@ -424,8 +425,29 @@ def test_tables_are_cached_and_a_damaged_cache_is_made_anew(tmp_path: Path):
     for damage in (b"", good[: len(good) // 2], b"\x80\x05garbage"):
         cached.write_bytes(damage)
         assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
-        assert pickle.loads(cached.read_bytes()).keys() == {"data", "memo"}
+        assert json.loads(cached.read_bytes()).keys() == {"data", "memo"}
     assert [p.name for p in tmp_path.iterdir()] == [cached.name]
+
+
+class Planted:
+    """What runs code where a pickle is loaded."""
+
+    def __reduce__(self):
+        return (print, ("planted",))
+
+
+def test_nothing_in_the_cache_is_run(tmp_path: Path):
+    assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
+    (cached,) = tmp_path.iterdir()
+    for name in (cached.name, f"{cached.stem}.pickle"):
+        (tmp_path / name).write_bytes(pickle.dumps(Planted()))
+    assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
+
+
+def test_a_cache_that_others_may_write_to_is_done_without(tmp_path: Path):
+    tmp_path.chmod(0o777)
+    assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path):

@@ -1,6 +1,7 @@
 """The store under damage, races, kills and folders that cannot be written."""
 
 import errno
+import json
 import multiprocessing
 import os
 import resource
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.store import Store, default_root, key_of
+from opsplice.targets.store import Store, key_of
 
 KEY = key_of("a key")
 
@@ -59,6 +60,31 @@ def test_damaged_file_is_built_again(store, damage):
     again = store.get_or_build(KEY, ".o", write("code"))
     assert again.built
     assert again.path.read_text() == "code"
+
+
+@pytest.mark.parametrize("place", ["keys", "blobs", "locks"])
+def test_a_folder_in_a_files_place_goes(store, place):
+    entry = store.get_or_build(KEY, ".o", write("code"))
+    path = store.root / place / (entry.path.name if place == "blobs" else KEY)
+    path.unlink()
+    (path / "inside").mkdir(parents=True)
+    assert store.get_or_build(KEY, ".o", write("code")).path.read_text() == "code"
+    assert store.get_or_build(KEY, ".o", write("code")).path.is_file()
+
+
+def test_a_record_of_another_key_is_not_taken(store):
+    store.get_or_build(KEY, ".o", write("code"))
+    other = key_of("other")
+    os.link(store.root / "keys" / KEY, store.root / "keys" / other)
+    assert store.get_or_build(other, ".o", write("other code")).path.read_text() == "other code"
+
+
+def test_a_record_that_leads_out_of_the_store_is_not_taken(store, tmp_path):
+    store.get_or_build(KEY, ".o", write("code"))
+    (tmp_path / "planted.o").write_text("planted")
+    record = {"key": KEY, "digest": "../../planted", "notes": {}}
+    (store.root / "keys" / KEY).write_text(json.dumps(record))
+    assert store.get_or_build(KEY, ".o", write("code")).path.read_text() == "code"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"digest": 3, "notes": {}}', b"\xff\xfe"])
@@ -173,9 +199,11 @@ def test_disk_that_fills_while_building_is_a_clear_error(store):
 def test_folder_without_write_permission_is_a_clear_error(store):
     store.root.mkdir()
     store.root.chmod(0o555)
+    if os.getuid() == 0:  # whom permissions do not stop
+        os.chown(store.root, 65534, -1)
 
     def action():
-        if os.getuid() == 0:  # whom permissions do not stop
+        if os.getuid() == 0:
             os.setuid(65534)
         store.get_or_build(KEY, ".o", write("code"))
 
@@ -206,12 +234,6 @@ def test_a_file_in_the_folders_place_is_a_clear_error(tmp_path):
 def test_writable_folder_passes_the_check_and_stays_clean(store):
     store.check_writable()
     assert files(store.root / "tmp") == []
-
-
-def test_where_the_store_is_kept():
-    assert default_root({"OPSPLICE_CACHE": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a")
-    assert default_root({"XDG_CACHE_HOME": "/b"}) == Path("/b/opsplice")
-    assert default_root({}) == Path.home() / ".cache" / "opsplice"
 
 
 def test_keys_tell_apart_parts_that_join_to_one_text():
