@@ -1,0 +1,64 @@
+"""Calls, control flow, and the ops at a program's boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+
+from opsplice.interpreter.machine import Machine, handles, number
+from opsplice.interpreter.problems import EvaluationError, unknown
+
+
+@handles("func.call", "util.call")
+def _call(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return machine.call(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, operands)
+
+
+@handles("scf.if")
+def _if(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    region = 0 if number(op, operands[0]) else 1
+    return machine.run_body(op, (), region) if len(op.regions[region].blocks) else ()
+
+
+@handles("scf.for")
+def _for(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    low, high, step = (number(op, operand) for operand in operands[:3])
+    carried = list(operands[3:])
+    for at in range(low, high, step):
+        carried = machine.run_body(op, [np.asarray(at), *carried])
+    return carried
+
+
+@handles("util.global.load")
+def _global(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    defined = machine.symbol(ir.FlatSymbolRefAttr(op.attributes["global"]).value)
+    if "initial_value" not in defined.attributes or "is_mutable" in defined.attributes:
+        raise unknown(op, "of a global without a constant value")
+    return [machine.constant(defined, "initial_value")]
+
+
+@handles("cf.assert")
+def _assert(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    if not np.all(operands[0]):
+        raise EvaluationError(f"the program asserts {op.attributes['msg']}", details=str(op.location))
+    return ()
+
+
+@handles("hal.tensor.import", "hal.tensor.export", "hal.tensor.barrier")
+def _boundary(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    """Fences come after the tensors, but for an import, which is of the first operand."""
+    kinds = [result.type for result in op.results]
+    return [machine.taken(operand, kind) for operand, kind in zip(operands, kinds, strict=False)]
+
+
+@handles("util.null", "hal.devices.get", "hal.fence.create", "hal.fence.await")
+def _of_the_host(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [None]
+
+
+@handles("util.optimization_barrier", "util.assume.int", "flow.tensor.transfer")
+def _same(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return operands[: len(op.results)]

@@ -1,0 +1,134 @@
+"""linalg: every op with indexing maps and a body, whatever its name, and softmax.
+
+The parallel loops run at once, as axes of arrays; the others run one after the other, in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+
+# The public module `dialects.linalg` takes longer to load than a small compile.
+from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
+
+from opsplice.interpreter.arithmetic import wide
+from opsplice.interpreter.machine import Machine, handles
+from opsplice.interpreter.problems import EvaluationError, unknown, wrong
+
+Expression = Callable[[Sequence[Any]], Any]
+
+_BINARY: tuple[tuple[type, Callable[[Any, Any], Any]], ...] = (
+    (ir.AffineAddExpr, lambda x, y: x + y),
+    (ir.AffineMulExpr, lambda x, y: x * y),
+    (ir.AffineModExpr, lambda x, y: x % y),
+    (ir.AffineFloorDivExpr, lambda x, y: x // y),
+    (ir.AffineCeilDivExpr, lambda x, y: -(-x // y)),
+)
+
+
+def expression(affine: ir.AffineExpr) -> Expression:
+    """An affine expression as a function of the loops."""
+    if isinstance(affine, ir.AffineDimExpr):
+        position = ir.AffineDimExpr(affine).position
+        return lambda loops: loops[position]
+    if isinstance(affine, ir.AffineConstantExpr):
+        value = ir.AffineConstantExpr(affine).value
+        return lambda loops: np.asarray(value)
+    for kind, combine in _BINARY:
+        if isinstance(affine, kind):
+            both = kind(affine)
+            return _combined(combine, expression(both.lhs), expression(both.rhs))
+    raise EvaluationError(f"the interpreter does not know the affine expression '{affine}'")
+
+
+def _combined(combine: Callable[[Any, Any], Any], left: Expression, right: Expression) -> Expression:
+    return lambda loops: combine(left(loops), right(loops))
+
+
+def plain_dims(indexing: ir.AffineMap) -> list[int | None]:
+    """For each result of a map the loop that it is, or None."""
+    return [
+        ir.AffineDimExpr(result).position if isinstance(result, ir.AffineDimExpr) else None
+        for result in indexing.results
+    ]
+
+
+def at(op: ir.Operation, array: np.ndarray, indices: Sequence[Any]) -> np.ndarray:
+    """The elements at indices that broadcast. Raises EvaluationError where one is outside."""
+    for axis, (index, size) in enumerate(zip(indices, array.shape, strict=True)):
+        if np.size(index) and not (np.min(index) >= 0 and np.max(index) < size):
+            raise wrong(op, f"goes outside axis {axis} of size {size}")
+    return array[tuple(indices)]
+
+
+def extents(op: ir.Operation, maps: Sequence[ir.AffineMap], operands: Sequence[np.ndarray]) -> list[int]:
+    """How often each loop runs, from the shapes of the operands."""
+    found: dict[int, int] = {}
+    for indexing, operand in zip(maps, operands, strict=True):
+        for loop, size in zip(plain_dims(indexing), np.shape(operand), strict=True):
+            if loop is not None and found.setdefault(loop, size) != size:
+                raise wrong(op, f"has a loop of both {found[loop]} and {size} turns")
+    if len(found) < maps[0].n_dims:
+        raise unknown(op, "with a loop that no operand has as a dim")
+    return [found[loop] for loop in range(maps[0].n_dims)]
+
+
+@handles("linalg.")
+def _generic(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    """Any op with indexing maps and a body."""
+    attributes = None if len(op.regions) != 1 else get_indexing_maps(op)
+    if attributes is None:
+        raise unknown(op)
+    maps = [ir.AffineMapAttr(each).value for each in attributes]
+    turns = extents(op, maps, operands)
+    inputs = len(maps) - len(op.results)
+    reads = [[expression(result) for result in indexing.results] for indexing in maps]
+    outs = [np.array(operand) for operand in operands[inputs:]]
+    parallel = _parallel(op, maps[inputs:])
+    others = [loop for loop in range(len(turns)) if loop not in parallel]
+    axes = np.ogrid[tuple(slice(0, turns[loop]) for loop in parallel)] if parallel else []
+    loops: list[Any] = [None] * len(turns)
+    for loop, axis in zip(parallel, axes, strict=True):
+        loops[loop] = axis
+    whole = tuple(turns[loop] for loop in parallel)
+    machine.indices.append(loops)
+    for turn in itertools.product(*(range(turns[loop]) for loop in others)) if math.prod(whole) else ():
+        for loop, index in zip(others, turn, strict=True):
+            loops[loop] = np.asarray(index)
+        places = [[read(loops) for read in each] for each in reads]
+        elements = [at(op, array, place) for array, place in zip([*operands[:inputs], *outs], places, strict=True)]
+        made = machine.run_body(op, elements)
+        for out, place, value in zip(outs, places[inputs:], made, strict=True):
+            out[tuple(place)] = value
+    machine.indices.pop()
+    return outs
+
+
+def _parallel(op: ir.Operation, outputs: Sequence[ir.AffineMap]) -> list[int]:
+    """The loops that can run at once: those of which each turn writes elsewhere, in every output."""
+    own = [{loop for loop in plain_dims(indexing) if loop is not None} for indexing in outputs]
+    shared = set.intersection(*own) if own else set()
+    if "iterator_types" in op.attributes:
+        shared -= {i for i, kind in enumerate(op.attributes["iterator_types"]) if "parallel" not in str(kind)}
+    return sorted(shared)
+
+
+@handles("linalg.index")
+def _index(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [machine.indices[-1][ir.IntegerAttr(op.attributes["dim"]).value]]
+
+
+@handles("linalg.softmax")
+def _softmax(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    axis = ir.IntegerAttr(op.attributes["dimension"]).value
+    return [machine.rounded(softmax(wide(operands[0]), axis), op.results[0].type)]
+
+
+def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
+    powers = np.exp(scores - np.max(scores, axis=axis, keepdims=True))
+    return powers / np.sum(powers, axis=axis, keepdims=True)

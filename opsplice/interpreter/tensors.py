@@ -1,0 +1,163 @@
+"""tensor: ops that make, read, cut, join and reshape whole tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+
+from opsplice.interpreter.elements import DYNAMIC, attribute_numbers, undefined
+from opsplice.interpreter.machine import Machine, handles, number
+from opsplice.interpreter.problems import unknown, wrong
+from opsplice.interpreter.structured import at
+
+
+def _mixed(op: ir.Operation, name: str, dynamic: Iterator[Any]) -> list[int]:
+    """Numbers of which an attribute holds the known ones and operands the others."""
+    static = attribute_numbers(op.attributes[name])
+    return [number(op, next(dynamic)) if each == DYNAMIC else each for each in static]
+
+
+def _shape(op: ir.Operation, kind: ir.Type, sizes: Iterator[Any]) -> tuple[int, ...]:
+    return tuple(number(op, next(sizes)) if size == DYNAMIC else size for size in kind.shape)
+
+
+@handles("tensor.empty")
+def _empty(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    kind = op.results[0].type
+    return [undefined(_shape(op, kind, iter(operands)), machine.dtype(kind))]
+
+
+@handles("tensor.splat", "flow.tensor.splat")
+def _splat(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [np.full(_shape(op, op.results[0].type, iter(operands[1:])), operands[0])]
+
+
+@handles("tensor.from_elements")
+def _from_elements(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    kind = op.results[0].type
+    return [np.array(operands, machine.dtype(kind)).reshape(tuple(kind.shape))]
+
+
+@handles("tensor.cast")
+def _cast(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [machine.taken(operands[0], op.results[0].type)]
+
+
+@handles("tensor.dim")
+def _dim(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    tensor, axis = operands[0], number(op, operands[1])
+    if not 0 <= axis < tensor.ndim:
+        raise wrong(op, f"asks for axis {axis} of a tensor of rank {tensor.ndim}")
+    return [np.asarray(tensor.shape[axis])]
+
+
+@handles("tensor.rank")
+def _rank(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [np.asarray(operands[0].ndim)]
+
+
+@handles("tensor.extract")
+def _extract(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [at(op, operands[0], np.broadcast_arrays(*operands[1:]))]
+
+
+@handles("tensor.insert")
+def _insert(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    made = np.array(operands[1])
+    place = tuple(number(op, each) for each in operands[2:])
+    at(op, made, place)
+    made[place] = operands[0]
+    return [made]
+
+
+@handles("tensor.extract_slice")
+def _extract_slice(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    made = at(op, operands[0], _places(op, iter(operands[1:])))
+    return [made.reshape(_without_units(op, made.shape))]
+
+
+@handles("tensor.insert_slice")
+def _insert_slice(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    made = np.array(operands[1])
+    places = _places(op, iter(operands[2:]))
+    made[places] = _reshaped(op, operands[0], at(op, made, places).shape)
+    return [made]
+
+
+def _places(op: ir.Operation, dynamic: Iterator[Any]) -> tuple[np.ndarray, ...]:
+    """The indices of a slice, one array for each axis."""
+    offsets, sizes, strides = (_mixed(op, f"static_{name}", dynamic) for name in ("offsets", "sizes", "strides"))
+    return np.ix_(*(a + np.arange(n) * by for a, n, by in zip(offsets, sizes, strides, strict=True)))
+
+
+def _without_units(op: ir.Operation, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a slice without the dims of size one that its type leaves out."""
+    wanted, spare = list(op.results[0].type.shape), len(shape) - op.results[0].type.rank
+    static = attribute_numbers(op.attributes["static_sizes"])
+    kept: list[int] = []
+    for size, known in zip(shape, static, strict=True):
+        if spare and known == 1 and (len(kept) == len(wanted) or wanted[len(kept)] != 1):
+            spare -= 1
+        else:
+            kept.append(size)
+    return tuple(kept)
+
+
+@handles("tensor.pad")
+def _pad(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    source, dynamic = operands[0], iter(operands[1:])
+    low, high = _mixed(op, "static_low", dynamic), _mixed(op, "static_high", dynamic)
+    if min([*low, *high, 0]) < 0:
+        raise unknown(op, "with a negative width")
+    made = _filled(machine, op, tuple(a + n + b for a, n, b in zip(low, source.shape, high, strict=True)))
+    made[tuple(slice(a, a + n) for a, n in zip(low, source.shape, strict=True))] = source
+    return [made]
+
+
+@handles("tensor.generate")
+def _generate(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [_filled(machine, op, _shape(op, op.results[0].type, iter(operands)))]
+
+
+def _filled(machine: Machine, op: ir.Operation, shape: tuple[int, ...]) -> np.ndarray:
+    """What an op's body makes of the indices of each place."""
+    indices = list(np.ogrid[tuple(slice(0, size) for size in shape)]) if shape else []
+    return np.array(np.broadcast_to(machine.run_body(op, indices)[0], shape))
+
+
+@handles("tensor.concat")
+def _concat(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [np.concatenate(operands, axis=ir.IntegerAttr(op.attributes["dim"]).value)]
+
+
+@handles("tensor.collapse_shape")
+def _collapse(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    shape = operands[0].shape
+    groups = [attribute_numbers(group) for group in op.attributes["reassociation"]]
+    return [operands[0].reshape([math.prod(shape[axis] for axis in group) for group in groups])]
+
+
+@handles("tensor.expand_shape")
+def _expand(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [_reshaped(op, operands[0], _mixed(op, "static_output_shape", iter(operands[1:])))]
+
+
+@handles("tensor.reshape")
+def _reshape(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    return [_reshaped(op, operands[0], [int(size) for size in operands[1]])]
+
+
+@handles("flow.tensor.reshape")
+def _flow_reshape(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    known = sum(size == DYNAMIC for size in op.operands[0].type.shape)
+    return [_reshaped(op, operands[0], _shape(op, op.results[0].type, iter(operands[1 + known :])))]
+
+
+def _reshaped(op: ir.Operation, tensor: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    if math.prod(shape) != tensor.size:
+        raise wrong(op, f"makes shape {tuple(shape)} of {tensor.shape}")
+    return tensor.reshape(shape)

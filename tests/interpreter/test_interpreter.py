@@ -1,0 +1,248 @@
+"""The interpreter on its own: cases worked out by hand, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from iree.compiler import ir
+from iree.compiler.api import Session
+
+from opsplice.interpreter import EvaluationError, evaluate
+from opsplice.interpreter.elements import rounded
+
+_SESSION = Session()
+INF, NAN = np.inf, np.nan
+
+
+def run(body: str, *inputs: Any, kinds: str = "", results: str, floats: Any = None) -> list[Any]:
+    """The results of a function with the parameters %0, %1, ... of these types."""
+    parameters = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(kinds.split(", ") if kinds else ()))
+    text = f"func.func @f({parameters}) -> ({results}) {{\n{body}\n}}"
+    made = evaluate(ir.Module.parse(text, context=_SESSION.context), "f", inputs, floats)
+    return [each.tolist() for each in made]
+
+
+def op(text: str, *inputs: Any, kinds: str, results: str) -> Any:
+    return run(f"%r = {text}\nreturn %r : {results}", *inputs, kinds=kinds, results=results)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "kinds", "results", "wanted"),
+    [
+        ("arith.addi %0, %1 : i8", (100, 100), "i8, i8", "i8", -56),
+        ("arith.muli %0, %1 : i8", (16, 17), "i8, i8", "i8", 16),
+        ("arith.addi %0, %1 : i1", (1, 1), "i1, i1", "i1", False),
+        ("arith.divsi %0, %1 : i8", (-7, 2), "i8, i8", "i8", -3),
+        ("arith.floordivsi %0, %1 : i8", (-7, 2), "i8, i8", "i8", -4),
+        ("arith.ceildivsi %0, %1 : i8", (7, 2), "i8, i8", "i8", 4),
+        ("arith.divui %0, %1 : i8", (-7, 2), "i8, i8", "i8", 124),
+        ("arith.remsi %0, %1 : i8", (-7, 2), "i8, i8", "i8", -1),
+        ("arith.remui %0, %1 : i8", (-7, 2), "i8, i8", "i8", 1),
+        ("arith.divsi %0, %1 : i8", (7, 0), "i8, i8", "i8", 0),
+        ("arith.shli %0, %1 : i8", (3, 7), "i8, i8", "i8", -128),
+        ("arith.shrsi %0, %1 : i8", (-128, 3), "i8, i8", "i8", -16),
+        ("arith.shrui %0, %1 : i8", (-128, 3), "i8, i8", "i8", 16),
+        ("arith.maxui %0, %1 : i8", (-1, 5), "i8, i8", "i8", -1),
+        ("arith.minsi %0, %1 : i8", (-1, 5), "i8, i8", "i8", -1),
+        ("arith.cmpi slt, %0, %1 : i1", (1, 0), "i1, i1", "i1", True),
+        ("arith.cmpi ult, %0, %1 : i8", (-1, 0), "i8, i8", "i1", False),
+        ("arith.uitofp %0 : i8 to f32", (-56,), "i8", "f32", 200.0),
+        ("arith.sitofp %0 : i1 to f32", (1,), "i1", "f32", -1.0),
+        ("arith.uitofp %0 : i1 to f32", (1,), "i1", "f32", 1.0),
+        ("arith.sitofp %0 : i32 to f32", (16777217,), "i32", "f32", 16777216.0),
+        ("arith.sitofp %0 : i32 to f16", (100000,), "i32", "f16", INF),
+        ("arith.fptosi %0 : f32 to i8", (-3.9,), "f32", "i8", -3),
+        ("arith.fptosi %0 : f32 to i8", (300.0,), "f32", "i8", 0),
+        ("arith.fptoui %0 : f32 to i8", (200.0,), "f32", "i8", -56),
+        ("arith.index_cast %0 : index to i8", (300,), "index", "i8", 44),
+        ("arith.extsi %0 : i1 to i8", (1,), "i1", "i8", -1),
+        ("arith.extui %0 : i1 to i8", (1,), "i1", "i8", 1),
+        ("arith.trunci %0 : i8 to i1", (2,), "i8", "i1", False),
+        ("arith.truncf %0 : f32 to f16", (65520.0,), "f32", "f16", INF),
+        ("arith.bitcast %0 : f32 to i32", (1.0,), "f32", "i32", 0x3F800000),
+        ("arith.remf %0, %1 : f32", (-5.5, 2.0), "f32, f32", "f32", -1.5),
+        ("arith.addf %0, %1 : f32", (16777216.0, 1.0), "f32, f32", "f32", 16777216.0),
+        ("arith.mulf %0, %1 : f16", (300.0, 300.0), "f16, f16", "f16", INF),
+        ("arith.maxnumf %0, %1 : f32", (NAN, 1.0), "f32, f32", "f32", 1.0),
+        ("arith.minnumf %0, %1 : f32", (-1.0, NAN), "f32, f32", "f32", -1.0),
+        ("arith.cmpf ult, %0, %1 : f32", (NAN, 1.0), "f32, f32", "i1", True),
+        ("arith.cmpf olt, %0, %1 : f32", (NAN, 1.0), "f32, f32", "i1", False),
+        ("arith.cmpf one, %0, %1 : f32", (NAN, NAN), "f32, f32", "i1", False),
+        ("arith.cmpf une, %0, %1 : f32", (NAN, NAN), "f32, f32", "i1", True),
+        ("arith.cmpf uno, %0, %1 : f32", (NAN, 1.0), "f32, f32", "i1", True),
+        ("arith.cmpf ord, %0, %1 : f32", (NAN, 1.0), "f32, f32", "i1", False),
+        ("math.round %0 : f32", (-2.5,), "f32", "f32", -3.0),
+        ("math.roundeven %0 : f32", (2.5,), "f32", "f32", 2.0),
+        ("math.round %0 : f64", (0.49999999999999994,), "f64", "f64", 0.0),
+        ("math.fpowi %0, %1 : f32, i32", (-2.0, -1), "f32, i32", "f32", -0.5),
+        ("math.ipowi %0, %1 : i8", (-3, 5), "i8, i8", "i8", 13),
+        ("math.ipowi %0, %1 : i8", (-1, -3), "i8, i8", "i8", -1),
+        ("math.ctlz %0 : i8", (1,), "i8", "i8", 7),
+        ("math.cttz %0 : i8", (8,), "i8", "i8", 3),
+        ("math.ctpop %0 : i8", (-1,), "i8", "i8", 8),
+        ("math.copysign %0, %1 : f32", (2.0, -0.0), "f32, f32", "f32", -2.0),
+        ("math.isnan %0 : f32", (NAN,), "f32", "i1", True),
+    ],
+)
+def test_ops_on_numbers(text: str, inputs: Any, kinds: str, results: str, wanted: Any) -> None:
+    made = op(text, *inputs, kinds=kinds, results=results)
+    assert (made, type(made)) == (wanted, type(wanted))
+
+
+@pytest.mark.parametrize("name", ["maximumf", "minimumf"])
+def test_maxima_know_nan_and_the_sign_of_zero(name: str) -> None:
+    made = op(
+        f"arith.{name} %0, %1 : tensor<4xf32>",
+        [NAN, 1.0, -0.0, 0.0],
+        [1.0, NAN, 0.0, -0.0],
+        kinds="tensor<4xf32>, tensor<4xf32>",
+        results="tensor<4xf32>",
+    )
+    assert np.isnan(made[:2]).all()
+    assert np.signbit(made[2:]).tolist() == [name == "minimumf"] * 2
+
+
+def test_floats_are_rounded_once() -> None:
+    just_above_a_tie = np.array([1 + 2**-8 + 2**-40, 1 + 2**-8, -(1 + 2**-8 + 2**-40), INF, NAN])
+    made = rounded(just_above_a_tie, np.dtype(ml_dtypes.bfloat16)).astype(np.float64)
+    np.testing.assert_array_equal(made, [1 + 2**-7, 1.0, -(1 + 2**-7), INF, NAN])
+
+
+def test_floats_can_all_be_computed_in_f64() -> None:
+    body = """%a = arith.truncf %0 : f32 to bf16
+    %b = arith.constant 0.1 : bf16
+    %c = arith.addf %a, %b : bf16
+    return %c : bf16"""
+    assert run(body, 1.001, kinds="f32", results="bf16") == [1.1015625]
+    assert run(body, 1.001, kinds="f32", results="bf16", floats=np.float64) == [1.001 + 0.10009765625]
+
+
+def test_a_constant_of_any_type_is_read() -> None:
+    body = """%a = arith.constant dense<[1.5, 0xFF80, -2.0e+3]> : tensor<3xbf16>
+    %b = arith.constant dense<[true, false]> : tensor<2xi1>
+    %c = arith.constant dense<7> : tensor<2x1xi8>
+    %d = arith.constant dense_resource<kept> : tensor<2xf32>
+    %e = arith.constant dense<"0x803F0040"> : tensor<2xbf16>
+    %f = arith.constant dense<-0.0> : tensor<bf16>
+    return %a, %b, %c, %d, %e, %f
+      : tensor<3xbf16>, tensor<2xi1>, tensor<2x1xi8>, tensor<2xf32>, tensor<2xbf16>, tensor<bf16>"""
+    kinds = "tensor<3xbf16>, tensor<2xi1>, tensor<2x1xi8>, tensor<2xf32>, tensor<2xbf16>, tensor<bf16>"
+    text = f"func.func @f() -> ({kinds}) {{{body}}}\n"
+    text += '{-# dialect_resources: { builtin: { kept: "0x040000000000803F00000040" } } #-}'
+    made = evaluate(ir.Module.parse(text, context=_SESSION.context), "f", [])
+    values = [each.astype(np.float64).tolist() for each in made]
+    assert values == [[1.5, -INF, -2000.0], [1.0, 0.0], [[7.0], [7.0]], [1.0, 2.0], [1.0, 2.0], 0.0]
+    assert np.signbit(made[5])
+
+
+def test_what_a_reduction_starts_from_counts_and_its_turns_come_in_order() -> None:
+    body = """%r = linalg.generic {
+      indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>],
+      iterator_types = ["parallel", "reduction"]
+    } ins(%0 : tensor<2x3xf32>) outs(%1 : tensor<2xf32>) {
+    ^bb0(%x: f32, %sum: f32):
+      %half = arith.divf %sum, %x : f32
+      %k = linalg.index 1 : index
+      %wide = arith.index_cast %k : index to i32
+      %turn = arith.sitofp %wide : i32 to f32
+      %next = arith.addf %half, %turn : f32
+      linalg.yield %next : f32
+    } -> tensor<2xf32>
+    return %r : tensor<2xf32>"""
+    made = run(body, [[2, 4, 1], [1, 1, 2]], [8, 0], kinds="tensor<2x3xf32>, tensor<2xf32>", results="tensor<2xf32>")
+    assert made == [[((8 / 2) / 4 + 1) / 1 + 2, (0 / 1 / 1 + 1) / 2 + 2]]
+
+
+def test_windows_with_strides_and_dilations() -> None:
+    body = """%r = linalg.conv_1d_nwc_wcf {strides = dense<2> : vector<1xi64>, dilations = dense<3> : vector<1xi64>}
+      ins(%0, %1 : tensor<1x8x1xf32>, tensor<2x1x1xf32>) outs(%2 : tensor<1x3x1xf32>) -> tensor<1x3x1xf32>
+    return %r : tensor<1x3x1xf32>"""
+    x, w = np.arange(8.0).reshape(1, 8, 1), [[[10.0]], [[1.0]]]
+    kinds = "tensor<1x8x1xf32>, tensor<2x1x1xf32>, tensor<1x3x1xf32>"
+    made = run(body, x, w, np.zeros((1, 3, 1)), kinds=kinds, results="tensor<1x3x1xf32>")
+    assert np.ravel(made).tolist() == [0 * 10 + 3, 2 * 10 + 5, 4 * 10 + 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "kinds", "results", "wanted"),
+    [
+        ("tensor.pad %0 low[1] high[%1] {\n^bb0(%i: index):\n  %c = arith.constant 9 : i8\n tensor.yield %c : i8\n}"
+         " : tensor<2xi8> to tensor<?xi8>", ([1, 2], 2), "tensor<2xi8>, index", "tensor<?xi8>", [9, 1, 2, 9, 9]),
+        ("tensor.extract_slice %0[%1, 1] [1, 2] [1, 2] : tensor<2x4xi8> to tensor<2xi8>",
+         ([[1, 2, 3, 4], [5, 6, 7, 8]], 1), "tensor<2x4xi8>, index", "tensor<2xi8>", [6, 8]),
+        ("tensor.extract_slice %0[0, 0] [1, 1] [1, 1] : tensor<2x4xi8> to tensor<1xi8>",
+         ([[1, 2, 3, 4], [5, 6, 7, 8]],), "tensor<2x4xi8>", "tensor<1xi8>", [1]),
+        ("tensor.insert_slice %0 into %1[1, 0] [1, 2] [1, 3] : tensor<2xi8> into tensor<2x4xi8>",
+         ([1, 2], np.zeros((2, 4))), "tensor<2xi8>, tensor<2x4xi8>", "tensor<2x4xi8>", [[0, 0, 0, 0], [1, 0, 0, 2]]),
+        ("tensor.concat dim(1) %0, %0 : (tensor<1x2xi8>, tensor<1x2xi8>) -> tensor<1x4xi8>",
+         ([[1, 2]],), "tensor<1x2xi8>", "tensor<1x4xi8>", [[1, 2, 1, 2]]),
+        ("tensor.collapse_shape %0 [[0], [1, 2]] : tensor<1x2x2xi8> into tensor<1x4xi8>",
+         ([[[1, 2], [3, 4]]],), "tensor<1x2x2xi8>", "tensor<1x4xi8>", [[1, 2, 3, 4]]),
+        ("tensor.expand_shape %0 [[0, 1]] output_shape [%1, 2] : tensor<?xi8> into tensor<?x2xi8>",
+         ([1, 2, 3, 4], 2), "tensor<?xi8>, index", "tensor<?x2xi8>", [[1, 2], [3, 4]]),
+        ("tensor.from_elements %0, %1 : tensor<2x1xi8>", (1, 2), "i8, i8", "tensor<2x1xi8>", [[1], [2]]),
+        ("tensor.splat %0[%1] : tensor<?xi8>", (3, 2), "i8, index", "tensor<?xi8>", [3, 3]),
+        ("tensor.insert %0 into %1[%2] : tensor<2xi8>", (3, [1, 2], 1), "i8, tensor<2xi8>, index", "tensor<2xi8>",
+         [1, 3]),
+        ("tensor.extract %0[%1] : tensor<2xi8>", ([1, 2], 1), "tensor<2xi8>, index", "i8", 2),
+        ("tensor.dim %0, %1 : tensor<?x2xi8>", (np.zeros((3, 2)), 0), "tensor<?x2xi8>, index", "index", 3),
+        ("tensor.generate %0 {\n^bb0(%i: index, %j: index):\n  %s = arith.subi %i, %j : index\n"
+         "  tensor.yield %s : index\n} : tensor<?x2xindex>", (2,), "index", "tensor<?x2xindex>", [[0, -1], [1, 0]]),
+        ("linalg.softmax dimension(0) ins(%0 : tensor<2xf32>) outs(%0 : tensor<2xf32>) -> tensor<2xf32>",
+         ([500.0, 500.0],), "tensor<2xf32>", "tensor<2xf32>", [0.5, 0.5]),
+        ("arith.select %0, %1, %2 : i1, tensor<2xi8>", (True, [1, 2], [3, 4]), "i1, tensor<2xi8>, tensor<2xi8>",
+         "tensor<2xi8>", [1, 2]),
+        ("scf.if %0 -> i8 {\n scf.yield %1 : i8\n} else {\n scf.yield %2 : i8\n}", (0, 1, 2), "i1, i8, i8", "i8", 2),
+        ("scf.for %i = %0 to %1 step %0 iter_args(%s = %0) -> index {\n %t = arith.muli %s, %i : index\n"
+         " scf.yield %t : index\n}", (1, 5), "index, index", "index", 24),
+    ],
+)  # fmt: skip
+def test_ops_on_tensors(text: str, inputs: Any, kinds: str, results: str, wanted: Any) -> None:
+    assert op(text, *inputs, kinds=kinds, results=results) == wanted
+
+
+def test_functions_call_functions_and_keep_their_values_apart() -> None:
+    text = """util.global private @kept = dense<3> : tensor<1xi8>
+    util.func private @twice(%x: tensor<1xi8>) -> tensor<1xi8> {
+      %y = arith.addi %x, %x : tensor<1xi8>
+      util.return %y : tensor<1xi8>
+    }
+    util.func public @f(%x: tensor<1xi8>) -> tensor<1xi8> {
+      %a = util.call @twice(%x) : (tensor<1xi8>) -> tensor<1xi8>
+      %b = util.call @twice(%a) : (tensor<1xi8>) -> tensor<1xi8>
+      %c = util.global.load @kept : tensor<1xi8>
+      %d = arith.addi %a, %b : tensor<1xi8>
+      %e = arith.addi %c, %d : tensor<1xi8>
+      util.return %e : tensor<1xi8>
+    }"""
+    assert evaluate(ir.Module.parse(text, context=_SESSION.context), "f", [[5]])[0].tolist() == [33]
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "problem"),
+    [
+        ("%r = vector.broadcast %1 : index to vector<2xindex>\nreturn %0 : tensor<2xf32>", ([1, 2], 0),
+         "does not know 'vector.broadcast'"),
+        ("%r = linalg.pack %0 inner_dims_pos = [0] inner_tiles = [2] into %1 : tensor<2xf32> -> tensor<1x2xf32>\n"
+         "return %0 : tensor<2xf32>", ([1, 2], 0), "does not know 'linalg.pack'"),
+        ("%r = tensor.extract %0[%1] : tensor<2xf32>\nreturn %0 : tensor<2xf32>", ([1, 2], -1), "axis 0 of size 2"),
+        ("%r = tensor.extract_slice %0[%1] [2] [1] : tensor<2xf32> to tensor<2xf32>\nreturn %r : tensor<2xf32>",
+         ([1, 2], 1), "goes outside axis 0 of size 2"),
+        ("return %0 : tensor<2xf32>", ([1, 2, 3], 0), r"shape \(3,\) is no tensor<2xf32>"),
+        ("return %0 : tensor<2xf32>", ([1, 2],), "takes 2 inputs, 1 were given"),
+        ("%c = arith.constant false\ncf.assert %c, \"no\"\nreturn %0 : tensor<2xf32>", ([1, 2], 0), 'asserts "no"'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_evaluated_is_an_error_that_says_so(body: str, inputs: Any, problem: str) -> None:
+    body = body.replace("into %1 :", "into %e :")
+    head = "%e = tensor.empty() : tensor<1x2xf32>\n"
+    with pytest.raises(EvaluationError, match=problem):
+        run(head + body, *inputs, kinds="tensor<2xf32>, index", results="tensor<2xf32>")
+
+
+def test_what_is_read_from_an_empty_tensor_is_nan() -> None:
+    body = "%e = tensor.empty() : tensor<2xf32>\nreturn %e : tensor<2xf32>"
+    assert np.isnan(run(body, results="tensor<2xf32>")).all()
