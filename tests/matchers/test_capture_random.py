@@ -14,7 +14,7 @@ from opsplice.capturing import capture_module
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.pointing import Ops
-from tests.matchers.test_match_random import Case, case
+from tests.matchers.test_match_random import Case, case, computed, some
 
 CHOICES: list[dict[str, Any]] = [{}, {"packs": True}, {"concrete": True}, {"inputs": ("%arg0",)}]
 # Why there may be nothing to capture: a tensor transposed twice, the sum of one that is repeated.
@@ -52,15 +52,14 @@ def test_the_c_computes_what_the_program_did(session: Any, batch: int, tmp_path:
     cases = [case(5000 + 100 * batch + i) for i in range(10)]
     specs = [saved(each, CHOICES[i % len(CHOICES)], session, tmp_path) for i, each in enumerate(cases)]
     model = "\n".join(each.text for each in cases)
-    plain = opsplice.compile(model)
     spliced = opsplice.compile(model, specs)
     rules = {replacement.rule for replacement in spliced.report.replacements}
     assert len(rules) >= 4, "the test compares something"
     numbers = np.random.default_rng(batch)
     for each in cases:
-        given = [numbers.uniform(-2, 2, shape).astype(np.float32) for shape in each.inputs.values()]
-        wanted, made = plain.run(each.name, *given), spliced.run(each.name, *given)
-        for left, right in zip(*((w if isinstance(w, list) else [w]) for w in (wanted, made)), strict=True):
+        given = [some(numbers, shape) for shape in each.inputs.values()]
+        wanted, made = computed(session, each.text, each.name, given), spliced.run(each.name, *given)
+        for left, right in zip(wanted, made if isinstance(made, list) else [made], strict=True):
             np.testing.assert_allclose(right, left, rtol=1e-3, atol=1e-4, err_msg=each.text)
 
 

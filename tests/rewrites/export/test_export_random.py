@@ -10,11 +10,13 @@ import random
 import re
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from iree.compiler import ir
 
+from opsplice.interpreter import evaluate
 from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings
 from opsplice.rewrites.export.writer import NAME_ONLY
@@ -160,6 +162,26 @@ def test_what_the_interpreter_replaces_our_engine_replaces(seed: int, sides: Sid
     for name, graph in theirs.items():
         if "kernel" in graph:
             assert ours[name] == graph
+
+
+@SETTINGS
+@given(seed=st.integers(0, 2**32))
+def test_every_spelling_of_a_pattern_computes_the_same(seed: int, context: ir.Context) -> None:
+    rng = random.Random(seed)
+    spec = spec_of(rng)
+    sizes = {"m": 2, "n": 3, "k": 4}
+    numbers = np.random.default_rng(seed)
+    results = []
+    given: dict[str, np.ndarray] = {}
+    for _, template in templates(spec, sizes, context):
+        module = ir.Module.parse(program_of(template, 0, rng), context=context)
+        for name, kind in template.arguments:
+            shape = [int(size) for size in re.findall(r"(\d+)x", kind)]
+            given.setdefault(name, numbers.uniform(-2, 2, shape).astype(np.float32))
+        results.append(evaluate(module, "f0", [given[name] for name, _ in template.arguments], np.float64)[0])
+    assert len(results) > 1
+    for each in results[1:]:
+        np.testing.assert_allclose(each, results[0], rtol=1e-9, atol=1e-12)
 
 
 def test_an_exported_spec_is_the_same_each_time() -> None:
