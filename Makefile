@@ -9,8 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Makes SPIR-V of WGSL, in Node.js.
 NAGA := naga-wasm@30.1.0
-# A file's tests stay in one process, for what they share; each process takes about a gigabyte.
-PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# Neighbours stay in one process, for what they share, until another has nothing left to do; each takes a gigabyte.
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks scripts
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types

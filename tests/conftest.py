@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import kept
 from tests.approaches import Cells
 
 # The same examples each time, so that what passes once passes always; with OPSPLICE_FUZZ=1 new ones are tried.
@@ -25,15 +26,17 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests build into a cache of their own, never the user's; those that run side by side share it."""
-    folder = tmp_path_factory.getbasetemp()
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests build into a cache of their own, never the user's; what they built before is there (see `kept`)."""
+    temporary = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    patch = pytest.MonkeyPatch()
-    patch.setenv("OPSPLICE_CACHE", str(folder / "cache"))
-    yield
-    patch.undo()
+        temporary = temporary.parent
+    folder = kept.folder(temporary)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPSPLICE_CACHE", str(folder / "store"))
+        kept.count_compiles(patch)
+        kept.keep_plain_programs(patch, folder / "programs")
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -104,39 +107,46 @@ def code_object(tmp_path) -> bytes:
     return (tmp_path / "scale.hsaco").read_bytes()
 
 
-# ---- the table of approaches -----------------------------------------------------------------------------------------
+# ---- at the end: the table of approaches, and what the tests cost ----------------------------------------------------
 
-_cells = pytest.StashKey[Cells]()
+_gathered = pytest.StashKey["_Gathered"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_cells] = Cells()
-    config.pluginmanager.register(_Gathering(config.stash[_cells]))
+    config.stash[_gathered] = _Gathered()
+    config.pluginmanager.register(config.stash[_gathered])
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    # Reports are all that comes here from other processes.
-    item.user_properties += [("cell", list(mark.args)) for mark in item.iter_markers("cell")]
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    # Reports are all that comes to the main process from others.
+    if call.when == "setup":
+        item.user_properties += [("cell", list(mark.args)) for mark in item.iter_markers("cell")]
+    if call.when == "teardown":
+        item.user_properties.append(("compiles", kept.Compiles.taken()))
 
 
-class _Gathering:
-    """Takes the cells from the reports of the tests, whichever process ran them."""
+class _Gathered:
+    """What the reports of the tests say, whichever process ran them."""
 
-    def __init__(self, cells: Cells) -> None:
-        self.cells = cells
+    def __init__(self) -> None:
+        self.cells = Cells()
+        self.compiles = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call":
-            for name, cell in report.user_properties:
-                if name == "cell":
-                    self.cells.add(*cell, passed=report.passed)
+        for name, value in report.user_properties:
+            if name == "cell" and report.when == "call":
+                self.cells.add(*value, passed=report.passed)
+            if name == "compiles" and report.when == "teardown":
+                self.compiles += value
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """With OPSPLICE_TABLE=write the table in the README is made anew; else what differs from it is said."""
-    cells, readme = config.stash[_cells], ROOT / "README.md"
+    gathered, readme = config.stash[_gathered], ROOT / "README.md"
     if os.environ.get("OPSPLICE_TABLE") == "write":
-        readme.write_text(cells.written_into(readme.read_text()))
-    for line in cells.contradictions(readme.read_text()):
+        readme.write_text(gathered.cells.written_into(readme.read_text()))
+    for line in gathered.cells.contradictions(readme.read_text()):
         terminalreporter.write_line(f"README.md: {line}")
+    if gathered.compiles:
+        terminalreporter.write_line(f"{gathered.compiles} compiles in the processes of the tests")

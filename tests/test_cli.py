@@ -14,20 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.command_line import opsplice
+
 INPUTS = ["--input=5xf32=7", "--input=5xf32=4", "--input=10xf32=-4", "--input=10xf32=3"]
 RESULTS = ["result[0]: 5xf32=-27 -27 -27 -27 -27", "result[1]: 10xf32=" + " ".join(["-11"] * 10)]
-
-
-def opsplice(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "opsplice", *arguments],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import opsplice
 
 MODEL = """func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<4x16xf32> {
   %z = arith.constant 0.0 : f32
@@ -42,15 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def capture(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "opsplice", "capture", *arguments],
-        cwd=folder,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return opsplice("capture", *arguments, cwd=folder)
 
 
 def test_it_prints_the_spec(folder: Path) -> None:
@@ -70,17 +62,8 @@ def test_it_writes_the_spec_and_the_kernel_and_both_work(folder: Path) -> None:
     assert (folder / "layer.splice").read_text() == SPEC
     assert "wrote layer.splice\nwrote layer.c\n" in done.stderr
     assert "layer.c computes it in plain loops" in done.stderr
-    ran = subprocess.run(
-        [
-            *(sys.executable, "-m", "opsplice", "run", "model.mlir", "--spec=layer.splice"),
-            *("--input=4x8xf32=0.25", "--input=8x16xf32=0.5", "--input=16xf32=-0.5"),
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    inputs = ("--input=4x8xf32=0.25", "--input=8x16xf32=0.5", "--input=16xf32=-0.5")
+    ran = opsplice("run", "model.mlir", "--spec=layer.splice", *inputs, cwd=folder)
     assert ran.returncode == 0, ran.stderr
     assert "1 replacement" in ran.stderr
     assert "0.462117" in ran.stdout  # tanh(8 * 0.25 * 0.5 - 0.5)

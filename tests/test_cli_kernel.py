@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import plugin_source, toolchains
 from opsplice.targets.plugin_source import SIZE, Argument, Function
+from tests import command_line
 
 MODEL = """
 func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {
@@ -58,8 +58,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(folder: Path):
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "opsplice", *arguments]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        return command_line.opsplice(*arguments, cwd=folder)
 
     return call
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import opsplice
+from tests import command_line
 
 MODEL = """\
 func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x100xf32>, %b: tensor<100xf32>) -> tensor<4x100xf32> {
@@ -66,15 +65,8 @@ def folder(tmp_path: Path) -> Path:
 def explain(
     *arguments: str, cwd: Path, columns: int = 100, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "opsplice", "explain", "model.mlir", "--spec=rules.splice", *arguments],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": str(columns), **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    env = {"COLUMNS": str(columns), **(env or {})}
+    return command_line.opsplice("explain", "model.mlir", "--spec=rules.splice", *arguments, cwd=cwd, env=env)
 
 
 def test_everything_that_rules_use(folder: Path) -> None:
@@ -243,13 +235,7 @@ def test_mistakes(folder: Path, arguments: list[str], wanted: list[str]) -> None
 
 def test_a_transform_spec_is_explained_as_patterns() -> None:
     sample = Path(__file__).parent.parent / "samples" / "mul_abs_negate"
-    done = subprocess.run(
-        [sys.executable, "-m", "opsplice", "explain", "model.mlir", "--spec=replace.mlir"],
-        capture_output=True,
-        text=True,
-        cwd=sample,
-        check=True,
-    )
+    done = command_line.opsplice("explain", "model.mlir", "--spec=replace.mlir", cwd=sample, check=True)
     assert "replace.mlir, read as .splice" in done.stdout
     assert "model.mlir:8:13" in done.stdout
     assert "2 matches" in done.stdout

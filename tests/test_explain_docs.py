@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.command_line import opsplice
 
 ROOT = Path(__file__).parent.parent
 
 
 def explain(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "opsplice", "explain", "model.mlir", *arguments],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout
+    return opsplice("explain", "model.mlir", *arguments, cwd=folder, env={"COLUMNS": "100"}, check=True).stdout
 
 
 def block(text: str, language: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Literal
@@ -16,8 +17,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
     """
     from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 
-    # A process that has loaded the compiler must not fork.
-    method: Literal["fork", "spawn"] = "spawn" if "iree.compiler" in sys.modules else "fork"
+    method: Literal["fork", "spawn"] = "fork" if _is_single_threaded() else "spawn"
     try:
         return call_isolated(_work, (function, args), method=method)
     except ChildCrashError as crash:
@@ -27,3 +27,11 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
 
 def _work(_report: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(*args)
+
+
+def _is_single_threaded() -> bool:
+    """Whether this process may fork. The compiler starts threads when it is first used."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return "iree.compiler" not in sys.modules

@@ -15,6 +15,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.host_commands import Commands, wanted
 from opsplice.runtime import load_program
+from tests import command_line
 
 from .conftest import write_spec
 
@@ -463,10 +464,10 @@ def test_exports_refuse_it(tmp_path):
 def test_the_command_line(made, tmp_path):
     made.spliced.save(tmp_path / "program.vmfb")
     (tmp_path / "other.py").write_text(PYTHON.replace("= -a", "= 1 - a"))
-    line = [sys.executable, "-m", "opsplice", "run", "program.vmfb", "--function=twice", "--input=1x3xf32=1,2,3"]
+    line = ("run", "program.vmfb", "--function=twice", "--input=1x3xf32=1,2,3")
 
     def run(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*line, *more], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        return command_line.opsplice(*line, *more, cwd=tmp_path)
 
     assert "1x3xf32=[0 -1 -2]" in run("--command", "host=other.py").stdout
     assert run().stderr.startswith("error: the program calls")

@@ -19,6 +19,7 @@ from opsplice.pipeline.compiler import compile_module
 from opsplice.providers import Provider, read_folder, registry_source
 from opsplice.runtime import load_program
 from opsplice.targets import arch, toolchains
+from tests import command_line
 
 
 def write_spec(folder: Path, spec: str, files: dict[str, str]) -> Path:
@@ -140,12 +141,6 @@ def folder(made, tmp_path_factory) -> Path:
 # ---- without opsplice ----------------------------------------------------------------------------------------------
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run opsplice in a process of its own: one that has loaded the compiler must not fork."""
-    line = [sys.executable, "-m", "opsplice", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120)
-
-
 def iree_tool(name: str) -> str:
     found = shutil.which(name, path=str(Path(sys.executable).resolve().parent)) or shutil.which(name)
     beside = Path(iree.runtime.__file__).parent.parent / "_runtime_libs" / name
@@ -157,7 +152,7 @@ def iree_tool(name: str) -> str:
 @pytest.mark.parametrize("device", ["local-sync", "local-task"])
 def test_a_module_of_kernels_needs_no_python(folder, device):
     registry = folder / "registry.vmfb"
-    packed = command("kernel", "provider", folder / "kernels", "-o", registry)
+    packed = command_line.opsplice("kernel", "provider", folder / "kernels", "-o", registry)
     assert packed.returncode == 0, packed.stderr
     line = [iree_tool("iree-run-module"), f"--device={device}", f"--module={registry}"]
     line += [f"--module={folder / 'program.vmfb'}", "--function=twice", "--input=3xf32=1,2,3", "--input=10xf32=4"]
@@ -216,7 +211,7 @@ def test_a_file_that_is_no_kernel_is_named(folder, made, tmp_path, how):
     message = rf"{tmp_path}/\w+\.embedded-elf-\w+\.bin.* {message}" if change else message
     with pytest.raises(OpspliceError, match=message):
         load_program(made.spliced.vmfb, provider=Provider([tmp_path]))
-    packed = command("kernel", "provider", tmp_path, "-o", tmp_path / "registry.vmfb")
+    packed = command_line.opsplice("kernel", "provider", tmp_path, "-o", tmp_path / "registry.vmfb")
     assert packed.returncode == 1
     assert re.match(f"error: {message}", packed.stderr)
     assert not (tmp_path / "registry.vmfb").exists()
@@ -297,16 +292,16 @@ def test_compile_and_run(tmp_path):
     spec = write_spec(tmp_path, SPEC, {"k.c": C})
     model, output = tmp_path / "model.mlir", tmp_path / "model.vmfb"
     model.write_text(MODEL)
-    compiled = command("compile", model, f"--spec={spec}", "-o", output)
+    compiled = command_line.opsplice("compile", model, f"--spec={spec}", "-o", output)
     assert compiled.returncode == 0, compiled.stderr
     assert "negate from k.c (dynamic dispatch)" in compiled.stderr
     arguments = ["--function=twice", "--input=2xf32=1,2", "--input=10xf32=1"]
-    ran = command("run", output, *arguments, f"--provider={tmp_path / 'model.kernels'}")
+    ran = command_line.opsplice("run", output, *arguments, f"--provider={tmp_path / 'model.kernels'}")
     assert "2xf32=-1 -2" in ran.stdout, ran.stderr
-    assert "--provider" in command("run", output, *arguments).stderr
-    missing = command("run", output, *arguments, f"--provider={tmp_path}")
+    assert "--provider" in command_line.opsplice("run", output, *arguments).stderr
+    missing = command_line.opsplice("run", output, *arguments, f"--provider={tmp_path}")
     assert missing.returncode == 1
     assert missing.stderr.startswith("error: no provider has the kernel")
     assert "leaked" not in missing.stderr
     # Compiled and run at once, the program gets its kernels without a word.
-    assert "2xf32=-1 -2" in command("run", model, f"--spec={spec}", *arguments).stdout
+    assert "2xf32=-1 -2" in command_line.opsplice("run", model, f"--spec={spec}", *arguments).stdout

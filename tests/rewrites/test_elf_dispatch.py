@@ -13,6 +13,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import toolchains
+from tests import command_line
 
 from .conftest import write_spec
 
@@ -79,7 +80,7 @@ def elf(tmp_path_factory):
         flags = ["--iree-hal-dump-executable-binaries-to=dump", "--iree-hal-link-executables=false"]
         command = [*("compile", "model.mlir", "--spec=spec.splice", f"--target={arch}", "-o", "model.vmfb"), *flags]
         (folder / "dump").mkdir()
-        subprocess.run([sys.executable, "-m", "opsplice", *command], cwd=folder, check=True, capture_output=True)
+        command_line.opsplice(*command, cwd=folder, check=True)
         (found,) = folder.glob("dump/*opsplice_scale*.so")
         return found.read_bytes()
 

@@ -17,6 +17,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.targets import function_link, ptxas, shaders
 from opsplice.targets.store import Store
+from tests import command_line
 
 from .conftest import write_spec
 from .test_scalar_kernels import SOFTSIGN_LL
@@ -195,10 +196,7 @@ def test_one_program_for_a_cpu_and_vulkan(tmp_path, vulkan, wgsl):
 
 
 def command(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "opsplice", *arguments], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return command_line.opsplice(*arguments, cwd=folder, check=True).stdout
 
 
 def test_a_program_in_a_file_and_a_plugin_that_is_built(tmp_path, vulkan, wgsl):

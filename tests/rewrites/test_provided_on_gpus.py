@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.providers import Provider
 from opsplice.runtime import load_program
 from opsplice.targets import shaders
+from tests import command_line
 
 from .conftest import write_spec
 
@@ -345,25 +344,19 @@ def test_a_damaged_file_is_named(compiled, vulkan, tmp_path, content):
 # ---- the command line ----------------------------------------------------------------------------------------------
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run opsplice in a process of its own: one that has loaded the compiler must not fork."""
-    line = [sys.executable, "-m", "opsplice", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120)
-
-
 def test_compile_and_run(tmp_path, vulkan):
     model, output = tmp_path / "model.mlir", tmp_path / "model.vmfb"
     model.write_text(MODEL)
-    compiled = command(
+    compiled = command_line.opsplice(
         "compile", model, f"--spec={written(tmp_path, VULKAN)}", "--target", "vulkan:llvmpipe", "-o", output
     )
     assert compiled.returncode == 0, compiled.stderr
     assert [path.name for path in (tmp_path / "model.kernels").iterdir()] == [f"neg_abs_mul.{FORM}.bin"]
     arguments = ["--device=vulkan", "--function=main", "--input=1x2xf32=1,0", "--input=1x2xf32=1,2"]
     registry = tmp_path / "registry.vmfb"
-    packed = command("kernel", "provider", tmp_path / "model.kernels", "-o", registry)
+    packed = command_line.opsplice("kernel", "provider", tmp_path / "model.kernels", "-o", registry)
     assert packed.returncode == 0, packed.stderr
     for provider in (tmp_path / "model.kernels", registry):
-        ran = command("run", output, *arguments, f"--provider={provider}")
+        ran = command_line.opsplice("run", output, *arguments, f"--provider={provider}")
         assert "1x2xf32=[0.00673795 0.0497871]" in ran.stdout, ran.stdout + ran.stderr
-    assert "--provider" in command("run", output, *arguments).stderr
+    assert "--provider" in command_line.opsplice("run", output, *arguments).stderr

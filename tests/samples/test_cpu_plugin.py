@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,17 @@ import pytest
 
 import opsplice
 from opsplice.targets import toolchains
+from tests import command_line
 
 RESULT = "result[0]: 2x8xf32=[21 22 23 24 25 26 27 28][21 22 23 24 25 26 27 28]"
 
 
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line.replace("$PWD", str(folder)), comments=True)
-    start = {"opsplice": [sys.executable, "-m", "opsplice"], "iree-run-module": [str(_iree_run_module())]}[words[0]]
-    command = [*start, *words[1:]]
+    if words[0] == "opsplice":
+        return command_line.opsplice(*words[1:], cwd=folder)
+    assert words[0] == "iree-run-module"
+    command = [_iree_run_module(), *words[1:]]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 

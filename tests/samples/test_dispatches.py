@@ -6,8 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.targets import cuda_compilers, shaders
 from opsplice.targets.artifacts import CudaTarget
+from tests import command_line
 
 
 @pytest.fixture
@@ -40,8 +39,7 @@ def test_the_readme(sample: Path, vulkan: None) -> None:
     results = [line for block in blocks for line in block.splitlines() if line.startswith("result[0]")]
     assert (len(commands), len(results)) == (3, 1)
     for line in commands:
-        words = [sys.executable, "-m", "opsplice", *shlex.split(line)[1:]]
-        done = subprocess.run(words, cwd=sample, capture_output=True, text=True, timeout=120, check=True)
+        done = command_line.opsplice(*shlex.split(line)[1:], cwd=sample, check=True)
         assert done.stdout.splitlines() == results * (" run " in line)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import opsplice
+from tests import command_line
 
 
 @pytest.fixture
@@ -25,8 +24,7 @@ def sample(samples: Path, vulkan: None) -> Path:
 
 def test_the_readme(sample: Path) -> None:
     command, result = re.findall(r"```\n(.*?)\n```", (sample / "README.md").read_text(), re.DOTALL)
-    words = [sys.executable, "-m", "opsplice", *shlex.split(command)[1:]]
-    done = subprocess.run(words, cwd=sample, capture_output=True, text=True, timeout=120, check=True)
+    done = command_line.opsplice(*shlex.split(command)[1:], cwd=sample, check=True)
     assert done.stdout.splitlines() == [result]
 
 

@@ -1,0 +1,111 @@
+"""What tests keep between runs, in the user's cache: the kernels' store, and what plain programs compile to.
+
+A plain program (no spec, one target) is IREE's work alone: it is known by its text, the flags, IREE's version, this
+CPU, and the code that drives the compiler. With OPSPLICE_FRESH=1 nothing from earlier runs is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opsplice import api, compilation
+from opsplice.files import write_file
+from opsplice.job import Job, Outcome
+from opsplice.pipeline import phases
+from opsplice.pipeline.compiler import Compilation
+from opsplice.report import Report
+from opsplice.targets import store
+
+ROOT = Path(__file__).parent.parent
+# The phase at whose end code has been made: the part of a compile that costs.
+CODE = phases.phase_index("hal")
+
+
+def folder(temporary: Path) -> Path:
+    """Where to keep things; a private folder if they are to be fresh. The name says which code made them."""
+    made_by = store.key_of(*(path.read_bytes() for path in _sources("targets/**/*", "opsplice/pipeline/*.py")))
+    if os.environ.get("OPSPLICE_FRESH"):
+        return temporary / "kept"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "opsplice-tests" / made_by[:16]
+
+
+def _sources(*patterns: str) -> Iterable[Path]:
+    found = (path for pattern in patterns for path in sorted(ROOT.glob(pattern)))
+    return [path for path in found if path.is_file() and path.suffix != ".pyc"]
+
+
+class Compiles:
+    """How often code was made in this process; compiles of child processes are theirs."""
+
+    count = 0
+
+    @classmethod
+    def taken(cls) -> int:
+        """The count since the last call."""
+        count, cls.count = cls.count, 0
+        return count
+
+
+def count_compiles(patch: pytest.MonkeyPatch) -> None:
+    run_to = Compilation.run_to
+
+    @functools.wraps(run_to)
+    def counted(self: Compilation, phase: str) -> None:
+        if phases.phase_index(self.phase) < CODE <= phases.phase_index(phase):
+            Compiles.count += 1
+        run_to(self, phase)
+
+    patch.setattr(Compilation, "run_to", counted)
+
+
+def keep_plain_programs(patch: pytest.MonkeyPatch, programs: Path) -> None:
+    run_job = compilation.run_job
+
+    @functools.wraps(run_job)
+    def kept(on_progress: Any, job: Job) -> Outcome:
+        if job.specs or job.archs or job.verbose or on_progress is not api._silent:
+            return run_job(on_progress, job)
+        versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
+        key = store.key_of(str(job.source.name), job.source.read(), *job.flags, "", *versions, _cpu())
+        path = programs / key
+        if (found := _read(path)) is not None:
+            return found
+        outcome = run_job(on_progress, job)
+        warnings = json.dumps(outcome.warnings).encode()
+        programs.mkdir(parents=True, exist_ok=True)
+        content = len(warnings).to_bytes(8, "little") + warnings + outcome.vmfb
+        write_file(path, hashlib.sha256(content).digest() + content)
+        return outcome
+
+    patch.setattr(compilation, "run_job", kept)
+
+
+def _read(path: Path) -> Outcome | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    digest, content = data[:32], data[32:]
+    if hashlib.sha256(content).digest() != digest:
+        return None
+    start = 8 + int.from_bytes(content[:8], "little")
+    return Outcome(content[start:], Report(), tuple(json.loads(content[8:start])))
+
+
+@functools.cache
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
