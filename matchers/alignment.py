@@ -17,8 +17,7 @@ from opsplice.matchers import conditions
 from opsplice.matchers.graph import Input, Number, Result, Whole
 from opsplice.matchers.nodes import children_of
 from opsplice.matchers.terms import Access, Apply, Constant, Reduce, Term
-from opsplice.matchers.tracing import TracedViews
-from opsplice.matchers.views import defining_op
+from opsplice.matchers.views import Views, defining_op
 from opsplice.spec_lang import ops
 
 # A pattern and a program that could be paired in more ways than this are compared only so far.
@@ -49,7 +48,7 @@ class Likeness:
 class Alignment:
     """Alignments of patterns with the payload that `views` read."""
 
-    def __init__(self, views: TracedViews) -> None:
+    def __init__(self, views: Views) -> None:
         self.views = views
         self._known: dict[tuple[int, Any, int], _Pairing] = {}
         self._alive: list[Any] = []  # nodes are told apart by identity
@@ -132,7 +131,7 @@ class Alignment:
             if step is None:
                 return op
             term = step.term
-        return self.views.origin(term) or op
+        return self.views.maker(term) or op
 
 
 def _is_number(node: Number, found: Constant) -> bool:

@@ -10,6 +10,9 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang import tree
 
+# Attributes that never change which computation an op is.
+IGNORED = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "roundingmode"})
+
 
 def is_named(name: str, wanted: str) -> bool:
     """Whether an op's name is the one that a pattern wants, in which `*` stands for any letters."""

@@ -27,7 +27,8 @@ from opsplice.matchers.reasons import reason_of
 from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce, Started
-from opsplice.matchers.tracing import TracedViews, Tracer
+from opsplice.matchers.tracing import Tracer
+from opsplice.matchers.views import Views
 from opsplice.spec_lang import tree
 
 # An op that is pointed at may lie inside a match that ends further down: how many values below it are tried.
@@ -60,7 +61,7 @@ class Explainer:
     """Tells of one module why graphs do not match in it. patterns: all that the spec declares, by name."""
 
     def __init__(self, patterns: Mapping[str, tree.Pattern]) -> None:
-        self.views = TracedViews()
+        self.views = Views()
         self.alignment = Alignment(self.views)
         self._splits: dict[tuple[Graph, ir.Value], bool] = {}
         self._names = {let.expr.span: ", ".join(let.names) for p in patterns.values() for let in p.body}

@@ -159,7 +159,7 @@ class _Key:
         return results, ties, parameters, variables, graph.rearranged, graph.factors, graph.through
 
     def _result(self, result: Result) -> Any:
-        return self._node(result.node), None if result.labels is None else self._at(result.labels), result.element
+        return self._node(result.node), self._at(result.labels), result.element
 
     def _at(self, labels: tuple[Label, ...]) -> tuple[tuple[int, bool], ...]:
         return tuple((self._labels.setdefault(label, len(self._labels)), label.pack) for label in labels)
@@ -178,9 +178,10 @@ class _Key:
             return ("number", conditions.text(node.low), None if node.high is None else conditions.text(node.high))
         if isinstance(node, Whole):
             attributes = tuple((a.name, str(a.value)) for a in node.attributes)
-            labels = None if node.labels is None else self._at(node.labels)
+            labels = self._at(node.labels)
             operands = tuple(map(self._result, node.operands))
-            return ("whole", node.op, attributes, labels, node.number, node.count, node.element, operands)
+            asked = (node.rest, node.regions, None if node.body is None else node.body.text)
+            return ("whole", node.op, attributes, labels, node.number, node.count, node.element, operands, asked)
         return ("other", id(node))
 
 

@@ -76,21 +76,23 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The element at `labels` (None: unknown rank) of result `number` of the `count` that an op makes of whole tensors.
+    """The element at `labels` of result `number` of the `count` that an op makes of whole tensors.
 
     op: its full name, in which `*` stands for any letters. rest: it may have further operands. regions: and regions.
+    body: what the op has to hold in its one region.
     element: the element type or type variable that the pattern writes for it, or "".
     """
 
     op: str
     operands: tuple[Result, ...]
     attributes: tuple[tree.Attribute, ...]
-    labels: tuple[Label, ...] | None
+    labels: tuple[Label, ...]
     number: int = 0
     count: int = 1
     element: str = ""
     rest: bool = False
     regions: bool = False
+    body: tree.Code | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +126,13 @@ class Named:
 
 @dataclass(frozen=True)
 class Result:
-    """A node together with the labels of the tensor that it is the element of; None for an unknown rank.
+    """A node together with the labels of the tensor that it is the element of: one pack where the rank is unknown.
 
     element: the type variable that the tensor's element type is one for, "" where the ops that make it say it.
     """
 
     node: Node
-    labels: tuple[Label, ...] | None
+    labels: tuple[Label, ...]
     element: str = ""
 
 
@@ -230,7 +232,7 @@ def compile_pattern(
     return tuple(graphs)
 
 
-Maker = Callable[[tuple[Label, ...] | None], Node]
+Maker = Callable[[tuple[Label, ...]], Node]
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +268,7 @@ class _Builder:
         self.spans: dict[int, tree.Span] = {}
         self.fresh = 0
         self.nodes: dict[Any, Node] = {}
-        self.memo: dict[tuple[int, int, tuple[Label, ...] | None], Node] = {}
+        self.memo: dict[tuple[int, int, tuple[Label, ...]], Node] = {}
         self.used: dict[tuple[int, int], _Scope] = {}
         self.ties: dict[Any, Tie] = {}
         self.conditions: list[Any] = []
@@ -328,14 +330,14 @@ class _Builder:
         self.fresh += 1
         return Label(self.fresh, name, pack, windowed)
 
-    def _labels_of(self, kind: tree.Type | None) -> tuple[Label, ...] | None:
+    def _labels_of(self, kind: tree.Type | None) -> tuple[Label, ...]:
         if kind is None:
-            return None
+            return (self._label("?", pack=True),)  # of any rank, and still the same dims wherever it is looked at
         if isinstance(kind, tree.ScalarType):
             return ()
         return tuple(self._label(str(d.name or d), d.pack is not None) for d in kind.dims)
 
-    def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...] | None, scope: _Scope, node: Node) -> None:
+    def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...], scope: _Scope, node: Node) -> None:
         """Note what a type says of the sizes of labels."""
         if not labels or not isinstance(kind, tree.TensorType):
             return
@@ -347,8 +349,8 @@ class _Builder:
     # ---- scopes ---------------------------------------------------------------------------------------------------
 
     def _input(self, parameter: tree.Parameter) -> Maker:
-        def make(labels: tuple[Label, ...] | None) -> Node:
-            return self._node((parameter.name, labels), lambda: Input(parameter.name, labels or ()))
+        def make(labels: tuple[Label, ...]) -> Node:
+            return self._node((parameter.name, labels), lambda: Input(parameter.name, labels))
 
         return make
 
@@ -382,7 +384,7 @@ class _Builder:
         self.conditions.append(self._condition(where, scope))
 
     def _named(self, name: str, maker: Maker) -> Maker:
-        def make(labels: tuple[Label, ...] | None) -> Node:
+        def make(labels: tuple[Label, ...]) -> Node:
             node = maker(labels)
             return self._node(("named", name, id(node)), lambda: Named(name, node))
 
@@ -405,7 +407,7 @@ class _Builder:
         return _renamed(condition, scope)
 
     def _let(self, let: tree.Let, position: int, scope: _Scope) -> Maker:
-        def make(labels: tuple[Label, ...] | None) -> Node:
+        def make(labels: tuple[Label, ...]) -> Node:
             if len(let.names) == 1:
                 return self._lower(let.expr, labels, scope)
             assert isinstance(let.expr, tree.Call), "the checker lets only calls have several results"
@@ -417,7 +419,7 @@ class _Builder:
 
     # ---- expressions ----------------------------------------------------------------------------------------------
 
-    def _lower(self, expr: tree.Expr, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+    def _lower(self, expr: tree.Expr, labels: tuple[Label, ...], scope: _Scope) -> Node:
         key = (id(scope), id(expr), labels)
         if key not in self.memo:
             node = self._lowered(expr, labels, scope)
@@ -426,7 +428,7 @@ class _Builder:
             self._tie(self.types.get(expr), labels, scope, node)
         return self.memo[key]
 
-    def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+    def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...], scope: _Scope) -> Node:
         if isinstance(expr, tree.Name):
             return scope.values[expr.name](labels)
         if isinstance(expr, tree.Wildcard):
@@ -455,7 +457,7 @@ class _Builder:
     def _choice(self, options: tuple[Node, ...]) -> Node:
         return self._node(("choice", *map(id, options)), lambda: Choice(options))
 
-    def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+    def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...], scope: _Scope) -> Node:
         node = self._lower(expr.arg, labels, scope)
         if expr.kind == "accumulated":
             return self._node(("accumulated", id(node)), lambda: Accumulated(node)) if type(node) is Reduce else node
@@ -463,7 +465,7 @@ class _Builder:
         self.conditions.append(Asked(expr.span, expr.kind, name))
         return self._node(("named", name, id(node)), lambda: Named(name, node))
 
-    def _call(self, expr: tree.Call, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+    def _call(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope) -> Node:
         if not expr.quoted and expr.callee in self.patterns:
             return self._inlined(expr, 0, labels, scope)
         known = None if expr.quoted else ops.find(expr.callee)
@@ -476,12 +478,13 @@ class _Builder:
         key = (op, tuple(map(id, args)), attributes, kind)
         return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), _resolve))
 
-    def _whole(self, expr: tree.Call, labels: tuple[Label, ...] | None, scope: _Scope, number: int, count: int) -> Node:
+    def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope, number: int, count: int) -> Node:
         def make() -> Node:
             operands = tuple(self._operand(a, scope) for a in expr.args)
             attributes = tuple(_scoped(a, scope.prefix) for a in expr.attributes)
             element = scope.element(expr.type)
-            return Whole(expr.callee, operands, attributes, labels, number, count, element, expr.rest, expr.regions)
+            asked = (expr.rest, expr.regions, expr.body)
+            return Whole(expr.callee, operands, attributes, labels, number, count, element, *asked)
 
         return self._node((id(expr), id(scope), labels, number), make)
 
@@ -495,7 +498,7 @@ class _Builder:
 
     # ---- patterns in patterns -------------------------------------------------------------------------------------
 
-    def _inlined(self, expr: tree.Call, position: int, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+    def _inlined(self, expr: tree.Call, position: int, labels: tuple[Label, ...], scope: _Scope) -> Node:
         key = (id(expr), id(scope))
         if len(self.used) >= MAX_USES and key not in self.used:
             hint = "look for a part of it, or for several parts by patterns of their own"
@@ -522,7 +525,7 @@ class _Builder:
         return inner
 
     def _argument(self, parameter: tree.Parameter, arg: tree.Expr, scope: _Scope, inner: _Scope) -> Maker:
-        def make(labels: tuple[Label, ...] | None) -> Node:
+        def make(labels: tuple[Label, ...]) -> Node:
             node = self._lower(arg, () if self._is_scalar(arg) else labels, scope)
             self._tie(parameter.type, labels, inner, node)
             return node
@@ -531,7 +534,7 @@ class _Builder:
 
     # ---- subscripts -----------------------------------------------------------------------------------------------
 
-    def _contract(self, expr: tree.Contract, labels: tuple[Label, ...] | None, scope: _Scope) -> Node:
+    def _contract(self, expr: tree.Contract, labels: tuple[Label, ...], scope: _Scope) -> Node:
         bound, new = self._bind(expr.subscripts, labels, scope)
         wanted = scope.element(self.types.get(expr))
         times, plus, extend = _PRODUCTS[self._family(expr, scope)]
@@ -565,10 +568,10 @@ class _Builder:
         return self.family
 
     def _bind(
-        self, subscripts: tree.Subscripts, labels: tuple[Label, ...] | None, scope: _Scope
+        self, subscripts: tree.Subscripts, labels: tuple[Label, ...], scope: _Scope
     ) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
         """The labels of each operand when the result is looked at under `labels`, and the new ones among them."""
-        named = _match_names(subscripts.result, labels or ())
+        named = _match_names(subscripts.result, labels)
         new: list[Label] = []
         bound = []
         windowed = {label for window in subscripts.windows for _, label in window.terms}

@@ -26,7 +26,7 @@ def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
     There are none for a result of any rank, nor for a convolution, which has its dims in every tensor.
     """
     whole, labels = views.whole(value), graph.results[0].labels
-    if labels is None or graph.factors or any(label.pack for label in labels):
+    if graph.factors or any(label.pack for label in labels):
         return iter(())
     return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices)), _MOST_WAYS)
 

@@ -96,7 +96,7 @@ def _name(node: Any) -> str | None:
 def _rank(graph: Graph) -> int | None:
     """How many dims the first result has, None if any number."""
     labels = graph.results[0].labels
-    return None if labels is None or any(label.pack for label in labels) else len(labels)
+    return None if any(label.pack for label in labels) else len(labels)
 
 
 def _body_op(op: ir.Operation, number: int) -> str | None:

@@ -55,7 +55,7 @@ _KNOWN_FIELDS = {
     Reduce: {"combiner", "loops", "body"},
     Input: {"name", "labels"},
     Number: {"low", "high"},
-    Whole: {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions"},
+    Whole: {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions", "body"},
     Choice: {"options"},
     Accumulated: {"node"},
     Anything: set(),

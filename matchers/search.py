@@ -15,7 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import chains, conditions, effects, numbers
+from opsplice.matchers import bodies, chains, conditions, effects, numbers
 from opsplice.matchers.again import Again
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.bindings import Failure
@@ -41,7 +41,7 @@ from opsplice.matchers.labels import Regrouped, pair, rank_text, regrouped
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
 from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Reduce, Started, Term
 from opsplice.matchers.verdicts import Verdicts, number_text
-from opsplice.matchers.views import Views, defining_op, element_type, is_tensor, shape_of
+from opsplice.matchers.views import Origin, Views, defining_op, element_type, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -299,8 +299,6 @@ class Search(Verdicts):
     def _bind_whole(self, result: Result, access: Access) -> bool:
         """Give the labels of a result the fresh loops of a whole tensor."""
         self._note_sizes(access)
-        if result.labels is None:
-            return True
         free = [label for label in result.labels if label not in self.labels]
         if len(free) != len(result.labels):
             return self._unify(result.node, result.labels, access.indices) is not None
@@ -532,22 +530,34 @@ class Search(Verdicts):
     def _other_op(self, node: Any, wanted: str, found: Any) -> None:
         self._fail(node, wanted, self._describe(found), Kind.OP)
 
-    def _whole_branches(self, node: Whole, term: Term) -> Iterator[Any]:
-        nothing = True
-        for access in self._chain(term):
-            op = defining_op(access.value)
-            if op is not None and is_named(op.name, node.op):
-                nothing = False
-                yield lambda access=access, op=op: self._whole(node, access, op)
-        if nothing:
+    def _whole_branches(self, node: Whole, term: Any) -> Iterator[Any]:
+        whole = (Origin(a, op, a.value.result_number, ()) for a in self._chain(term) if (op := defining_op(a.value)))
+        named = [each for each in (*whole, *self._origins(term)) if is_named(each.op.name, node.op)]
+        for made in named:
+            yield lambda made=made: self._whole(node, made)
+        if not named:
             yield lambda: self._other_op(node, node.op, term)
 
-    def _whole(self, node: Whole, access: Access, op: ir.Operation) -> list[tuple[Any, Any]] | None:
+    def _origins(self, term: Term) -> Iterator[Origin]:
+        """The ops in bodies that make an element, from the last one down through what is looked through."""
+        at: Term | None = term
+        while at is not None:
+            found = self.views.resolve(at)
+            made = self.views.origin(found)
+            if made is not None:
+                self._resolve(at)
+                yield made
+            at = self._passed(None, found)
+
+    def _whole(self, node: Whole, made: Origin) -> list[tuple[Any, Any]] | None:
+        op, number, place = made.op, made.number, made.term if isinstance(made.term, Access) else None
         self.place = op
-        self._set(self.ops, op)
-        if (len(op.results), ir.OpResult(access.value).result_number) != (node.count, node.number):
-            found = f"result {ir.OpResult(access.value).result_number} of {len(op.results)}"
-            self._fail(node, f"result {node.number} of {node.count}", found, Kind.RESULT)
+        if place is not None:
+            self._set(self.ops, op)
+        if (len(op.results), number) != (node.count, node.number):
+            self._fail(
+                node, f"result {node.number} of {node.count}", f"result {number} of {len(op.results)}", Kind.RESULT
+            )
             return None
         if len(op.operands) != len(node.operands) and not (node.rest and len(op.operands) > len(node.operands)):
             count = f"{len(node.operands)}{' or more' * node.rest} operands"
@@ -555,21 +565,44 @@ class Search(Verdicts):
             return None
         if not all(self._attribute(node, attribute, op) for attribute in node.attributes):
             return None
-        if not node.regions and effects.has_own_region(op):
+        if not node.regions and node.body is None and effects.has_own_region(op):
             self._fail(node, f"{node.op} without a region", "a region, which the pattern does not show", Kind.REGION)
             return None
-        if op != self.roots[0].value.owner.operation and effects.has_effects(op):
+        if node.body is not None and not self._has_body(node, node.body, op):
+            return None
+        if place is not None and op != self.roots[0].value.owner.operation and effects.has_effects(op):
             self._fail(
                 node, f"{node.op} without side effects, as it is inside the pattern", "one that has some", Kind.EFFECTS
             )
             return None
-        if node.element and not self._bind_type(node, node.element, element_type(access.value)):
+        if node.element and not self._bind_type(node, node.element, element_type(op.results[number])):
             return None
-        if node.labels is not None and self._unify(node, node.labels, access.indices) is None:
+        # A scalar is the same for all elements.
+        if place is not None and is_tensor(place.value) and self._unify(node, node.labels, place.indices) is None:
             return None
         self._set(self.held, id(node))
+        if ops.is_elementwise(op.name):
+            return self._elements(node, made, place)
         pairs = zip(node.operands, op.operands, strict=False)
         return [(self.operands.setdefault(id(r), _Operand(r)), self.views.whole(operand)) for r, operand in pairs]
+
+    def _has_body(self, node: Whole, body: tree.Code, op: ir.Operation) -> bool:
+        other = bodies.difference(op, body)
+        if other is None:
+            self.views.reads.update(dict.fromkeys(bodies.outside(op)))
+        return other is None or self._fail(node, *other, Kind.REGION)
+
+    def _elements(self, node: Whole, made: Origin, place: Access | None) -> list[tuple[Any, Any]] | None:
+        """What an op makes each element of: the same elements of its operands, none of them transposed."""
+        at = [self.labels.get(label) for label in node.labels] if place is None else [place.indices]
+        indices = tuple(index for group in at if group is not None for index in group)
+        args = made.args if place is None else self.views.elements(made.op, indices)
+        more: list[tuple[Any, Any]] = []
+        for result, arg in zip(node.operands, args, strict=False):
+            if result.labels and self._unify(node, result.labels, indices) is None:
+                return None
+            more.append((result.node, arg))
+        return more
 
     def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation) -> bool:
         found = op.attributes.get(wanted.name, None)
@@ -753,7 +786,9 @@ class Search(Verdicts):
 
 
 def _progress(graph: Graph, failure: Failure) -> float:
-    if failure.kind is not Kind.START and any(failure.node is head for head in heads(graph.results[0].node)):
+    if failure.kind not in (Kind.START, Kind.REGION) and any(
+        failure.node is head for head in heads(graph.results[0].node)
+    ):
         return 0.0
     if failure.kind is Kind.OP and failure.held[0] < 2:
         return 0.0  # many an op is like the outermost one of a pattern, and that says nothing

@@ -28,7 +28,9 @@ UNDERSTOOD: Mapping[type, frozenset[str]] = {
     ),
     Input: frozenset({"name", "labels"}),
     Number: frozenset({"low", "high"}),
-    Whole: frozenset({"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions"}),
+    Whole: frozenset(
+        {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions", "body"}
+    ),
     Apply: frozenset({"op", "args", "attributes", "type"}),
     Product: frozenset({"op", "args", "attributes", "type"}),
     Reduce: frozenset({"combiner", "loops", "body"}),
@@ -83,7 +85,7 @@ def is_understood(graph: Graph) -> bool:
         if not isinstance(node, (Input, Number, Whole, Apply, Reduce)):
             return False
         if isinstance(node, Whole) and (
-            node.rest or node.regions or "*" in node.op or any(map(_is_open, node.attributes))
+            node.rest or node.regions or node.body or "*" in node.op or any(map(_is_open, node.attributes))
         ):
             return False
         if isinstance(node, Input) and any(not isinstance(la, Label) or la.windowed for la in node.labels):
@@ -240,10 +242,7 @@ class _Comparison:
         state = _State()
         goals = []
         for left, right in pairs:
-            if left.labels is not None and right.labels is not None:
-                if not self._labels(left.labels, right.labels, state):
-                    return None
-            elif left.labels is not right.labels:
+            if not self._labels(left.labels, right.labels, state):
                 return None
             if self.right.through and left.element and not self._same_result(left, right, state):
                 return None
@@ -256,7 +255,7 @@ class _Comparison:
 
     def run_inside(self, result: Result, node: Node) -> Cover | None:
         """With the left result at a node of the right graph, under whatever labels that has."""
-        if result.labels is None or key(result.node) != key(node):
+        if key(result.node) != key(node):
             return None
         return self._solve([(result.node, node)], _State(), (result.labels, node))
 
@@ -336,7 +335,7 @@ class _Comparison:
         groups = [(left.labels, right.labels)]
         groups += [(a.labels, b.labels) for a, b in zip(left.operands, right.operands, strict=True)]
         for mine, others in groups:
-            if mine is not None and (others is None or not self._labels(mine, others, state)):
+            if not self._labels(mine, others, state):
                 return []
         return [[(a.node, b.node) for a, b in zip(left.operands, right.operands, strict=True)]]
 
@@ -533,7 +532,7 @@ def _free(node: Any) -> list[Label]:
 def _free_labels(node: Any, known: dict[int, dict[Label, None]]) -> dict[Label, None]:
     if id(node) not in known:
         if isinstance(node, (Input, Whole)):
-            found = dict.fromkeys(node.labels or ())
+            found = dict.fromkeys(node.labels)
         else:
             found = {label: None for child in _children(node) for label in _free_labels(child, known)}
         bound = node.loops if isinstance(node, Reduce) else ()

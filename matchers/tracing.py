@@ -24,21 +24,6 @@ from opsplice.spec_lang import tree
 Thing: TypeAlias = ir.Operation | ir.Value
 
 
-class TracedViews(Views):
-    """Views that know which op in a body made a term."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._origins: dict[int, tuple[Term, ir.Operation]] = {}  # by identity: equal constants are made by many ops
-
-    def note(self, term: Term, op: ir.Operation) -> None:
-        self._origins.setdefault(id(term), (term, op))
-
-    def origin(self, term: Term) -> ir.Operation | None:
-        known = self._origins.get(id(term))
-        return None if known is None else known[1]
-
-
 @dataclass(frozen=True, eq=False)
 class Stop:
     """Where a search stopped that got furthest, and what was known there.
@@ -72,9 +57,7 @@ class Stop:
 class Tracer(Search):
     """A `Search` with notes. `stop` is set where it failed."""
 
-    views: TracedViews
-
-    def __init__(self, views: TracedViews, graph: Graph, function: str, max_steps: int = MAX_STEPS) -> None:
+    def __init__(self, views: Views, graph: Graph, function: str, max_steps: int = MAX_STEPS) -> None:
         super().__init__(views, graph, function, max_steps)
         self.stop: Stop | None = None
         self._places: dict[int, Thing | None] = {}
@@ -109,7 +92,7 @@ class Tracer(Search):
 
     def _resolve(self, term: Term) -> Term:
         found = self._term = super()._resolve(term)
-        inner = self.views.origin(found)
+        inner = self.views.maker(found)
         if inner is not None:
             self.place = inner
         elif found is term and id(term) in self._within:
@@ -121,7 +104,7 @@ class Tracer(Search):
         return found
 
     def _input_branches(self, node: Input, term: Term) -> Iterator[Any]:
-        self.place = self.views.origin(term) or self.place
+        self.place = self.views.maker(term) or self.place
         return super()._input_branches(node, term)
 
     def _tensor(

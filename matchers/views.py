@@ -19,7 +19,7 @@ from iree.compiler import ir
 # The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
-from opsplice.matchers.attributes import payload_text
+from opsplice.matchers.attributes import IGNORED, payload_text
 from opsplice.matchers.canonical import BECOMES, NEUTRAL, canonical, combiner, constant, hoisted, readings, unchanged
 from opsplice.matchers.extents import Extent, extent_of_dim, extent_of_number, groups
 from opsplice.matchers.terms import (
@@ -45,10 +45,6 @@ from opsplice.matchers.terms import (
 from opsplice.spec_lang import ops
 from opsplice.spec_lang.ops import identity
 
-# Attributes that never change which computation an op is.
-_IGNORED_ATTRIBUTES = frozenset(
-    {"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "roundingmode"}
-)
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
@@ -74,6 +70,16 @@ class Step:
 
     term: Term
     op: ir.Operation | None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The op that makes a term as its result `number`; args: for one in a body the terms of its operands."""
+
+    term: Term
+    op: ir.Operation
+    number: int
+    args: tuple[Term, ...]
 
 
 def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
@@ -136,6 +142,7 @@ class Views:
         self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, tuple[ir.Value, ...]]] = {}
         self._inner: dict[Term, ir.Value] = {}
+        self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
         self._loops = 0
         self._looking = 0
 
@@ -189,6 +196,7 @@ class Views:
         self._below.clear()
         self._extents.clear()
         self._inner.clear()
+        self._origins.clear()
         self.reads.clear()
 
     def __len__(self) -> int:
@@ -247,8 +255,23 @@ class Views:
         """The scalar that a term was read from in the body of an op with several results; None for other terms."""
         return self._inner.get(term)
 
-    def note(self, term: Term, op: ir.Operation) -> None:
-        """Called for each op in the body of a structured op with the term that it makes; for whoever wants to know."""
+    def note(self, term: Term, made: ir.OpResult, args: tuple[Term, ...]) -> None:
+        """Keep which op in the body of a structured op has made a term, and of what."""
+        self._origins.setdefault(id(term), Origin(term, made.owner.operation, made.result_number, args))
+
+    def origin(self, term: Term) -> Origin | None:
+        """Which op in a body has made a term, and of what."""
+        return self._origins.get(id(term))
+
+    def maker(self, term: Term) -> ir.Operation | None:
+        """The op in a body that has made a term."""
+        known = self.origin(term)
+        return None if known is None else known.op
+
+    def elements(self, op: ir.Operation, indices: tuple[Index, ...]) -> tuple[Access, ...]:
+        """What an op on tensors, element by element, makes its element at some indices of."""
+        # A scalar operand of a tensor op (arith.select's condition) is read without indices.
+        return tuple(Access(v, indices if isinstance(v.type, ir.RankedTensorType) else ()) for v in op.operands)
 
     # ---- reading ops ----------------------------------------------------------------------------------------------
 
@@ -335,12 +358,11 @@ class Views:
         return Access(source, tuple(found) if regrouped else (UNIT,) * source.type.rank)
 
     def _elementwise(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
-        # A scalar operand of a tensor op (arith.select's condition) is read without indices.
-        args = tuple(Access(v, indices if isinstance(v.type, ir.RankedTensorType) else ()) for v in op.operands)
-        return self._apply(op, args)
+        return self._apply(op, self.elements(op, indices))
 
-    def _apply(self, op: ir.Operation, args: tuple[Term, ...]) -> Term:
-        term = Apply(op.name, args, _attributes(op), element_type(op.results[0]))
+    def _apply(self, op: ir.Operation, args: tuple[Term, ...], number: int = 0) -> Term:
+        which = (("result", str(number)),) if len(op.results) > 1 else ()
+        term = Apply(op.name, args, _attributes(op) + which, element_type(op.results[number]))
         if term.op not in BECOMES or self._looking >= _MAX_LOOKS:
             return term
         self._looking += 1  # other forms look at their operands, and these at theirs
@@ -529,18 +551,22 @@ class _Body:
         return self.terms.get(value)
 
     def _read_op(self, op: ir.Operation) -> None:
+        args: list[Term | None] = []
         if op.name == "arith.constant":
             step = _constant(op)
             self.terms[op.results[0]] = None if step is None else step.term
         elif op.name == "linalg.index":
             self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.attributes["dim"]).value])
-        elif op.name.startswith(("arith.", "math.")) and len(op.results) == 1:
+        elif op.name.startswith(("arith.", "math.")):
             args = [self.read(v) for v in op.operands]
-            known = tuple(a for a in args if a is not None)
-            self.terms[op.results[0]] = self.views._apply(op, known) if len(known) == len(args) else None
-        term = self.terms.get(op.results[0]) if len(op.results) == 1 else None
-        if term is not None:
-            self.views.note(term, op)
+            if None not in args:
+                known = tuple(a for a in args if a is not None)
+                made = ((value, self.views._apply(op, known, number)) for number, value in enumerate(op.results))
+                self.terms.update(made)
+        for value in op.results:
+            term = self.terms.get(value)
+            if term is not None:
+                self.views.note(term, value, tuple(a for a in args if a is not None))
 
     def _argument(self, number: int) -> Term | None:
         if number >= self.inputs and not self._visited_once(number):
@@ -567,7 +593,7 @@ def _replaced(index: Index, loop: Loop, other: Index) -> Index:
 
 
 def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:
-    names = [a for a in op.attributes if a not in _IGNORED_ATTRIBUTES and "." not in a]
+    names = [a for a in op.attributes if a not in IGNORED and "." not in a]
     return tuple((a, payload_text(op.attributes[a])) for a in sorted(names))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from opsplice.matchers import shadow
 from opsplice.matchers.misfits import misfits
 from opsplice.report import SpecWarning
-from opsplice.spec_lang import lint, tree
+from opsplice.spec_lang import lint, named_ops, tree
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, render, warning
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.targets import arch as archs
@@ -26,7 +26,7 @@ _MAX_COMPARED = 64
 def findings(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
     """Every warning of a loaded spec, in the order of its files."""
     linted = spec.paths[-1:]
-    mistakes = [*lint.mistakes(spec), *misfits(spec), *_misspelt_features(spec)]
+    mistakes = _mistakes(spec)
     return _sorted(spec, [*spec.warnings, *mistakes, *lint.untidy(spec, linted), *shadow.judge(spec)])
 
 
@@ -37,10 +37,15 @@ def brief(specs: Iterable[object]) -> tuple[SpecWarning, ...]:
         if not isinstance(spec, LoadedSpec):
             continue
         unreachable = shadow.unreachable(spec, patterns=len(spec.rules) <= _MAX_COMPARED)
-        mistakes = [*lint.mistakes(spec), *misfits(spec), *_misspelt_features(spec)]
+        mistakes = _mistakes(spec)
         diagnostics = _sorted(spec, [*spec.warnings, *mistakes, *unreachable])
         found += [SpecWarning(d.code or "", d.message, str(d.span), render(d)) for d in diagnostics]
     return tuple(found)
+
+
+def _mistakes(spec: LoadedSpec) -> list[Diagnostic]:
+    """What keeps a part of a spec from ever doing anything, or makes results wrong."""
+    return [*lint.mistakes(spec), *named_ops.mistakes(spec), *misfits(spec), *_misspelt_features(spec)]
 
 
 def _misspelt_features(spec: LoadedSpec) -> Iterator[Diagnostic]:

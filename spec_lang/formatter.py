@@ -274,14 +274,14 @@ class _Formatter:
         """An expression that starts at a column; what it breaks into stands deeper than indent."""
         if isinstance(expr, tree.Alternatives):
             return self._alternatives(expr, indent, column, reserve)
-        flat = _flat(expr)
+        flat = _flat(expr).replace("\n", "\n" + " " * indent)
         open_ = self._open_bracket(expr)
         if open_ is None:
             return flat
         args = children(expr)
         close = self._find(")", args[-1].span.end if args else open_)
         commented = self._has_comments(open_, close)
-        if not commented and (not args or column + len(flat) + reserve <= WIDTH):
+        if not commented and (not args or column + len(flat.partition("\n")[0]) + reserve <= WIDTH):
             return flat
         deeper = indent + _INDENT
         items = [(arg.span, partial(self._expr, arg, deeper, deeper, 1)) for arg in args]
@@ -289,7 +289,8 @@ class _Formatter:
         lines = self._elements(items, deeper, open_, close)
         if rest:
             lines.append(f"{' ' * deeper}...,")
-        return f"{_head(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){_tail(expr)}"
+        tail = _tail(expr).replace("\n", "\n" + " " * indent)
+        return f"{_head(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){tail}"
 
     def _alternatives(self, expr: tree.Alternatives, indent: int, column: int, reserve: int) -> str:
         """`a | b`, each on a line of its own where they do not fit on one, or a comment stands between them."""
@@ -427,7 +428,7 @@ def _condition(condition: tree.Condition) -> str:
             return f"{condition.variable} in {{{', '.join(map(str, condition.choices))}}}"
         case tree.Is():
             form, call = _flat(condition.form), condition.form
-            plain = isinstance(call, tree.Call) and not (call.attributes or call.regions or call.type or call.optional)
+            plain = isinstance(call, tree.Call) and not (_tail(call) or call.optional)
             return f"{condition.value} is {'not ' * condition.negated}{form if plain else f'({form})'}"
     if condition.op == "not":
         (operand,) = condition.operands
@@ -509,6 +510,8 @@ def _tail(expr: tree.Expr) -> str:
     type_ = getattr(expr, "type", None)
     words = [*map(_attribute, attributes), *["..."] * getattr(expr, "regions", False)]
     written = f" {{{', '.join(words)}}}" if words else ""
+    body = getattr(expr, "body", None)
+    written += f" {_code(body)}" if body is not None else ""
     return written + (f" : {type_}" if type_ is not None else "")
 
 

@@ -30,6 +30,7 @@ CODES: Mapping[str, str] = {
     "shared-symbol": "one symbol for several element types",
     "unreachable-rule": "a rule whose matches earlier rules all take",
     "untold-stride": "a kernel that is not told a stride or dilation that its pattern leaves open",
+    "unlooked-body": "an op that is replaced whatever its body computes",
     "unrelated-results": "a result that shares no input with those before it",
     "unused-import": "an imported file that nothing is used of",
     "unused-input": "a parameter of a pattern that no result needs",
@@ -304,7 +305,7 @@ def _untold_strides(spec: LoadedSpec) -> Iterator[Diagnostic]:
                 code="untold-stride",
             )
             continue
-        hidden = next(((p, names) for p in _used(pattern, spec) if (names := _open_factors(p))), None)
+        hidden = next(((p, names) for p in reached_patterns(pattern, spec) if (names := _open_factors(p))), None)
         if hidden is not None:
             inner, names = hidden
             help_ = f"write the contraction in {pattern.name} itself: then {_either(names)} are its own"
@@ -322,7 +323,7 @@ def _open_factors(pattern: tree.Pattern) -> list[str]:
     return [f for f in pattern_factors(pattern) if f not in dims | decide.names_in(pattern.where)]
 
 
-def _used(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
+def reached_patterns(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
     """The patterns that a pattern uses, and those that these use."""
     pending, seen = [pattern], {pattern.name}
     while pending:

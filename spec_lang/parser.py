@@ -481,16 +481,20 @@ class _Builder:
         return self._nest(tree.Alternatives(self._span(parts[0], parts[-1]), tuple(options)), *options)
 
     def call(self, parts: list) -> tree.Call | tree.Uses:
-        callee, given, optional, _, args, close, attributes, type_ = parts
+        callee, given, optional, _, args, close, attributes, body, type_ = parts
         callee = self._with_ops(callee, given)
         if callee in _USES:
-            return self._uses(callee, optional, args or (), attributes and attributes[1], type_, close)
-        span = self._span(callee, type_ or (attributes and attributes[1]) or close)
+            return self._uses(callee, optional, args or (), (attributes and attributes[1]) or body, type_, close)
+        span = self._span(callee, type_ or body or (attributes and attributes[1]) or close)
         made = self._called(span, callee, args or (), attributes[0] if attributes else (), type_, optional is not None)
         rest = attributes[2] if attributes else None
         if rest is not None and not made.quoted:
             self._fail(rest, "only an op in quotes may have regions that are not looked at", '"dialect.op"(x) {...}')
-        return made if rest is None else dataclasses.replace(made, regions=True)
+        if body is not None and not made.quoted:
+            self._fail(body, "only an op in quotes is asked for its body", '"dialect.op"(x) mlir { ... }')
+        if body is not None and rest is not None:
+            self._fail(rest, "the body is either written or not looked at", "remove the dots or the MLIR")
+        return self._nest(dataclasses.replace(made, regions=rest is not None, body=body), *made.args)
 
     def _called(
         self,

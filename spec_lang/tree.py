@@ -326,7 +326,8 @@ class Call:
     ops put in), or, when `quoted`,
     any op's full name (`"torch.aten.gelu"`), in which `*` stands for any letters.
     optional: `mulf?(x, s)`, there or only its first operand. rest: `"op"(x, ...)`, any further operands.
-    regions: `"op"(x) {...}`, the op may have regions, whatever they hold.
+    regions: `"op"(x) {...}`, the op may have regions, whatever they hold. body: `"op"(x) mlir { ... }`, what its one
+    region holds.
     """
 
     span: Span
@@ -339,6 +340,7 @@ class Call:
     optional: bool = False
     rest: bool = False
     regions: bool = False
+    body: Code | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,15 @@ def session() -> Any:
     from iree.compiler.api import Session
 
     return Session()
+
+
+@pytest.fixture(scope="module")
+def unregistered(session: Any) -> Iterator[None]:
+    """With ops of dialects that nobody knows."""
+    before = session.context.allow_unregistered_dialects
+    session.context.allow_unregistered_dialects = True
+    yield
+    session.context.allow_unregistered_dialects = before
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,8 @@ from opsplice.matchers.match import Kind
 from opsplice.matchers.places import ops_at, parse_at
 from opsplice.matchers.reasons import other_uses, reason_of
 from opsplice.matchers.search import Search
-from opsplice.matchers.tracing import TracedViews, Tracer
+from opsplice.matchers.tracing import Tracer
+from opsplice.matchers.views import Views
 from opsplice.spec_lang.loader import load_text
 
 T = "tensor<4x8xf32>"
@@ -418,7 +419,7 @@ def test_a_value_that_should_have_one_use_only(session: Any) -> None:
       %3 = arith.addf %1, %2 : {T}
       return %3 : {T}"""
     setting = Setting(session, function(ONE, body), "pattern p(x: tensor<m x n x f32>) { absf(sqrt(exp(x))) }")
-    (graph,), views = setting.graphs, TracedViews()
+    (graph,), views = setting.graphs, Views()
     (sqrt,), (absf,) = ops_at(setting.module, parse_at("math.sqrt#1")), ops_at(setting.module, parse_at("m.py:2"))
     tracer = Tracer(views, graph, "f")
     assert tracer.run(absf.results[0]) is None
@@ -468,7 +469,7 @@ def test_a_pattern_too_large_to_decide(session: Any) -> None:
         function(TWO, "\n".join([*lines, f"return %s2 : {T}"])),
         "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { addf(addf(x, y), mulf(x, y)) }",
     )
-    (graph,), views = setting.graphs, TracedViews()
+    (graph,), views = setting.graphs, Views()
     (op,) = ops_at(setting.module, parse_at("arith.addf#3"))
     tracer = Tracer(views, graph, "f", max_steps=1)
     assert tracer.run(op.results[0]) is None

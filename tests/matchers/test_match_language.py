@@ -341,14 +341,6 @@ func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
 """
 
 
-@pytest.fixture(scope="module")
-def unregistered(session):
-    before = session.context.allow_unregistered_dialects
-    session.context.allow_unregistered_dialects = True
-    yield
-    session.context.allow_unregistered_dialects = before
-
-
 @pytest.mark.parametrize(
     ("written", "count"),
     [

@@ -25,7 +25,7 @@ from opsplice.matchers.explain import Explainer
 from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.match import Kind
 from opsplice.matchers.search import Search
-from opsplice.matchers.tracing import TracedViews, Tracer
+from opsplice.matchers.tracing import Tracer
 from opsplice.matchers.views import Views
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import load_text
@@ -589,7 +589,7 @@ def test_every_miss_can_be_told_and_telling_changes_nothing(session, batch):
         graphs = compile_pattern(spec.patterns["p"], spec.patterns, spec.types)
         before = [(m.roots, m.dims) for m in engine.find(module, graphs).matches]
         explainer = Explainer(spec.patterns)
-        plain, noting = Views(), TracedViews()
+        plain, noting = Views(), Views()
         block = next(iter(module.body.operations)).regions[0].blocks[0]
         for value in [r for op in block.operations for r in op.results]:
             for graph in graphs:
