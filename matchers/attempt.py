@@ -47,6 +47,7 @@ class State(StrEnum):
     HELD = "held"
     FAILED = "failed"
     ALIKE = "alike"  # not judged, but the same op stands there
+    ABSENT = "absent"  # optional, and the program does without it
     OPEN = "open"  # not judged
 
 
@@ -73,6 +74,7 @@ class Attempt:
 
     location: of the op where the pattern's result was looked for, `op` in words. progress: which part of the pattern's
     ops held, up to 1; similarity: which part of them is the same op as in the model, also behind where it stopped.
+    others: patterns that do match there.
     """
 
     pattern: str
@@ -83,6 +85,12 @@ class Attempt:
     similarity: float
     reason: Reason
     parts: tuple[Part, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> int:
+        """How many parts there are, but for optional ones that the program does without."""
+        return sum(p.state is not State.ABSENT for p in self.parts)
 
     @property
     def held(self) -> int:

@@ -9,9 +9,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.attempt import Part, Place, Reason, State
-from opsplice.matchers.graph import Graph, Input
+from opsplice.matchers.graph import Choice, Graph, Input
 from opsplice.matchers.match import Kind
-from opsplice.matchers.nodes import children_of, is_judged, nodes_below
+from opsplice.matchers.nodes import children_of, heads, is_judged, nodes_below
 from opsplice.matchers.places import place_of
 from opsplice.matchers.tracing import Stop
 from opsplice.spec_lang import tree
@@ -50,6 +50,7 @@ class _Drawing:
         self.reason = reason
         self.alike = alike
         self.names = names
+        self.absent = _absent(graph, stop)
         self.rows: list[Part] = []
         self.drawn: set[tuple[tree.Span, State]] = set()
 
@@ -93,16 +94,19 @@ class _Drawing:
         failed = self.stop.kind not in (Kind.CONDITION, Kind.STEPS)
         if failed and any(n is self.stop.node for n in same):
             return State.FAILED
+        unjudged = State.ABSENT if id(node) in self.absent else State.OPEN
         if isinstance(node, Input):
-            return State.HELD if id(node) in self.stop.seen and node.name in self.stop.inputs else State.OPEN
-        if id(node) in self.stop.held or (not is_judged(node) and id(node) in self.stop.seen):
+            return State.HELD if id(node) in self.stop.seen and node.name in self.stop.inputs else unjudged
+        if unjudged is State.OPEN and not is_judged(node) and id(node) in self.stop.seen:
             return State.HELD
-        return State.ALIKE if id(node) in self.alike else State.OPEN
+        if id(node) in self.stop.held:
+            return State.HELD
+        return State.ALIKE if id(node) in self.alike and unjudged is State.OPEN else unjudged
 
     def _place(self, node: Any, state: State) -> Place | None:
         if state is State.FAILED:
             return self.reason.at
-        if state is State.OPEN:
+        if state in (State.OPEN, State.ABSENT):
             return None
         if isinstance(node, Input):
             value = self.stop.inputs[node.name].value
@@ -113,6 +117,25 @@ class _Drawing:
 
     def _fails_below(self, node: Any) -> bool:
         return any(n is self.stop.node for n in nodes_below(children_of(node)))
+
+
+def _absent(graph: Graph, stop: Stop) -> frozenset[int]:
+    """The ids of optional ops that the program does without, with what only they have."""
+    found: set[int] = set()
+    for node in nodes_below([result.node for result in graph.results]):
+        if not isinstance(node, Choice):
+            continue
+        whole, *others = node.options
+        parts = {id(part) for part in nodes_below([whole])}
+        if len(others) == 1 and id(others[0]) in parts and _holds(others[0], stop) and not _holds(whole, stop):
+            found |= {id(node), *parts} - {id(part) for part in nodes_below(others)}
+    return frozenset(found)
+
+
+def _holds(node: Any, stop: Stop) -> bool:
+    """Whether a node held, or is where the search stopped behind what held."""
+    ends = heads(node)
+    return any(id(end) in stop.held or (isinstance(end, Input) and end.name in stop.inputs) for end in ends)
 
 
 def _source(span: tree.Span) -> str:

@@ -6,9 +6,9 @@ It searches on its own, beside `matchers.engine`, and changes no result: a searc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from iree.compiler import ir
@@ -17,7 +17,7 @@ from opsplice.matchers.alignment import Alignment
 from opsplice.matchers.attempt import Attempt
 from opsplice.matchers.drawing import draw
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import SPLIT, Index
+from opsplice.matchers.index import SPLIT, Index, ends_of
 from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Kind, Match, NearMiss
 from opsplice.matchers.native import value_at
@@ -28,7 +28,7 @@ from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.terms import Apply, Reduce, Started
 from opsplice.matchers.tracing import Tracer
-from opsplice.matchers.views import Views
+from opsplice.matchers.views import Views, defining_op
 from opsplice.spec_lang import tree
 
 # An op that is pointed at may lie inside a match that ends further down: how many values below it are tried.
@@ -39,6 +39,8 @@ _FEW_STEPS = 1000
 _MOST_COMPARED = 60
 # More than this part of a pattern must be alike for a place to count as near.
 _ALIKE = 0.5
+# How many other patterns are named that match at a place.
+_MOST_OTHERS = 3
 
 
 # Whether a search made progress, how much held, and of which graph.
@@ -57,11 +59,48 @@ def _given(known: _Alike, _numbers: Mapping[ir.Value, int]) -> _Alike:
     return known
 
 
-class Explainer:
-    """Tells of one module why graphs do not match in it. patterns: all that the spec declares, by name."""
+class Others:
+    """Which patterns match at a value, beside the one that is explained. graphs: by what the user calls them."""
 
-    def __init__(self, patterns: Mapping[str, tree.Pattern]) -> None:
+    def __init__(self, views: Views, graphs: Mapping[str, Sequence[Graph]]) -> None:
+        self._views = views
+        self._names = {graph: name for name, of_name in graphs.items() for graph in of_name}
+        self._index = Index(list(self._names))
+        self._known: dict[ir.Value, dict[str, int]] = {}
+
+    def at(self, value: ir.Value, name: str, least: int) -> tuple[str, ...]:
+        """The largest patterns that match at a value, but for the one of that name. least: how many ops they are of."""
+        if value not in self._known:
+            self._known[value] = self._found(value)
+        sizes = {other: held for other, held in self._known[value].items() if other != name}
+        most = max(sizes.values(), default=0)
+        return tuple(other for other, held in sizes.items() if held == most >= least)[:_MOST_OTHERS]
+
+    def _found(self, value: ir.Value) -> dict[str, int]:
+        op = defining_op(value)
+        if op is None:
+            return {}
+        is_split = op.name == SPLIT
+        graphs = self._index.starting_at_split(op) if is_split else self._index.starting_at(ends_of(value))
+        found = {}
+        for graph in graphs:
+            match = Search(self._views, graph, "", _FEW_STEPS).run(value, at_view=is_split)
+            if match is not None:
+                found[self._names[graph]] = match.held
+        return found
+
+
+class Explainer:
+    """Tells of one module why graphs do not match in it.
+
+    patterns: all that the spec declares, by name. others: makes the patterns to look for where one does not match.
+    """
+
+    def __init__(
+        self, patterns: Mapping[str, tree.Pattern], others: Callable[[], Mapping[str, Sequence[Graph]]] = dict
+    ) -> None:
         self.views = Views()
+        self._others = cache(lambda: Others(self.views, others()))
         self.alignment = Alignment(self.views)
         self._splits: dict[tuple[Graph, ir.Value], bool] = {}
         self._names = {let.expr.span: ", ".join(let.names) for p in patterns.values() for let in p.body}
@@ -217,6 +256,7 @@ class Explainer:
             similarity=like.score / max(1, graph.size),
             reason=reason,
             parts=draw(graph, stop, reason, like.ops, self._names),
+            others=self._others().at(value, graph.pattern.name, len(stop.held) // 2),
         )
 
 

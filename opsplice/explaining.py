@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,10 +17,10 @@ from opsplice.job import Question
 from opsplice.matchers import engine
 from opsplice.matchers.attempt import Attempt, Place
 from opsplice.matchers.explain import Explainer, covers, ending_text
-from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Match
 from opsplice.matchers.places import ops_at, parse_at, place_of, remembering
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import loader, tree
 from opsplice.spec_lang.diagnostics import did_you_mean
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
@@ -93,14 +95,17 @@ def _part(spec: LoadedSpec, phase: str, default: str, name: str | None) -> Part:
 
 
 def joined(found: Sequence[Explanation]) -> Explanation:
-    """What was found at several phases, as one."""
+    """What was found at several phases, as one; at ops that are pointed at, the pattern of which most holds first."""
     first, *others = found
     for other in others:
         pointed = tuple(dict.fromkeys((*first.pointed, *other.pointed)))
         lines = {**first.lines, **other.lines}
         unlooked = max(first.unlooked, other.unlooked)
         first = Explanation((*first.patterns, *other.patterns), pointed, lines, unlooked)
-    return first
+    if not first.pointed:
+        return first
+    ranked = sorted(first.patterns, key=lambda p: (not p.matches, *map(_most_held_first, p.misses[:1])))
+    return dataclasses.replace(first, patterns=tuple(ranked))
 
 
 class _Explaining:
@@ -110,7 +115,7 @@ class _Explaining:
         spec = part.spec
         self.module = module
         self.asked = part.asked
-        self.explainer = Explainer(spec.patterns)
+        self.explainer = Explainer(spec.patterns, lambda: _others(spec))
         # A match may lose its place to any rule, so the patterns of all rules are looked for.
         names = dict.fromkeys([*(p.name for p in self.asked), *(rule.pattern for rule in spec.rules)])
         self.graphs = {n: compile_pattern(spec.patterns[n], spec.patterns, spec.types) for n in names}
@@ -125,7 +130,7 @@ class _Explaining:
         if ops:
             matches = [m for m in matches if any(covers(m, op) for op in ops)]
             left = [op for op in ops if not any(covers(m, op) for m in matches)]
-            misses = self.explainer.at(self.graphs[pattern.name], left)
+            misses = sorted(self.explainer.at(self.graphs[pattern.name], left), key=_most_held_first)
             note = "" if misses or matches else "nothing that is pointed at makes a value"
         else:
             misses, note = self._misses(pattern.name, matches)
@@ -143,6 +148,27 @@ class _Explaining:
             return misses, ""
         endings = " or ".join(dict.fromkeys(map(ending_text, self.graphs[name])))
         return [], f"no op of the program is what it ends with: {endings}"
+
+
+def _most_held_first(miss: Attempt) -> tuple[float, ...]:
+    return -miss.held, -miss.similarity, -miss.progress
+
+
+def _others(spec: LoadedSpec) -> dict[str, tuple[Graph, ...]]:
+    """The patterns that a spec declares and those of the library, compiled, by what the user calls them."""
+    found = {}
+    for each in (spec, _library()):
+        for name, pattern in each.patterns.items():
+            library = loader.library_of(pattern.name_span.source.path)
+            called = f"{name} of {library}" if library else name
+            if called not in found:
+                found[called] = tuple(compile_pattern(pattern, each.patterns, each.types))
+    return found
+
+
+@functools.cache
+def _library() -> LoadedSpec:
+    return loader.load_text("".join(f'import "{name}"\n' for name in loader.libraries()))
 
 
 def _lines(source: ModuleSource, told: Sequence[PatternExplanation], pointed: Sequence[Place]) -> dict[str, str]:

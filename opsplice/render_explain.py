@@ -12,13 +12,15 @@
           |        ^
         help: ...
 
-Marks: + held, x stopped here, ~ alike but not judged, . not reached; = a match, - one that is left alone.
+Marks: + held, x stopped here, ~ alike but not judged, - optional and absent, . not reached; = a match, - one that is
+kept or lost.
 """
 
 from __future__ import annotations
 
 import itertools
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from opsplice.explanation import Explanation, PatternExplanation
@@ -26,9 +28,18 @@ from opsplice.matchers.attempt import Attempt, Part, Place, State
 from opsplice.render import dim_text, short_location, style
 from opsplice.report import Replacement
 
+# How much is shown without --verbose: of a pattern, and of all where ops are pointed at or not.
 _MOST_SHOWN = 3
+_MOST_MATCHES = 10
+_MOST_NAMES = 8
 _NARROWEST = 60
-_MARKS = {State.HELD: ("+", "green"), State.FAILED: ("x", "red"), State.ALIKE: ("~", "cyan"), State.OPEN: (".", "dim")}
+_MARKS = {
+    State.HELD: ("+", "green"),
+    State.FAILED: ("x", "red"),
+    State.ALIKE: ("~", "cyan"),
+    State.ABSENT: ("-", "dim"),
+    State.OPEN: (".", "dim"),
+}
 
 
 def explanation_text(explanation: Explanation, *, width: int, color: bool, verbose: bool = False) -> str:
@@ -42,45 +53,93 @@ class _Text:
         self.explanation = explanation
         self.width = width
         self.color = color
-        self.most = 1000 if verbose else _MOST_SHOWN
+        self.verbose = verbose
 
     def lines(self) -> Iterable[str]:
         if self.explanation.pointed:
-            for place in self.explanation.pointed[: self.most]:
-                yield from self._pointed(place)
-            hidden = max(0, len(self.explanation.pointed) - self.most)
-            if hidden + self.explanation.unlooked:
-                yield self._style(f"and {hidden + self.explanation.unlooked} more such ops", "dim")
+            yield from self._pointed(self.explanation.pointed)
             yield ""
-        for number, pattern in enumerate(self.explanation.patterns):
+        shown, hidden = self._chosen()
+        for number, (pattern, misses) in enumerate(shown):
             if number:
                 yield ""
-            yield from self._pattern(pattern)
+            yield from self._pattern(pattern, misses)
+        if hidden:
+            yield ""
+            names = ", ".join(p.pattern for p in hidden[:_MOST_NAMES]) + ", ..." * (len(hidden) > _MOST_NAMES)
+            said = f"and {len(hidden)} more pattern{'s' * (len(hidden) > 1)}: {names}"
+            yield from self._wrapped(f"{said} (--verbose shows all, --pattern=NAME one)", "")
         if self.explanation.unread:
             yield ""
         for line in self.explanation.unread:
             yield f"{self._style('left out:', 'yellow')} {line}"
 
+    def _chosen(self) -> tuple[list[tuple[PatternExplanation, Sequence[Attempt]]], list[PatternExplanation]]:
+        """The patterns to show, each with the misses to show of it, and those that are only named."""
+        patterns = self.explanation.patterns
+        if self.verbose:
+            return [(pattern, pattern.misses) for pattern in patterns], []
+        telling = [self._telling(pattern) for pattern in patterns]
+        each = [(rank, -miss.held, at) for at, of in enumerate(telling) for rank, miss in enumerate(of[:_MOST_SHOWN])]
+        most_patterns, most_misses = (6, 4) if self.explanation.pointed else (30, 15)
+        counts = Counter(at for _, _, at in sorted(each)[:most_misses])
+        ranked = sorted(range(len(patterns)), key=lambda at: not (patterns[at].matches or counts[at]))
+        if self.explanation.pointed:
+            ranked = [at for at in ranked if patterns[at].matches or counts[at]] or ranked
+        shown = sorted(ranked[:most_patterns])
+        hidden = [pattern for at, pattern in enumerate(patterns) if at not in shown]
+        return [(patterns[at], telling[at][: counts[at]]) for at in shown], hidden
+
+    def _telling(self, pattern: PatternExplanation) -> Sequence[Attempt]:
+        """The misses of a pattern that say something: at ops that are pointed at, those of which enough holds.
+
+        That is half where a pattern matches there, else any part, and if nothing holds the first of each pattern.
+        """
+        if not self.explanation.pointed:
+            return pattern.misses
+        patterns = self.explanation.patterns
+        if any(p.matches for p in patterns):
+            return [miss for miss in pattern.misses if 2 * miss.held >= miss.asked]
+        if any(miss.held for p in patterns for miss in p.misses):
+            return [miss for miss in pattern.misses if miss.held]
+        return pattern.misses[:1]
+
     def _style(self, text: str, name: str) -> str:
         return style(text, name, self.color)
 
-    def _pointed(self, place: Place) -> Iterable[str]:
-        yield f"{self._style(short_location(place.location), 'bold')}  {place.op}"
-        yield from self._excerpt(place, "  ")
+    def _pointed(self, places: Sequence[Place]) -> Iterable[str]:
+        """Each location with the ops there: one line of a model may be many."""
+        at: dict[str, list[Place]] = {}
+        for place in places:
+            at.setdefault(place.location, []).append(place)
+        shown = list(at.items())[: None if self.verbose else _MOST_SHOWN]
+        for location, here in shown:
+            names = Counter(place.op for place in here)
+            ops = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in names.items())
+            lead = short_location(location)
+            first, *rest = self._wrapped(f"{lead}  {ops}" if lead else ops, "")
+            yield from [first.replace(lead, self._style(lead, "bold"), 1) if lead else first, *rest]
+            yield from self._excerpt(here[-1], "  ")
+        hidden = self.explanation.unlooked + sum(len(here) for here in at.values()) - sum(len(h) for _, h in shown)
+        if hidden:
+            yield self._style(f"and {hidden} more such ops", "dim")
 
     # ---- patterns -------------------------------------------------------------------------------------------------
 
-    def _pattern(self, pattern: PatternExplanation) -> Iterable[str]:
+    def _pattern(self, pattern: PatternExplanation, shown: Sequence[Attempt]) -> Iterable[str]:
         where = self._style(short_location(pattern.location), "dim")
-        yield f"{self._style(pattern.pattern, 'bold')}  {where}  {_counts(pattern)}"
-        yield from self._matches(pattern.matches)
-        for miss in pattern.misses[: self.most]:
+        misses = len(pattern.misses if self.verbose else self._telling(pattern))
+        yield f"{self._style(pattern.pattern, 'bold')}  {where}  {_counts(len(pattern.matches), misses)}"
+        most = None if self.verbose else _MOST_MATCHES
+        yield from self._matches(pattern.matches[:most])
+        if most is not None and len(pattern.matches) > most:
+            yield self._style(f"  {len(pattern.matches) - most} more matches with --verbose", "dim")
+        for miss in shown:
             yield ""
             yield from self._miss(miss)
-        hidden = len(pattern.misses) - self.most
-        if hidden > 0:
+        if len(shown) < misses:
             yield ""
-            yield self._style(f"  {hidden} more with --verbose", "dim")
+            yield self._style(f"  {misses - len(shown)} more near misses with --verbose", "dim")
         if pattern.note:
             yield from self._wrapped(pattern.note, "  ")
 
@@ -105,7 +164,7 @@ class _Text:
     # ---- misses ---------------------------------------------------------------------------------------------------
 
     def _miss(self, miss: Attempt) -> Iterable[str]:
-        held = f"{miss.held} of {len(miss.parts)} parts hold" + (f", {miss.alike} more are alike" if miss.alike else "")
+        held = f"{miss.held} of {miss.asked} parts hold" + (f", {miss.alike} more are alike" if miss.alike else "")
         yield f"  {self._style(short_location(miss.location), 'bold')} in @{miss.function}: {held}"
         yield from self._drawing(miss)
         why = miss.reason
@@ -122,13 +181,16 @@ class _Text:
             first, *rest = self._wrapped(f"help: {why.help}", "    ")
             yield first.replace("help:", label, 1)
             yield from rest
+        if miss.others:
+            verb = "match" if len(miss.others) > 1 else "matches"
+            yield from self._wrapped(f"{', '.join(miss.others)} {verb} here", "    ")
 
     def _drawing(self, miss: Attempt) -> Iterable[str]:
         """The pattern as a tree, beside what each part is in the model."""
         parts = _worth_drawing(miss.parts)
         file = _file(miss.location)
         texts = ["  " * part.depth + text for part, text in parts]
-        ops = ["" if part.place is None else part.place.op for part, _ in parts]
+        ops = [_said_of(part) for part, _ in parts]
         places = [
             "" if part.place is None else short_location(part.place.location.removeprefix(file)) for part, _ in parts
         ]
@@ -139,7 +201,7 @@ class _Text:
         for (part, _), text, op, place in zip(parts, texts, ops, places, strict=True):
             letter, hue = _MARKS[part.state]
             row = f"{_cut(text, left):<{left}}  {_cut(op, middle):<{middle}}  {_cut_left(place, right)}".rstrip()
-            yield f"    {self._style(letter, hue)} {self._style(row, 'dim') if part.state is State.OPEN else row}"
+            yield f"    {self._style(letter, hue)} {self._style(row, 'dim') if hue == 'dim' else row}"
 
     def _excerpt(self, place: Place, indent: str) -> Iterable[str]:
         """The line of the model at a place, with the column marked; else the op as IREE prints it."""
@@ -170,8 +232,14 @@ class _Text:
         )
 
 
-def _counts(pattern: PatternExplanation) -> str:
-    matches, misses = len(pattern.matches), len(pattern.misses)
+def _said_of(part: Part) -> str:
+    """What a part is in the model."""
+    if part.state is State.ABSENT:
+        return "absent, optional"
+    return "" if part.place is None else part.place.op
+
+
+def _counts(matches: int, misses: int) -> str:
     said = f"{matches} match{'es' * (matches != 1)}" if matches else "no match"
     return f"{said}, {misses} near miss{'es' * (misses != 1)}" if misses else said
 

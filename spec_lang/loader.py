@@ -42,6 +42,16 @@ class LoadedSpec:
     files: tuple[tree.Spec, ...] = ()
 
 
+def libraries() -> list[str]:
+    """What specs import that comes with opsplice: `opsplice:nn`."""
+    return sorted(f"{_LIBRARY_PREFIX}{path.stem}" for path in LIBRARY.glob("*.splice"))
+
+
+def library_of(path: Path | None) -> str:
+    """What specs import to have what a file declares, "" for a file of the user."""
+    return "" if path is None or path.parent != LIBRARY else f"{_LIBRARY_PREFIX}{path.stem}"
+
+
 def load(path: str | os.PathLike[str]) -> LoadedSpec:
     """Read a `.splice` file. Raises SpecError for what is wrong in it, OpspliceError when it cannot be read."""
     path = Path(path)
@@ -101,11 +111,10 @@ class _Files:
 
     def _import_library(self, import_: tree.Import) -> None:
         name = import_.path.removeprefix(_LIBRARY_PREFIX)
-        names = sorted(p.stem for p in LIBRARY.glob("*.splice"))
-        if name in names:
+        if import_.path in libraries():
             self._import(import_, LIBRARY / f"{name}.splice")
             return
-        hint = did_you_mean(name, names) or f"there is {', '.join(_LIBRARY_PREFIX + n for n in names)}"
+        hint = did_you_mean(import_.path, libraries()) or f"there is {', '.join(libraries())}"
         self.errors.append(error(import_.path_span, f"opsplice brings no library '{name}'", hint))
 
     def _import(self, import_: tree.Import, path: Path) -> None:

@@ -1,0 +1,106 @@
+"""What `explain` says first, what it leaves out, and which other patterns it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import opsplice
+from opsplice.render_explain import explanation_text
+
+MODEL = """func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>) -> tensor<4x8xf32> {
+  %zero = arith.constant dense<0.0> : tensor<4x8xf32> loc("m.mlir":5:1)
+  %six = arith.constant dense<6.0> : tensor<4x8xf32> loc("m.mlir":5:1)
+  %0 = linalg.matmul ins(%x, %w : tensor<4x16xf32>, tensor<16x8xf32>)
+      outs(%zero : tensor<4x8xf32>) -> tensor<4x8xf32> loc("m.mlir":5:1)
+  %1 = math.exp %0 : tensor<4x8xf32> loc("m.mlir":5:1)
+  %2 = arith.maximumf %1, %six : tensor<4x8xf32> loc("m.mlir":5:1)
+  return %2 : tensor<4x8xf32>
+}
+"""
+MATMUL = "(x: tensor<m x k x f32>, w: tensor<k x n x f32>)"
+BIASED = "(x: tensor<m x k x f32>, w: tensor<k x n x f32>, b: tensor<n x f32>)"
+PRODUCT = "contract[m k, k n -> m n](x, w)"
+SPEC = f"""
+pattern small(x: tensor<...m x f32>) {{ maximumf(tanh(x), 6.0) }}
+pattern large{BIASED} {{ maximumf(exp(addf?({PRODUCT}, broadcast[n -> m n](b))), 0.0) }}
+pattern nowhere(x: tensor<...m x f32>) {{ sqrt(tanh(x)) }}
+pattern here{MATMUL} {{ maximumf(exp({PRODUCT}), 6.0) }}
+"""
+
+
+def explain(spec: str, folder: Path, **question: str) -> opsplice.Explanation:
+    (folder / "s.splice").write_text(spec)
+    return opsplice.explain(MODEL, [folder / "s.splice"], **question)
+
+
+def shown(explanation: opsplice.Explanation, *, verbose: bool = False) -> str:
+    return explanation_text(explanation, width=100, color=False, verbose=verbose)
+
+
+def test_an_optional_op_that_the_program_does_without_is_named_and_not_counted(tmp_path: Path) -> None:
+    explanation = explain(SPEC, tmp_path, pattern="large")
+    ((miss,),) = (pattern.misses for pattern in explanation.patterns)
+    assert [part.text for part in miss.parts if part.state == "absent"] == ["addf?", "b"]
+    assert (miss.held, miss.asked, len(miss.parts)) == (5, 6, 8)
+    text = shown(explanation)
+    assert "5 of 6 parts hold" in text
+    assert "    -       b                          absent, optional\n" in text
+
+
+def test_an_optional_op_that_is_there_is_not_absent(tmp_path: Path) -> None:
+    spec = f"pattern p{MATMUL} {{ maximumf(exp?({PRODUCT}), 0.0) }}"
+    (pattern,) = explain(spec, tmp_path).patterns
+    assert [str(part.state) for part in pattern.misses[0].parts] == ["held"] * 5 + ["failed"]
+
+
+@pytest.mark.parametrize("at", ["m.mlir:5", None])
+def test_patterns_that_match_where_another_does_not_are_named(tmp_path: Path, at: str | None) -> None:
+    explanation = explain(SPEC, tmp_path, pattern="large", **({"at": at} if at else {}))
+    assert explanation.patterns[0].misses[0].others == ("here",)
+    assert "    here matches here\n" in shown(explanation) + "\n"
+
+    spec = f"pattern transposed(x: tensor<m x k x f32>, w: tensor<n x k x f32>) {{ {PRODUCT.replace('k n', 'n k')} }}"
+    explanation = explain(spec, tmp_path, at="linalg.matmul")
+    assert explanation.patterns[0].misses[0].others[0] == "linear_kn of opsplice:nn"
+    assert "\n    linear_kn of opsplice:nn, attention_scores_kt of opsplice:nn match here" in shown(explanation)
+
+
+def test_at_a_line_the_pattern_of_which_most_holds_comes_first_and_constants_are_no_news(tmp_path: Path) -> None:
+    without = SPEC.partition("pattern here")[0]
+    explanation = explain(without, tmp_path, at="m.mlir:5")
+    assert [p.pattern for p in explanation.patterns] == ["large", "small", "nowhere"]
+    assert [miss.held for miss in explanation.patterns[0].misses][:2] == [5, 0]
+    text = shown(explanation)
+    assert text.startswith("m.mlir:5:1  arith.constant (2), linalg.matmul, math.exp, arith.maximumf\n")
+    assert "large  s.splice:3:9  no match, 1 near miss\n".replace("s.splice", str(tmp_path / "s.splice")) in text
+    assert [line for line in text.splitlines() if "parts hold" in line] == [
+        "  m.mlir:5:1 in @main: 5 of 6 parts hold",
+        "  m.mlir:5:1 in @main: 1 of 4 parts hold, 1 more are alike",
+    ]
+    assert text.endswith("and 1 more pattern: nowhere (--verbose shows all, --pattern=NAME one)")
+
+    # What matches comes before all, and of what does not at least half must hold.
+    explanation = explain(SPEC, tmp_path, at="m.mlir:5")
+    assert [p.pattern for p in explanation.patterns] == ["here", "large", "small", "nowhere"]
+    assert shown(explanation).count("wanted") == 1
+
+
+def test_where_nothing_holds_it_is_said_why_all_the_same(tmp_path: Path) -> None:
+    text = shown(explain(SPEC, tmp_path, pattern="nowhere", at="math.exp"))
+    assert "wanted sqrt, which the pattern ends with, found exp" in text
+
+
+def test_what_many_patterns_come_to_is_cut(tmp_path: Path) -> None:
+    spec = "\n".join(f"pattern p{i}(x: tensor<...m x f32>) {{ maximumf(exp(x), {i}.5) }}" for i in range(60))
+    everything = explain(spec, tmp_path)
+    text = shown(everything)
+    assert text.count("wanted the constant") == 15
+    rest = "and 30 more patterns: p30, p31, p32, p33, p34, p35, p36, p37, ... (--verbose shows all, --pattern=NAME one)"
+    assert " ".join(text.split()).endswith(rest)
+    assert shown(everything, verbose=True).count("wanted the constant") == 60
+    at = explain(spec, tmp_path, at="arith.maximumf")
+    assert shown(at).count("wanted the constant") == 4
+    assert "and 56 more patterns: " in shown(at)
+    assert len(at.to_json()["patterns"]) == 60
