@@ -49,6 +49,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from opsplice.matchers import numbers
+from opsplice.matchers.folding import FOLDED, fold
 from opsplice.matchers.terms import Access, Apply, Constant, Reduce, Started
 
 # arith.cmpf predicates by number: oeq 1, ogt 2, oge 3, olt 4, ole 5, ueq 8, ugt 9, uge 10, ult 11, ule 12.
@@ -71,22 +73,6 @@ _NAN_BLIND = {
     "arith.minnumf": "arith.minimumf",
     "arith.minimumnumf": "arith.minimumf",
 }
-FOLDED: dict[str, Callable[..., int | float]] = {
-    "arith.addf": lambda a, b: a + b,
-    "arith.subf": lambda a, b: a - b,
-    "arith.mulf": lambda a, b: a * b,
-    "arith.divf": lambda a, b: a / b,
-    "arith.negf": lambda a: -a,
-    "arith.maximumf": max,
-    "arith.minimumf": min,
-    "arith.sitofp": float,
-    "arith.uitofp": float,
-    "arith.index_cast": int,
-    "arith.extf": float,
-    "arith.truncf": float,
-    "math.sqrt": math.sqrt,
-    "math.rsqrt": lambda a: 1 / math.sqrt(a),
-}
 _MAX_FOLD = 6
 # What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
 WIDTHS = frozenset({"arith.extf", "arith.truncf"})
@@ -100,15 +86,6 @@ _TURNED = {
     **{("arith.cmpi", str(p)): str(p - 2) for p in (4, 5, 8, 9)},
     **{("arith.cmpi", str(p)): str(p) for p in (0, 1)},
 }
-# Ordered comparisons of arith.cmpf, by number.
-_COMPARED: dict[str, Callable[[Any, Any], int]] = {
-    "1": lambda a, b: int(a == b),
-    "2": lambda a, b: int(a > b),
-    "3": lambda a, b: int(a >= b),
-    "4": lambda a, b: int(a < b),
-    "5": lambda a, b: int(a <= b),
-}
-
 # Ops whose chains may be regrouped and reordered.
 ASSOCIATIVE = frozenset(
     f"arith.{name}"
@@ -199,10 +176,15 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
     def number(value: float) -> Constant:
         return Constant(value, term.type)
 
+    def reciprocal(known: Constant) -> list[Constant]:
+        """1 / c, but for one that the type holds as zero, as infinity, or with fewer bits than others."""
+        inverse = 1 / known.value if known.value else math.inf
+        return [number(inverse)] if numbers.is_normal(inverse, term.type) else []
+
     def as_product(x: Any, y: Any) -> list[Apply]:
         known, root = constant(y, resolve), resolve(y)
         if known is not None:
-            return [made("arith.mulf", x, number(1 / known.value))] if known.value else []
+            return [made("arith.mulf", x, one) for one in reciprocal(known)]
         if isinstance(root, Apply) and root.op == "math.sqrt":
             return [made("arith.mulf", x, made("math.rsqrt", *root.args))]
         return [made("arith.mulf", x, made("arith.divf", number(1.0), y))]
@@ -210,7 +192,7 @@ def readings(term: Apply, wanted: str, resolve: Callable[[Any], Any]) -> tuple[A
     def as_quotient(x: Any, y: Any) -> list[Apply]:
         known, under = constant(y, resolve), resolve(y)
         if known is not None:
-            return [made("arith.divf", x, number(1 / known.value))] if known.value else []
+            return [made("arith.divf", x, one) for one in reciprocal(known)]
         if isinstance(under, Apply) and under.op == "math.rsqrt":
             return [Apply("arith.divf", (x, made("math.sqrt", *under.args)), (), term.type)]
         if isinstance(under, Apply) and under.op == "arith.divf" and _is(under.args[0], 1, resolve):
@@ -278,16 +260,27 @@ def _guarded(term: Apply, resolve: Callable[[Any], Any]) -> Any | None:
     compared, inner = resolve(condition.body), resolve(no)
     if not isinstance(compared, Apply) or compared.op != "arith.cmpf" or _predicate(compared) != _ORDERED_EQUAL:
         return None
-    read = _softmax_input(inner, resolve)
-    same = isinstance(read, Access) and isinstance(compared.args[0], Access) and read.value == compared.args[0].value
+    read, asked = _softmax_input(inner, resolve), compared.args[0]
+    same = isinstance(read, Access) and isinstance(asked, Access) and _is_among(read, asked, condition.loops)
     return inner if same and _is(compared.args[1], -math.inf, resolve) else None
 
 
+def _is_among(element: Access, others: Access, loops: tuple[Any, ...]) -> bool:
+    """Whether an element is one of those that an access comes to over loops, each of which runs along one dim."""
+    if element.value != others.value:
+        return False
+    along = [there for here, there in zip(element.indices, others.indices, strict=True) if here != there]
+    return len(set(along)) == len(along) and set(along) <= set(loops)
+
+
 def _softmax_input(term: Any, resolve: Callable[[Any], Any]) -> Any | None:
-    """x, where a term is `divf(exp(subf(x, ...)), ...)`."""
-    for op in ("arith.divf", "math.exp", "arith.subf"):
+    """x, where a term is `divf(exp(subf(x, reduce maximumf(...))), reduce addf(...))`."""
+    for op, combiner_beside in (("arith.divf", "arith.addf"), ("math.exp", None), ("arith.subf", "arith.maximumf")):
         term = resolve(term)
         if not isinstance(term, Apply) or term.op != op:
+            return None
+        beside = None if combiner_beside is None else resolve(term.args[1])
+        if combiner_beside is not None and not (isinstance(beside, Reduce) and beside.combiner == combiner_beside):
             return None
         term = term.args[0]
     return term
@@ -317,22 +310,21 @@ def _split(term: Any, resolve: Callable[[Any], Any], depth: int) -> tuple[float,
     if known is not None:
         return known.value, None
     under = resolve(term)
-    if not isinstance(under, Apply) or depth > _MAX_FOLD:
+    if not isinstance(under, Apply) or under.op not in ("arith.mulf", "arith.divf") or depth > _MAX_FOLD:
         return 1, term
     if under.op == "arith.divf":
         divisor = constant(under.args[1], resolve)
         if divisor is None or divisor.value == 0:
             return 1, term
         factor, rest = _split(under.args[0], resolve, depth + 1)
-        return factor / divisor.value, rest
-    if under.op != "arith.mulf":
-        return 1, term
-    (first, left), (second, right) = (_split(arg, resolve, depth + 1) for arg in under.args)
-    if first == second == 1:
-        return 1, term
-    if left is None or right is None:
-        return first * second, right if left is None else left
-    return first * second, Apply(under.op, (left, right), (), under.type)
+        factor /= divisor.value
+    else:
+        (first, left), (second, right) = (_split(arg, resolve, depth + 1) for arg in under.args)
+        if first == second == 1:
+            return 1, term
+        factor = first * second
+        rest = Apply(under.op, (left, right), (), under.type) if left and right else left or right
+    return (factor, rest) if numbers.is_normal(factor, under.type) else (1, term)
 
 
 def constant(term: Any, resolve: Callable[[Any], Any], depth: int = 0) -> Constant | None:
@@ -340,21 +332,15 @@ def constant(term: Any, resolve: Callable[[Any], Any], depth: int = 0) -> Consta
     term = resolve(term)
     if isinstance(term, Constant):
         return term
-    if not isinstance(term, Apply) or depth > _MAX_FOLD:
+    if not isinstance(term, Apply) or term.op not in FOLDED or depth > _MAX_FOLD:
         return None
-    fold = _COMPARED.get(_predicate(term)) if term.op == "arith.cmpf" else FOLDED.get(term.op)
-    if fold is None:
-        return None
-    values = []
+    args = []
     for arg in term.args:
         known = constant(arg, resolve, depth + 1)
         if known is None:
             return None
-        values.append(known.value)
-    try:
-        return Constant(fold(*values), term.type)
-    except (ArithmeticError, ValueError):
-        return None
+        args.append(known)
+    return fold(term, args)
 
 
 def _is(term: Any, value: float, resolve: Callable[[Any], Any]) -> bool:

@@ -26,7 +26,7 @@ class Bounds:
 
 
 Known = int | Bounds | None
-# Sizes of dims and packs, integers bound to attributes, and properties under their own text: `rank(m)`, `bits(T)`.
+# Sizes of dims and packs, integers bound to attributes, and properties as they are written: `rank(m)`, `bits(T)`.
 Sizes = Mapping[str, Known | tuple[Known, ...]]
 # What decides a condition that is not about numbers, or says None where it cannot be told.
 Judge = Callable[[Any], bool | None]
@@ -56,7 +56,7 @@ def _value(expr: tree.DimExpr, sizes: Sizes) -> int | float | Bounds | None:
     if isinstance(expr, tree.DimRef):
         return _size(sizes.get(expr.name))
     if isinstance(expr, tree.Property):
-        return _size(sizes.get(text(expr)))
+        return _size(sizes.get(str(expr)))
     left, right = _value(expr.left, sizes), _value(expr.right, sizes)
     if left is None or right is None:
         return None
@@ -117,11 +117,11 @@ def first_failure(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> Any:
 
 
 def names_in(node: Any) -> set[str]:
-    """The dims, and properties by their text, that a condition or dim arithmetic speaks of."""
+    """The dims, and properties as they are written, that a condition or dim arithmetic speaks of."""
     if isinstance(node, tree.DimRef):
         return {node.name}
     if isinstance(node, tree.Property):
-        return {text(node)}
+        return {str(node)}
     if isinstance(node, tree.Logical):
         return set().union(*map(names_in, node.operands))
     if isinstance(node, (tree.Comparison, tree.Arithmetic)):
@@ -129,27 +129,8 @@ def names_in(node: Any) -> set[str]:
     return set()
 
 
-def text(node: Any) -> str:
-    """How a condition or dim arithmetic is written."""
-    if isinstance(node, tree.Literal):
-        return str(node.value)
-    if isinstance(node, tree.DimRef):
-        return node.name
-    if isinstance(node, tree.Property):
-        return f"{node.kind}({node.name})"
-    if isinstance(node, tree.Logical):
-        if node.op == "not":
-            return f"not {text(node.operands[0])}"
-        return f" {node.op} ".join(map(text, node.operands))
-    if isinstance(node, tree.Arithmetic) and node.op.isalpha():
-        return f"{node.op}({text(node.left)}, {text(node.right)})"
-    if isinstance(node, (tree.Arithmetic, tree.Comparison)):
-        return f"{text(node.left)} {node.op} {text(node.right)}"
-    return written(node)
-
-
 def written(node: Any) -> str:
-    """How the spec itself writes it, in the names of its own pattern."""
+    """How the spec itself writes a condition or dim arithmetic, in the names of its own pattern."""
     span = node.span
     return " ".join(span.source.text[span.start : span.end].split())
 

@@ -1,7 +1,7 @@
 """How large dims are that are known at run time only: products of numbers and of what a program computes them from.
 
 Two dims with one extent are of one size, whichever tensors they belong to. Quotients count where they come out even;
-sizes and what is computed from them are taken to fit into 64 bits.
+sizes and what is computed from them are taken to fit into 64 bits, and into 32 where the program casts them to that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.bounds import ASSUMING_OP, size_operand
-from opsplice.matchers.terms import DimSize
+from opsplice.matchers.terms import Apply, DimSize
+from opsplice.spec_lang import ops
 
 _MAX_DEPTH = 64
 _MOST_POWER = 16
@@ -22,6 +23,9 @@ _MOST_POWER = 16
 _DYNAMIC = -(2**63)
 _WIDE = ("index", "i64")
 _DIVISIONS = frozenset(f"arith.{n}" for n in ("divsi", "divui", "floordivsi", "ceildivsi", "ceildivui"))
+# Casts of sizes to other types; not `extf`, behind which a size has been rounded to fewer bits than it shows.
+_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf"))
+_LEAST_BITS = 32
 _EXTREMA = frozenset(f"arith.{n}" for n in ("maxui", "maxsi", "minui", "minsi"))
 
 
@@ -86,6 +90,16 @@ def extent_of_dim(size: DimSize, reads: MutableMapping[Any, None]) -> Extent:
 def extent_of_number(value: ir.Value, reads: MutableMapping[Any, None]) -> Extent:
     """The extent that a whole number is as the program computes it."""
     return _Reader(reads).number(value, 0)
+
+
+def is_size_cast(cast: Apply) -> bool:
+    """Whether a cast of a size is that size, or rounds it as a pattern's own number is rounded."""
+    return cast.op in _CASTS and holds_sizes(cast.type)
+
+
+def holds_sizes(element: str) -> bool:
+    """Whether sizes, and products of them, are taken to fit into a type: not into integers of fewer than 32 bits."""
+    return not ops.is_integer(element) or element == "index" or (ops.bits(element) or 0) >= _LEAST_BITS
 
 
 def groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> list[tuple[range, range]] | None:

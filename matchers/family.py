@@ -10,22 +10,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from iree.compiler import ir
 
 from opsplice.matchers import conditions
 from opsplice.matchers.bindings import Failure
-from opsplice.matchers.graph import Graph, Input, Label, Number, Result, Whole
+from opsplice.matchers.graph import Graph, Label, Node, Result
 from opsplice.matchers.match import NearMiss, Size
 from opsplice.matchers.search import Search
-from opsplice.matchers.terms import Apply, Reduce
 from opsplice.matchers.views import Views
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import decide, tree
 
 # Fewer are searched for one by one.
 LEAST_MEMBERS = 4
 _MOST_WAYS = 32
+_PARTS = (Result, *get_args(Node))
 
 
 @dataclass(frozen=True)
@@ -150,39 +150,28 @@ class _Key:
         self._labels: dict[Label, int] = {}
 
     def of(self, graph: Graph) -> Any:
-        results = tuple(self._result(result) for result in graph.results)
+        results = self._part(graph.results)
         ties = tuple(
-            (self._at(tie.labels), None if isinstance(tie.size, int) else tie.size, tie.pack) for tie in graph.ties
+            (self._part(tie.labels), None if isinstance(tie.size, int) else tie.size, tie.pack, self._part(tie.node))
+            for tie in graph.ties
         )
         parameters = tuple((p.name, _kind_key(p.type)) for p in graph.pattern.parameters)
         variables = tuple(graph.variables.items())
         return results, ties, parameters, variables, graph.rearranged, graph.factors, graph.through
 
-    def _result(self, result: Result) -> Any:
-        return self._node(result.node), self._at(result.labels), result.element
-
-    def _at(self, labels: tuple[Label, ...]) -> tuple[tuple[int, bool], ...]:
-        return tuple((self._labels.setdefault(label, len(self._labels)), label.pack) for label in labels)
-
-    def _node(self, node: Any) -> Any:
-        if id(node) in self._nodes:
-            return self._nodes[id(node)]
-        self._nodes[id(node)] = len(self._nodes)
-        if isinstance(node, Apply):
-            return (type(node).__name__, node.op, node.attributes, node.type, tuple(map(self._node, node.args)))
-        if isinstance(node, Reduce):
-            return ("reduce", node.combiner, self._at(node.loops), self._node(node.body))
-        if isinstance(node, Input):
-            return ("input", node.name, self._at(node.labels))
-        if isinstance(node, Number):
-            return ("number", conditions.text(node.low), None if node.high is None else conditions.text(node.high))
-        if isinstance(node, Whole):
-            attributes = tuple((a.name, str(a.value)) for a in node.attributes)
-            labels = self._at(node.labels)
-            operands = tuple(map(self._result, node.operands))
-            asked = (node.rest, node.regions, None if node.body is None else node.body.text)
-            return ("whole", node.op, attributes, labels, node.number, node.count, node.element, operands, asked)
-        return ("other", id(node))
+    def _part(self, part: Any) -> Any:
+        """A part of a graph by its kind and all of its fields, whatever they are."""
+        if isinstance(part, tuple):
+            return tuple(map(self._part, part))
+        if isinstance(part, Label):
+            return "label", self._labels.setdefault(part, len(self._labels)), part.pack, part.windowed
+        if not isinstance(part, _PARTS):
+            return decide.key(part)
+        if id(part) in self._nodes:
+            return "again", self._nodes[id(part)]
+        self._nodes[id(part)] = len(self._nodes)
+        fields = (getattr(part, name) for name in part.__dataclass_fields__)
+        return (type(part).__name__, *map(self._part, fields))
 
 
 def _kind_key(kind: tree.Type) -> Any:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers import conditions
 from opsplice.matchers.attributes import attribute_text
 from opsplice.matchers.canonical import canonical, combiner
 from opsplice.matchers.terms import Apply, Constant, Reduce
-from opsplice.spec_lang import inference, ops, tree
+from opsplice.spec_lang import decide, inference, ops, tree
 
 # What a contraction multiplies, adds and widens its operands with.
 _PRODUCTS = {
@@ -350,7 +349,7 @@ class _Builder:
 
     def _input(self, parameter: tree.Parameter) -> Maker:
         def make(labels: tuple[Label, ...]) -> Node:
-            return self._node((parameter.name, labels), lambda: Input(parameter.name, labels))
+            return self._node(("input", parameter.name, labels), lambda: Input(parameter.name, labels))
 
         return make
 
@@ -432,7 +431,7 @@ class _Builder:
         if isinstance(expr, tree.Name):
             return scope.values[expr.name](labels)
         if isinstance(expr, tree.Wildcard):
-            return self._node("anything", Anything)
+            return self._node(("anything",), Anything)
         if isinstance(expr, tree.Alternatives):
             return self._choice(tuple(self._lower(option, labels, scope) for option in expr.options))
         if isinstance(expr, tree.Uses):
@@ -440,8 +439,7 @@ class _Builder:
         if isinstance(expr, tree.Constant):
             low = _renamed(expr.value, scope)
             high = None if expr.high is None else _renamed(expr.high, scope)
-            written = (conditions.text(low), None if high is None else conditions.text(high))
-            return self._node(written, lambda: Number(low, high))
+            return self._node(("number", decide.key((low, high))), lambda: Number(low, high))
         if isinstance(expr, tree.Call) and expr.optional:
             return self._choice((self._call(expr, labels, scope), self._lower(expr.args[0], labels, scope)))
         if isinstance(expr, tree.Call):
@@ -475,7 +473,7 @@ class _Builder:
         return self._apply(known.full_name, args, _attributes(known, expr), scope.element(expr.type))
 
     def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
-        key = (op, tuple(map(id, args)), attributes, kind)
+        key = ("apply", op, tuple(map(id, args)), attributes, kind)
         return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), _resolve))
 
     def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope, number: int, count: int) -> Node:
@@ -486,7 +484,7 @@ class _Builder:
             asked = (expr.rest, expr.regions, expr.body)
             return Whole(expr.callee, operands, attributes, labels, number, count, element, *asked)
 
-        return self._node((id(expr), id(scope), labels, number), make)
+        return self._node(("whole", id(expr), id(scope), labels, number), make)
 
     def _operand(self, expr: tree.Expr, scope: _Scope) -> Result:
         labels = self._labels_of(self.types.get(expr))

@@ -13,6 +13,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import effects, numbers
+from opsplice.matchers.extents import is_size_cast
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.parts import (
     Arrange,
@@ -34,7 +35,6 @@ from opsplice.matchers.views import Views, defining_op, element_type, shape_of
 from opsplice.spec_lang import ops
 
 _PRODUCTS = {"arith.addf": ("arith.mulf", "arith.extf"), "arith.addi": ("arith.muli", "arith.extsi")}
-_DIM_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
 # Attributes that say how to compute an op and not what.
 _UNREAD_ATTRIBUTES = frozenset(
     ["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info", "fastmath", "overflowFlags"]
@@ -288,7 +288,7 @@ class _Lifter:
                 if step is None:
                     return None
                 found = step.term
-            elif found.op in _DIM_CASTS:
+            elif is_size_cast(found):
                 found = found.args[0]
             else:
                 return None

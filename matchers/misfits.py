@@ -21,11 +21,11 @@ def misfits(spec: LoadedSpec) -> Iterator[Diagnostic]:
                 continue
             elements = choices.get(kind.name, (kind.name,))
             if elements and not any(_may_hold(element, constant) for element in elements):
-                written = conditions.text(constant.value)
+                written = conditions.written(constant.value)
                 if constant.high is None:
                     why = f"no {kind} is {written}"
                 else:
-                    why = f"no {kind} is from {written} to {conditions.text(constant.high)}"
+                    why = f"no {kind} is from {written} to {conditions.written(constant.high)}"
                 yield lint.never_matches(pattern, why, constant.span)
 
 

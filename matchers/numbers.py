@@ -7,11 +7,13 @@ of zero are numbers of their own. Integers: by their bits, so that 200 and -56 a
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from opsplice.spec_lang import ops
 
 # Bits of the significand, the exponent of the smallest number, and the largest one.
 _FORMATS = {
+    "f64": (53, -1074, 1.7976931348623157e308),
     "f32": (24, -149, 3.4028234663852886e38),
     "f16": (11, -24, 65504.0),
     "bf16": (8, -133, 3.3895313892515355e38),
@@ -36,7 +38,7 @@ def same(wanted: float, found: float, element: str) -> bool:
         return _is_whole(wanted, width) and _is_whole(found, width) and (int(wanted) - int(found)) % (1 << width) == 0
     low, high = rounded(wanted, element), rounded(found, element)
     if identical(low, high):
-        return math.isinf(wanted) or not math.isinf(low)
+        return math.isfinite(low) or identical(low, wanted)
     if 0 in (low, high) or not all(map(math.isfinite, (low, high))):
         return False
     computed = high != found
@@ -60,7 +62,7 @@ def within(low: float, high: float, found: float, element: str) -> bool:
 def _is_end(end: float, found: float, element: str) -> bool:
     """Whether a number is the end of a range as the type holds it; one too large for the type it does not hold."""
     held = rounded(end, element)
-    return identical(held, rounded(found, element)) and (math.isfinite(held) or math.isinf(end))
+    return identical(held, rounded(found, element)) and (math.isfinite(held) or identical(held, end))
 
 
 def identical(left: float | None, right: float | None) -> bool:
@@ -73,16 +75,62 @@ def identical(left: float | None, right: float | None) -> bool:
 
 
 def rounded(value: float, element: str) -> float:
-    """A number as a float type holds it; as it is for a type that is not known here."""
+    """A number as a float type holds it, to the nearest or the even one; as it is for a type that is not known here."""
+    if element not in _FORMATS:
+        return value
     try:
         exact = float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    if element not in _FORMATS or exact == 0 or not math.isfinite(exact):
-        return exact if element in ("f64", *_FORMATS) else value
+        return _too_large(value, element)
+    if not math.isfinite(exact) or exact == 0:
+        return exact if math.isnan(exact) else _too_large(exact, element) if exact else _zero(exact, element)
     unit = _unit(exact, element)
-    result = round(exact / unit) * unit
-    return math.copysign(result if abs(result) <= _FORMATS[element][2] else math.inf, exact)
+    result = round(exact / unit if exact == value else Fraction(value) / Fraction(unit)) * unit
+    if abs(result) > _FORMATS[element][2]:
+        return _too_large(exact, element)
+    return math.copysign(result, exact) if result else _zero(exact, element)
+
+
+def lowest(element: str) -> float | None:
+    """The lowest finite number of a float type, None for a type that is not known here."""
+    return -_FORMATS[element][2] if element in _FORMATS else None
+
+
+def is_normal(value: float, element: str) -> bool:
+    """Whether a float type holds a number with all of its bits: neither zero, nor infinity, nor a denormal."""
+    if element not in _FORMATS:
+        return False
+    precision, least, largest = _FORMATS[element]
+    return math.ldexp(1.0, least + precision - 1) <= abs(rounded(value, element)) <= largest
+
+
+def has_infinity(element: str) -> bool:
+    """Whether a float type has infinities; one that has none makes NaN of what is too large for it."""
+    return not element.endswith(("FN", "FNUZ"))
+
+
+def _too_large(value: float, element: str) -> float:
+    return math.nan if not has_infinity(element) else math.inf if value > 0 else -math.inf
+
+
+def _zero(value: float, element: str) -> float:
+    """Zero with the sign of a number, where the type has zeros of both signs."""
+    return 0.0 if element.endswith("UZ") else math.copysign(0.0, value)
+
+
+def held(value: float, element: str) -> float | int | None:
+    """A number as a type holds it: rounded, or wrapped round to one with a sign; None for types not known here."""
+    width = _width(element)
+    if width is None:
+        return rounded(value, element) if element in _FORMATS else None
+    if not math.isfinite(value) or value != int(value):
+        return None
+    return _signed(int(value), width)
+
+
+def unsigned(value: int, element: str) -> int:
+    """The bits of an integer as a number without a sign."""
+    return value % (1 << (_width(element) or 0))
 
 
 def text(value: float, element: str) -> str:

@@ -10,7 +10,7 @@ from iree.compiler import ir
 from opsplice.matchers import conditions, numbers, uses
 from opsplice.matchers.bindings import Bindings, own_name, size_text
 from opsplice.matchers.bounds import bounds_of
-from opsplice.matchers.extents import Extent, product
+from opsplice.matchers.extents import Extent, holds_sizes, is_size_cast, product
 from opsplice.matchers.graph import Asked, Form, Named, Number, Tie, Whole
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.labels import Sizes, kept, pair
@@ -21,7 +21,6 @@ from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Inde
 from opsplice.matchers.views import defining_op
 from opsplice.spec_lang import ops, tree
 
-_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf", "extf"))
 _MAX_FACTORS = 6
 
 
@@ -243,9 +242,9 @@ class Verdicts(Bindings):
     def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
         """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
         term = self.views.resolve(term)
-        while isinstance(term, Apply) and term.op in _CASTS:
+        while isinstance(term, Apply) and is_size_cast(term):
             term = self.views.resolve(term.args[0])
-        if isinstance(term, Apply) and term.op == "arith.muli" and depth < _MAX_FACTORS:
+        if isinstance(term, Apply) and term.op == "arith.muli" and holds_sizes(term.type) and depth < _MAX_FACTORS:
             left, right = (self._computed(arg, depth + 1) for arg in term.args)
             return None if left is None or right is None else left + right
         if isinstance(term, Constant):
@@ -304,5 +303,5 @@ def _may_use(op: ir.Operation, root: ir.Operation) -> bool:
 
 
 def number_text(node: Number) -> str:
-    low = conditions.text(node.low)
-    return low if node.high is None else f"{low}..{conditions.text(node.high)}"
+    low = conditions.written(node.low)
+    return low if node.high is None else f"{low}..{conditions.written(node.high)}"

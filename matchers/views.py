@@ -19,6 +19,7 @@ from iree.compiler import ir
 # The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.matchers import numbers
 from opsplice.matchers.attributes import IGNORED, payload_text
 from opsplice.matchers.canonical import BECOMES, NEUTRAL, canonical, combiner, constant, hoisted, readings, unchanged
 from opsplice.matchers.extents import Extent, extent_of_dim, extent_of_number, groups
@@ -60,8 +61,6 @@ FRONTEND_CONSTANTS = {
 _SEVERAL = 2
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _MAXIMA = frozenset({"arith.maximumf"})
-# The lowest finite numbers of f64, f32, bf16 and f16.
-_LOWEST = frozenset({-1.7976931348623157e308, -3.4028234663852886e38, -3.3895313892515355e38, -65504.0})
 
 
 @dataclass(frozen=True)
@@ -683,8 +682,8 @@ def _add_up(expr: ir.AffineExpr, factor: int, loops: dict[int, Index], terms: di
 
 def _is_neutral(combiner: str, known: Constant, neutral: int | float) -> bool:
     value = -known.value if known.type == "i1" else known.value  # all ones is -1, and a bool that is true 1
-    # Some frontends start a maximum at the lowest finite number: the same for all inputs but -inf.
-    return value == neutral or (combiner in _MAXIMA and value in _LOWEST)
+    # Some frontends start a maximum at the lowest finite number of its type: the same for all inputs but -inf.
+    return value == neutral or (combiner in _MAXIMA and value == numbers.lowest(known.type))
 
 
 def is_view(step: Step) -> bool:

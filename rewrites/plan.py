@@ -427,7 +427,7 @@ def _check_condition(where: tree.Condition | None, match: Match, whose: str, siz
         return
     failed = conditions.first_failure(asked, sizes, judge)
     shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(conditions.names_in(failed)))
-    raise _LeaveError(f"{whose} condition `{conditions.text(failed)}` does not hold{f': {shown}' if shown else ''}")
+    raise _LeaveError(f"{whose} condition `{conditions.written(failed)}` does not hold{f': {shown}' if shown else ''}")
 
 
 def _shown(size: conditions.Known | tuple[conditions.Known, ...]) -> str:

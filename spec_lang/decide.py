@@ -136,9 +136,14 @@ def _parts(node: Any) -> list[Any]:
 
 
 def key(node: Any) -> Any:
-    """What is equal for equal conditions, wherever they are written."""
+    """What is equal for equal conditions, numbers and attributes, wherever they are written.
+
+    A number is equal to one of the same kind only: 1, 1.0 and true are three, and so are zeros of both signs.
+    """
     if isinstance(node, tuple):
         return tuple(map(key, node))
+    if isinstance(node, (int, float)):
+        return type(node).__name__, repr(node)
     if not dataclasses.is_dataclass(node) or isinstance(node, type):
         return node
     values = (getattr(node, f.name) for f in dataclasses.fields(node))

@@ -448,7 +448,7 @@ def _arithmetic(value: tree.DimExpr) -> str:
     if isinstance(value, tree.DimRef):
         return value.name
     if isinstance(value, tree.Property):
-        return f"{value.kind}({value.name})"
+        return str(value)
     if value.op not in _PRECEDENCE:
         return f"{value.op}({_arithmetic(value.left)}, {_arithmetic(value.right)})"
     own = _PRECEDENCE[value.op]

@@ -176,6 +176,9 @@ class Property:
     kind: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.kind}({self.name})"
+
 
 DimExpr = Literal | DimRef | Arithmetic | Property
 

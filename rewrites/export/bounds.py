@@ -73,7 +73,8 @@ def fixed(where: tree.Condition | None) -> dict[str, int]:
 def _limited(where: tree.Condition, found: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
     found = tuple(dict.fromkeys(found))
     if len(found) > MAX_ALTERNATIVES:
-        raise GapError.at(where.span, f"`{conditions.text(where)}`", f"it needs more than {MAX_ALTERNATIVES} matchers")
+        why = f"it needs more than {MAX_ALTERNATIVES} matchers"
+        raise GapError.at(where.span, f"`{conditions.written(where)}`", why)
     return found
 
 
@@ -163,4 +164,4 @@ def _number(extent: Extent) -> int | None:
 
 
 def _gap(where: tree.Comparison) -> GapError:
-    return GapError.at(where.span, f"the condition `{conditions.text(where)}`", _WHY)
+    return GapError.at(where.span, f"the condition `{conditions.written(where)}`", _WHY)
