@@ -17,6 +17,8 @@ _TRIPLE = re.compile(r'target_triple = "([^"]*)"')
 _GPU = re.compile(r'#iree_gpu\.target<arch = "([^"]*)", features = "([^"]*)"')
 # What is meant where IREE makes code for an older GPU (`opsplice/pipeline/devices.py`).
 _CHIP = re.compile(r'opsplice\.chip = "([^"]*)"')
+# Vulkan profiles say what devices have at least. IREE 3.13 makes up the size of their subgroups.
+_PROFILE = "vp_"
 _LIMITS = {
     "subgroup": re.compile(r"subgroup_size_choices = \[(\d+(?:, \d+)*)\]"),
     "threads": re.compile(r"max_thread_count_per_workgroup = (\d+)"),
@@ -56,11 +58,16 @@ class ProgramTarget:
         words = (word.strip().removeprefix("+").removeprefix("cap:") for word in self.features.split(","))
         return frozenset(filter(None, words))
 
+    @property
+    def is_profile(self) -> bool:
+        """Whether it is any of many devices, which have its limits at least: IREE's choice where no chip is named."""
+        return self.arch.startswith(_PROFILE)
+
     def limit(self, name: str) -> tuple[int, ...]:
         """What IREE says of a GPU: `subgroup` for each size that a subgroup can have how many threads that is,
-        `threads` how many a workgroup can have, `memory` how many bytes it can share; empty where it says nothing.
+        `threads` how many a workgroup can have, `memory` how many bytes it can share; empty where it is not known.
         """
-        found = _LIMITS[name].search(self.text)
+        found = None if self.is_profile and name == "subgroup" else _LIMITS[name].search(self.text)
         return tuple(map(int, found[1].split(","))) if found else ()
 
 

@@ -137,7 +137,8 @@ def _check_threads(call: KernelCall, workgroup: _Threads, target: ProgramTarget)
         raise OpspliceError(
             f"kernel {call.kernel.name} has workgroups of {count} threads, and {target.backend} {target.arch} takes "
             f"{most[0]}",
-            hint="make them smaller, or add a clause for such devices: when threads < ...",
+            hint="make them smaller, name the device, such as --target=vulkan:ada, or put this clause before another: "
+            f"when threads >= {count}",
         )
 
 

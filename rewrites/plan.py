@@ -472,9 +472,10 @@ def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
         return f"the clause at {clause.span} wants {' and '.join(lacking)}, which the target lacks"
     for limit in clause.limits:
         numbers = target.limit(limit.name)
-        if not numbers or not all(decide.COMPARISONS[limit.op](number, limit.value) for number in numbers):
-            known = f"{limit.name} is {' or '.join(map(str, numbers))}" if numbers else f"{limit.name} is not known"
-            return f"the clause at {clause.span} wants {limit}, and of the target {known}"
+        is_told = bool(numbers) and (limit.op in (">=", ">") or not target.is_profile)
+        if not is_told or not all(decide.COMPARISONS[limit.op](number, limit.value) for number in numbers):
+            known = f"{'at least ' * target.is_profile}{' or '.join(map(str, numbers))}" if numbers else "not known"
+            return f"the clause at {clause.span} wants {limit}, and of the target {limit.name} is {known}"
     return ""
 
 

@@ -87,13 +87,20 @@ def test_the_newest_ptx_that_the_target_takes(compiled):
 
 @pytest.mark.parametrize(
     ("target", "taken"),
-    # What IREE knows: of llvmpipe 8 threads in a subgroup, of rdna3 32 or 64, of valhall1 16 and 512 in a workgroup.
-    [("llvmpipe", "small.comp"), ("rdna3", "wide.comp"), ("valhall1", "small.comp"), ("adreno", "widest.comp")],
+    # What IREE knows: of llvmpipe 8 threads in a subgroup, of rdna3 32 or 64, of valhall1 16 and 512 in a workgroup, of
+    # devices of the profile that they take 128 in a workgroup at least.
+    [
+        ("llvmpipe", "small.comp"),
+        ("rdna3", "wide.comp"),
+        ("valhall1", "small.comp"),
+        ("adreno", "widest.comp"),
+        ("vp_android_baseline_2022", "any.comp"),
+    ],
 )
 def test_the_clause_that_a_device_has_the_numbers_for(compiled, glslang, target, taken):
     clauses = 'vulkan when subgroup == 64 "widest.comp"\n  vulkan when subgroup >= 32 and memory > 1000 "wide.comp"\n'
-    clauses += '  vulkan when threads <= 1024 "small.comp"'
-    names = ("widest.comp", "wide.comp", "small.comp")
+    clauses += '  vulkan when threads <= 1024 "small.comp"\n  vulkan when threads >= 128 "any.comp"'
+    names = ("widest.comp", "wide.comp", "small.comp", "any.comp")
     program = compiled(clauses, f"vulkan:{target}", dict.fromkeys(names, GLSL))
     (replacement,) = program.report.replacements
     assert replacement.artifacts[0].source.endswith(taken)
@@ -103,6 +110,10 @@ def test_no_clause_that_a_device_has_the_numbers_for(compiled):
     with pytest.raises(OpspliceError, match="has no artifact for vulkan-spirv") as error:
         compiled('vulkan when subgroup >= 32 "k.spv"', "vulkan:llvmpipe", {})
     assert error.value.details.endswith("wants subgroup >= 32, and of the target subgroup is 8")
+    for wanted, known in (("subgroup >= 1", "subgroup is not known"), ("memory < 99999", "memory is at least 16384")):
+        with pytest.raises(OpspliceError) as error:
+            compiled(f'vulkan when {wanted} "k.spv"', "vulkan", {})
+        assert error.value.details.endswith(f"wants {wanted}, and of the target {known}")
     with pytest.raises(OpspliceError) as error:
         compiled('vulkan when subgroup >= 8 and Float99 "k.spv"', "vulkan:llvmpipe", {})
     assert error.value.details.endswith("wants Float99, which the target lacks")
