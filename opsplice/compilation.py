@@ -26,13 +26,13 @@ from opsplice.pipeline.crash import compiler_crash
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
 from opsplice.pipeline.executable import compile_executable
-from opsplice.pipeline.flags import asks_to_print, links_executables, with_slp
+from opsplice.pipeline.flags import asks_to_print, links_executables, offset_alignment, with_slp
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.phases import START, phase_index
 from opsplice.render import unmatched_lines
 from opsplice.report import Report
 from opsplice.resolution import commands_of
-from opsplice.rewrites import dynamic_function, late_binding
+from opsplice.rewrites import aligned_buffers, dynamic_function, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.rewrites.symbols import Brought
 from opsplice.spec_lang import tree
@@ -55,6 +55,8 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
         flags = with_slp(flags)
     noting = []
     if job.specs:
+        align = functools.partial(aligned_buffers.align, alignment=offset_alignment(flags))
+        noting.append(Step(aligned_buffers.PHASE, "align buffers", align))
         noting.append(Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
         noting.append(Step(dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
     if job.specs and not links_executables(flags):

@@ -21,6 +21,7 @@ _LOCAL_BACKENDS = "--iree-hal-local-target-device-backends"
 # The older way to name targets: it implies the devices.
 _BACKENDS = "--iree-hal-target-backends"
 _LINKING = "--iree-hal-link-executables"
+_ALIGNMENT = "--iree-stream-resource-min-offset-alignment"
 _SLP = "--iree-llvmcpu-slp-vectorization"
 _CONVERSION = re.compile(r"(--iree-input-(?:de|pro)mote-(\w+)-to-\w+)=(?:true|1)")
 
@@ -82,6 +83,12 @@ def links_executables(flags: Iterable[str]) -> bool:
     """Whether IREE links a program's executables with each other, as it does unless a flag says otherwise."""
     said = [flag.partition("=")[2] for flag in flags if _name(flag) == _LINKING]
     return not said or said[-1].lower() not in ("false", "0")
+
+
+def offset_alignment(flags: Iterable[str]) -> int:
+    """To how many bytes buffers are aligned: IREE 3.13's 64, or what a flag asks for where that is more."""
+    said = [flag.partition("=")[2] for flag in flags if _name(flag) == _ALIGNMENT]
+    return max([64, *(int(each) for each in said[-1:] if each.isdecimal())])
 
 
 def conversions(flags: Iterable[str]) -> dict[str, str]:
