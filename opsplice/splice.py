@@ -29,6 +29,8 @@ from opsplice.rewrites import (
     insertion,
     linking,
     metal_link,
+    objects,
+    outside,
     recorded_command,
     scalar_link,
     transform_spec,
@@ -70,7 +72,8 @@ class Splicer:
         Raises OpspliceError for an artifact that is missing or broken and for a transform spec that fails.
         """
         if isinstance(spec, TransformSpec):
-            return self._transform(module, spec), ()
+            find = functools.partial(self._object, spec.path.parent)
+            return self._transform(module, spec, find), ()
         run_passes(module, spec)
         own = symbols(module)
         before = fallback.executables(module)
@@ -111,12 +114,12 @@ class Splicer:
         return outcomes.joined(reports), (*later, *calls, *linked)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
-        """What `apply` would do, with nothing built. A transform spec can only be applied, and passes only be run.
+        """What `apply` would do, with nothing built. A transform spec can only be interpreted, and passes only be run.
 
         What rules write is put in place, as they see it; calls of kernels are not.
         """
         if isinstance(spec, TransformSpec):
-            return self._transform(module, spec)
+            return self._transform(module, spec, lambda _path, _target: None)
         run_passes(module, spec)
         own = symbols(module)
         patterns = engine.Patterns(graphs_of(spec))
@@ -164,8 +167,7 @@ class Splicer:
 
     # ---- transform dialect ----------------------------------------------------------------------------------------
 
-    def _transform(self, module: ir.Module, spec: TransformSpec) -> Report:
-        find = functools.partial(self._object, spec.path.parent)
+    def _transform(self, module: ir.Module, spec: TransformSpec, find: objects.ObjectResolver) -> Report:
         others = bool(self.brought.digests)
         outcome = transform_spec.apply(module, spec.path, find, self.brought)
         if others:
@@ -229,6 +231,7 @@ def phases_of(spec: LoadedSpec, default: str) -> frozenset[str]:
 def run_passes(module: ir.Module, spec: LoadedSpec) -> None:
     """Raises OpspliceError for passes that IREE does not have, and for those that fail."""
     for run in spec.runs:
+        outside.check_passes(run.passes, str(run.passes_span))
         try:
             manager = PassManager.parse(f"builtin.module({run.passes})", context=module.context)
             manager.run(module.operation)

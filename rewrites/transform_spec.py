@@ -23,7 +23,7 @@ from iree.compiler.dialects.transform import interpreter
 from opsplice.errors import OpspliceError
 from opsplice.files import LARGEST_TEXT, check_file
 from opsplice.matchers.ir_names import location_text, ops_in, symbol_of
-from opsplice.rewrites import inlined, objects, symbols
+from opsplice.rewrites import inlined, objects, outside, symbols
 from opsplice.rewrites.export.sequences import RULE
 from opsplice.rewrites.objects import ObjectResolver
 from opsplice.rewrites.static_function import COPY
@@ -135,9 +135,11 @@ def parse(context: ir.Context, path: Path) -> ir.Module:
 def _parsed(context: ir.Context, path: Path) -> ir.Module:
     check_file(path, LARGEST_TEXT, hint="a transform-dialect spec is an .mlir file")
     try:
-        return ir.Module.parseFile(str(path), context=context)
+        spec = ir.Module.parseFile(str(path), context=context)
     except ir.MLIRError as error:
         raise OpspliceError(f"cannot read the transform spec {path}", details=_text(error)) from None
+    outside.check_module(spec, str(path))
+    return spec
 
 
 def _text(error: ir.MLIRError) -> str:

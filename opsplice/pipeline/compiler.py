@@ -24,6 +24,7 @@ from opsplice.pipeline.bytecode import parse_bytecode
 from opsplice.pipeline.flags import apply_process_flags, asks_to_print, conversions, split_flags, with_default_target
 from opsplice.pipeline.noise import captured
 from opsplice.pipeline.phases import END, PHASES, START, phase_index
+from opsplice.rewrites.outside import check_module
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -147,6 +148,7 @@ class Compilation:
             module = _read(source, self.context)
         if isinstance(module, list):
             raise self._unreadable(module)
+        check_module(module, self._name)
         declare_functions(module)
         self.adopt(module)
 
@@ -201,6 +203,7 @@ class Compilation:
         culprit = f"'{edit.description}' at phase {self.phase}"
         try:
             further = list(edit.apply(self.module) or ())
+            check_module(self.module, culprit)
         except ir.MLIRError as error:
             raise self._broken(culprit, diag.from_mlir_error(error)) from None
         self.verify(culprit)
