@@ -1,6 +1,6 @@
 # Everything runs in .venv, made from the pinned versions in constraints.txt.
 #   make demo    the main job on real input        make test    checks and tests
-#   make table   the table in README.md
+#   make table   the tables in README.md and docs/language.md
 #   make bench   the figures of docs/              make check   lint, format, types
 #   make gpu     a bundle to run kernels on a machine with a CUDA GPU (docs/gpu.md)
 
@@ -39,6 +39,7 @@ test: setup check
 	@$(PYTEST)
 
 table: setup
+	@$(BIN)/python -m scripts.equalities
 	@OPSPLICE_TABLE=write $(PYTEST) -m cell
 
 check: setup

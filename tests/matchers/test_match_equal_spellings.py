@@ -341,3 +341,28 @@ def test_comparisons_with_their_sides_swapped(find, element, compare, written, o
     for predicate, sides, expected in [(written, "%x, %y", 1), (other, "%y, %x", int(turned)), (other, "%x, %y", 0)]:
         symmetric = predicate == written and sides == "%x, %y"
         assert find(payload(predicate, sides), spec).count == (1 if symmetric else expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "predicate", "bound", "count"),
+    [
+        ("maximumf", "ogt", "0xFF800000", 1),
+        ("maximumf", "ogt", "-3.0e38", 0),
+        ("minimumf", "olt", "0x7F800000", 1),
+        ("minimumf", "olt", "0xFF800000", 0),
+    ],
+)
+@pytest.mark.parametrize("spelled_out", [False, True])
+def test_a_maximum_with_minus_infinity_is_nothing(find, op, predicate, bound, count, spelled_out):
+    choice = f"%g = arith.cmpf {predicate}, %s, %c : !t  %m = arith.select %g, %s, %c : tensor<8xi1>, !t"
+    made = choice if spelled_out else f"%m = arith.{op} %c, %s : !t"
+    body = f"%c = arith.constant dense<{bound}> : !t  %s = math.sqrt %x : !t  {made}  %r = math.exp %m : !t"
+    assert find(function("f", body), pattern("exp(sqrt(x))")).count == count
+
+
+@pytest.mark.parametrize(("divisor", "factor", "count"), [("3.0", "1 / 3", 1), ("3.0e38", "1 / 3.0e38", 0)])
+def test_a_quotient_is_no_product_with_a_denormal_number(find, divisor, factor, count):
+    body = f"%c = arith.constant dense<{divisor}> : !t  %r = arith.divf %x, %c : !t"
+    assert find(function("f", body), pattern(f"mulf(x, const({factor}))")).count == count
+    scaled = "pattern p(x: tensor<n x f32>, s: f32) { mulf(x, s) }"
+    assert find(function("f", body), scaled).count == count
