@@ -13,6 +13,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.host_commands import Commands
 from opsplice.runtime import load_program
+from tests.plain import Plain
 
 from .conftest import write_spec
 from .test_command import INPUTS, MODEL, SPEC, _listed
@@ -69,7 +70,7 @@ def built(target: str, text: str = HOST, *flags: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def plain():
-    return opsplice.compile(MODEL)
+    return Plain(MODEL)
 
 
 @pytest.fixture(scope="module", params=["cpu", "vulkan:llvmpipe"])

@@ -15,6 +15,7 @@ from opsplice.linting import findings
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.loader import load
 from opsplice.targets import shaders
+from tests.plain import Plain
 
 from .conftest import DEVICES, write_spec
 
@@ -244,7 +245,7 @@ def test_a_shader(tmp_path, archs):
     model = MODEL[:start] + MODEL[MODEL.index("func.func @dynamic") :]
     program = opsplice.compile(model, [path], archs=archs)
     assert {r.action for r in program.report.replacements} == {"static dispatch"}
-    plain = opsplice.compile(model)
+    plain = Plain(model)
     for device in ("vulkan", "local-task") if "cpu" in archs else ("vulkan",):
         for function in INPUTS.keys() - {"doubles"}:
             inputs = INPUTS[function]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import opsplice
+from tests.plain import Plain
 
 HALF = Path(__file__).parent.parent / "matchers" / "half"
 
@@ -128,20 +130,31 @@ LAYERS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], tuple[Plain, opsplice.Program]]:
+    """The layers of a frontend in a half precision that have kernels, all in one program, without the spec and with."""
+
+    @functools.cache
+    def build(frontend: str, half: str) -> tuple[Plain, opsplice.Program]:
+        folder = tmp_path_factory.mktemp(f"{frontend}_{half}")
+        (folder / "k.c").write_text(f"#define {half.upper()}\n{TYPES_C}{KERNELS_C}")
+        (folder / "k.splice").write_text(SPEC.replace("TYPE", half))
+        model = HALF / f"{frontend}_{half}.mlir"
+        return Plain(model), opsplice.compile(model, specs=[folder / "k.splice"])
+
+    return build
+
+
 @pytest.mark.parametrize("half", ["f16", "bf16"])
 @pytest.mark.parametrize(("frontend", "layer", "shapes"), LAYERS, ids=[f"{f}-{n}" for f, n, _ in LAYERS])
-def test_a_kernel_for_halves_makes_the_same_numbers(tmp_path: Path, frontend: str, layer: str, shapes, half: str):
-    (tmp_path / "k.c").write_text(f"#define {half.upper()}\n{TYPES_C}{KERNELS_C}")
-    (tmp_path / "k.splice").write_text(SPEC.replace("TYPE", half))
-    text = (HALF / f"{frontend}_{half}.mlir").read_text(encoding="utf-8")
-    layers = re.split(r"^(?=func\.func (?:public )?@)", text, flags=re.M)  # each with its private functions behind it
-    (tmp_path / "model.mlir").write_text(next(code for code in layers if f"@{layer}(" in code.partition("\n")[0]))
+def test_a_kernel_for_halves_makes_the_same_numbers(programs, frontend: str, layer: str, shapes, half: str):
+    plain, program = programs(frontend, half)
+    replaced = [r.pattern for r in program.report.replacements if r.function == layer]
+    assert replaced == [layer.removesuffix("_kt")]
     random = np.random.default_rng(5)
     kind = np.float16 if half == "f16" else ml_dtypes.bfloat16
     given = [random.standard_normal(shape).astype(kind) for shape in shapes]
-    program = opsplice.compile(tmp_path / "model.mlir", specs=[tmp_path / "k.splice"])
-    assert [r.pattern for r in program.report.replacements] == [layer.removesuffix("_kt")]
-    own = np.asarray(opsplice.compile(tmp_path / "model.mlir").run(layer, *given))
+    own = plain.run(layer, *given)
     made = np.asarray(program.run(layer, *given))
     assert made.dtype == own.dtype == kind
     # The compiler's own code rounds more often, and sums in half precision where the frontend says so.
@@ -197,6 +210,6 @@ def test_a_kernel_for_a_mean_in_two_precisions(tmp_path: Path, statistics: str):
     given = [random.standard_normal(shape).astype(np.float16) for shape in ((8, 32), (32,), (32,))]
     program = opsplice.compile(tmp_path / "model.mlir", specs=[tmp_path / "k.splice"])
     assert [r.pattern for r in program.report.replacements] == ["layernorm"]
-    own = np.asarray(opsplice.compile(tmp_path / "model.mlir").run("main", *given))
+    own = Plain(tmp_path / "model.mlir").run("main", *given)
     made = np.asarray(program.run("main", *given))
     np.testing.assert_allclose(made.astype(np.float32), own.astype(np.float32), rtol=2**-7, atol=2**-7)

@@ -12,6 +12,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
+from tests.plain import Plain
 
 from .conftest import write_spec
 from .test_command import _listed
@@ -147,7 +148,7 @@ def compiled(folder: Path, spec: str = SPEC, host: str = HOST, target: str = "cp
 
 @pytest.fixture(scope="module")
 def plain():
-    return opsplice.compile(MODEL)
+    return Plain(MODEL)
 
 
 @pytest.fixture(scope="module", params=["cpu", "vulkan:llvmpipe"])

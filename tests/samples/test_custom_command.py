@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import opsplice
+from tests.plain import Plain
 
 
 @pytest.mark.parametrize("device", ["local-sync", "local-task"])
@@ -20,5 +21,5 @@ def test_numpy_multiplies(samples: Path, device: str, rows: int) -> None:
     x, w1, w2 = (random.standard_normal(shape, np.float32) for shape in ((rows, 64), (64, 128), (128, 32)))
     result = program.run("layers", x, w1, w2, device=device)
     np.testing.assert_allclose(result, np.tanh(x @ w1) @ w2, rtol=1e-4, atol=1e-4)
-    plain = opsplice.compile(sample / "model.mlir").run("layers", x, w1, w2, device=device)
+    plain = Plain(sample / "model.mlir").run("layers", x, w1, w2)
     np.testing.assert_allclose(result, plain, rtol=1e-3, atol=1e-4)
