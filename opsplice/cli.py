@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -25,6 +26,7 @@ Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted.
 
 # Commands whose names are words of Python.
 _MODULES = {"import": "import_spec"}
+_TIME_LIMIT = "OPSPLICE_BUILD_TIMEOUT"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if flags and not options.takes_flags:
         _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")
     try:
-        return import_module(f"opsplice.commands.{_MODULES.get(options.command, options.command)}").run(options)
+        with _time_limit(getattr(options, "build_timeout", None)):
+            return import_module(f"opsplice.commands.{_MODULES.get(options.command, options.command)}").run(options)
     except OpspliceError as error:
         return _fail(error, options)
     except KeyboardInterrupt:
@@ -45,6 +48,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone (`opsplice ... | head`): say nothing more to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+@contextmanager
+def _time_limit(seconds: str | None) -> Iterator[None]:
+    """Have compilers of kernels take no longer than an option says, also in child processes."""
+    before = os.environ.get(_TIME_LIMIT)
+    if seconds is not None:
+        os.environ[_TIME_LIMIT] = seconds
+    try:
+        yield
+    finally:
+        if seconds is not None:
+            os.environ.pop(_TIME_LIMIT)
+            os.environ.update({} if before is None else {_TIME_LIMIT: before})
 
 
 def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -136,11 +153,18 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
 
+def _add_building(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--build-timeout", metavar="SECONDS", help="the longest that a compiler of a kernel may take; default: 600"
+    )
+
+
 def _add_compile(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "compile", "compile a model with specs to a .vmfb", flags=True)
     _add_model(parser, "MLIR text or bytecode", spec_required=False)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
+    _add_building(parser)
     parser.add_argument(
         "--provider",
         metavar="DIR",
@@ -193,6 +217,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--output", metavar="@FILE", help="save the results: @out.npy, or @folder/ for one file each")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
+    _add_building(parser)
     _add_common(parser)
 
 
@@ -234,6 +259,7 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
         metavar="ARCH,...",
         help="CPU architectures, as for compile",
     )
+    _add_building(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
 
@@ -334,6 +360,7 @@ def _add_kernel(commands: argparse._SubParsersAction) -> None:
     plugin.add_argument(
         "--features", default="", metavar="NAME,...", help="what the CPU has, as avx2,fma, or host; for `when` clauses"
     )
+    _add_building(plugin)
     plugin.add_argument("--json", action="store_true", help=json_help)
 
     fat = _command(actions, "fat", "join embedded plugins of several architectures in one file", flags=False)

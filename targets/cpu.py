@@ -14,7 +14,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.targets import llvm, objects, sources, toolchains
+from opsplice.targets import compiler_flags, llvm, objects, sources, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, Form
 from opsplice.targets.store import Store, key_of
 from opsplice.targets.stored import artifact_of
@@ -72,11 +72,12 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
     if form == "bitcode" and language == "assembler-with-cpp":
         raise OpspliceError(f"{request.path.name} is assembly, which has no bitcode", hint="remove 'as bitcode'")
     source = request.path.resolve()
-    inputs = sources.read_inputs(source, request.flags, toolchains.HEADERS)
+    flags = compiler_flags.checked(request.flags, "C", source.parent)
+    inputs = sources.read_inputs(source, flags, toolchains.HEADERS)
 
     def built_by(toolchain: toolchains.Toolchain) -> Artifact:
         def build(output: Path) -> Mapping[str, Any]:
-            included = toolchain.compile(source, output, target, form, language, request.flags)
+            included = toolchain.compile(source, output, target, form, language, flags)
             sources.check_complete(inputs, included, source)
             try:
                 return {"toolchain": toolchain.version(), **_check_product(output, request, target, form)}

@@ -25,7 +25,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.targets import cuda_compilers, llvm, ptx, ptxas, sources
+from opsplice.targets import compiler_flags, cuda_compilers, llvm, ptx, ptxas, sources
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.store import Store, key_of
 from opsplice.targets.stored import artifact_of
@@ -71,10 +71,11 @@ def resolve(
 def _resolve_source(request: ArtifactRequest, target: CudaTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
     source = request.path.resolve()
     compiler = cuda_compilers.choose(target, environ)
-    inputs = sources.read_inputs(source, request.flags, cuda_compilers.HEADERS)
+    flags = compiler_flags.checked(request.flags, "CUDA", source.parent)
+    inputs = sources.read_inputs(source, flags, cuda_compilers.HEADERS)
 
     def make(output: Path) -> tuple[str, tuple[str, ...]]:
-        included = compiler.compile(source, output, target, request.flags)
+        included = compiler.compile(source, output, target, flags)
         sources.check_complete(inputs, included, source)
         return compiler.version(), ()
 

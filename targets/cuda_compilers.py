@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +105,7 @@ class CudaCompiler:
     def compile(self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
         """Compiles one source file into PTX; returns the files it included, without the compiler's own headers.
 
-        flags: the user's, after ours, so that they win. The compiler runs in the source's folder.
+        flags: the user's, after ours, so that they win, as `compiler_flags` gives them.
         Raises OpspliceError with the compiler's own lines as details.
         """
         if self.family == "nvrtc":
@@ -126,7 +125,7 @@ class CudaCompiler:
         listed = output.with_name(f"{output.name}.d")
         selection = _nvcc_flags(target) if self.family == "nvcc" else _clang_flags(target)
         files = ["-MMD", "-MF", str(listed), str(source), "-o", str(output)]
-        done = toolchains.run_program([*self.command, *selection, *flags, *files], cwd=source.parent)
+        done = toolchains.run_program([*self.command, *selection, *flags, *files])
         if done.returncode != 0:
             raise self._failed(source, toolchains.shown(done.stderr + done.stdout, done.returncode))
         if not listed.is_file():
@@ -146,10 +145,9 @@ class CudaCompiler:
                 "library": self.command[0],
                 "source": str(source),
                 "output": str(output),
-                "options": [f"--gpu-architecture=compute_{target.sm}", "--std=c++17", *flags],
+                "options": [f"--gpu-architecture=compute_{target.sm}", "--std=c++17", *flags, f"-I{source.parent}"],
                 "trace": str(output.with_name("trace")),
             },
-            source.parent,
         )
         if "error" in answer:
             raise self._failed(source, toolchains.shown(answer["error"], 1))
@@ -315,13 +313,12 @@ def _capabilities(listed: str) -> frozenset[int]:
 
 @functools.cache
 def _about_nvrtc(library: str) -> dict[str, Any]:
-    return _ask_nvrtc({"do": "about", "library": library}, Path(library).parent)
+    return _ask_nvrtc({"do": "about", "library": library})
 
 
-def _ask_nvrtc(job: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _ask_nvrtc(job: Mapping[str, Any]) -> dict[str, Any]:
     # -P keeps this folder off the child's import path: its module names are not meant for the top level.
-    command = [sys.executable, "-P", str(_WORKER)]
-    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False, cwd=folder)
+    done = toolchains.run_program([sys.executable, "-P", str(_WORKER)], text=json.dumps(job))
     if done.returncode == 0:
         return json.loads(done.stdout)
     raise OpspliceError(

@@ -19,6 +19,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
+from opsplice.targets import toolchains
 from opsplice.targets.artifacts import CpuTarget, CudaTarget, Form, RocmTarget
 from opsplice.targets.objects import ObjectFile
 
@@ -105,7 +106,7 @@ def compile_amdgcn(source: Path, output: Path, target: RocmTarget) -> Module:
 def import_amdgcn(source: Path, name: str) -> Module:
     """Reads the names of a bitcode file as `import_bitcode` does; also refuses one for other than AMD's GPUs."""
     _check_magic(source, name)
-    answer = _run({"do": "import", "source": str(source), "output": None}, name)
+    answer = _run({"do": "import", "source": str(source.absolute()), "output": None}, name)
     if "unreadable" in answer:
         return _unread(answer, name)
     if _is_foreign(answer["made_for"], _AMDGCN):
@@ -117,7 +118,7 @@ def import_amdgcn(source: Path, name: str) -> Module:
 
 
 def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
-    answer = _run({"do": "compile", "source": str(source), "output": str(output), **options}, source.name)
+    answer = _run({"do": "compile", "source": str(source.absolute()), "output": str(output), **options}, source.name)
     if "error" in answer:
         details = re.sub(r"<string>:", f"{source}:", answer["error"].removeprefix("LLVM IR parsing error\n"))
         raise OpspliceError(f"{source.name} is not valid LLVM IR", details=details[:_LONGEST_DETAILS])
@@ -132,7 +133,9 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
     damaged, or is for another architecture: how C passes arguments and what its types are is settled in bitcode.
     """
     _check_magic(source, name)
-    answer = _run({"do": "import", "source": str(source), "output": str(neutral) if neutral else None}, name)
+    answer = _run(
+        {"do": "import", "source": str(source.absolute()), "output": str(neutral.absolute()) if neutral else None}, name
+    )
     if "unreadable" in answer:
         return _unread(answer, name)
     triple = answer["made_for"]
@@ -170,7 +173,7 @@ def import_device_code(source: Path, name: str, output: Path) -> Module:
     is_text = source.suffix == ".ll"
     if not is_text:
         _check_magic(source, name)
-    job = {"do": "assemble" if is_text else "import", "source": str(source)}
+    job = {"do": "assemble" if is_text else "import", "source": str(source.absolute())}
     answer = _run({**job, "output": str(output)}, name)
     reason = answer.get("error") or answer.get("unreadable")
     if reason is not None:
@@ -199,8 +202,7 @@ def known_features(arch: archs.Arch) -> frozenset[str]:
 
 def _worked(job: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     # -P keeps this folder off the child's import path: its module names are not meant for the top level.
-    command = [sys.executable, "-P", str(_WORKER)]
-    return subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+    return toolchains.run_program([sys.executable, "-P", str(_WORKER)], text=json.dumps(job))
 
 
 def _run(job: dict[str, Any], name: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,17 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.targets import arch as archs
-from opsplice.targets import bf16_helpers, cpu, fatelf, ir_types, objects, plugin_source, temporary, toolchains
+from opsplice.targets import (
+    bf16_helpers,
+    compiler_flags,
+    cpu,
+    fatelf,
+    ir_types,
+    objects,
+    plugin_source,
+    temporary,
+    toolchains,
+)
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.plugin_source import Function
 from opsplice.targets.store import Store, key_of
@@ -27,6 +36,7 @@ from opsplice.targets.store import Store, key_of
 Chooser = Callable[[frozenset[str]], Sequence[Function]]
 
 _LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".S": "assembler-with-cpp", ".s": "assembler"}
+_LINKED = ("-l", "-L", "-Wl,")
 _SYSTEM_FLAGS = ("-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-fno-math-errno")
 _LINK_FLAGS = (
     *("-flavor", "gnu", "--build-id=none", "-nostdlib", "-static", "-shared", "--no-undefined"),
@@ -92,7 +102,8 @@ def _system(name: str, sources: Sequence[Source], target: CpuTarget, toolchain: 
             built.append(_compile_hosted(toolchain, Source(path, (), lambda _: ()), path.with_suffix(".o"), target))
         output = Path(folder) / "plugin.so"
         runtime = {"zig": "-lc++"}.get(toolchain.name, "-lstdc++")
-        libraries = [f for s in sources for f in s.flags if f.startswith(("-l", "-L", "-Wl,"))]
+        given = [compiler_flags.checked(s.flags, "library", s.path.resolve().parent) for s in sources]
+        libraries = [f for flags in given for f in flags if f.startswith(_LINKED)]
         libraries += [runtime] if any(_LANGUAGES.get(s.path.suffix) == "c++" for s in sources) else []
         _link([*toolchain.command, "-shared", "-Wl,-z,defs", *map(str, built), *libraries, "-lm", "-o", str(output)])
         return Built(output.read_bytes(), tuple(functions), toolchain.version())
@@ -196,15 +207,17 @@ def _compile_hosted(toolchain: toolchains.Toolchain, source: Source, output: Pat
     check_file(source.path)
     if language is None:
         if source.path.suffix == ".o":
-            return source.path
+            return source.path.absolute()
         raise OpspliceError(
             f"{source.path.name} is not a kind of file that a system library is built of",
             hint=f"accepted: {' '.join((*_LANGUAGES, '.o'))}; embedded plugins (-o kernels.sos) take .ll too",
         )
-    flags = [f for f in source.flags if not f.startswith(("-l", "-L", "-Wl,"))]
-    command = [*toolchain.command, *_SYSTEM_FLAGS, *toolchain.feature_flags(target), *flags]
     path = source.path.resolve()
-    toolchains.run_compiler(toolchain, [*command, "-c", "-x", language, str(path), "-o", str(output)], path)
+    given = compiler_flags.checked(source.flags, "library", path.parent)
+    flags = [f for f in given if not f.startswith(_LINKED)]
+    command = [*toolchain.command, *_SYSTEM_FLAGS, *toolchain.feature_flags(target), *flags]
+    command += [*toolchains.incbin_flags(path.parent), "-c", "-x", language, str(path), "-o", str(output)]
+    toolchains.run_compiler(toolchain, command, path)
     return output
 
 
@@ -222,7 +235,7 @@ def _embedded_linker() -> str:
 
 
 def _link(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"})
+    done = toolchains.run_program(command)
     if done.returncode == 0:
         return
     said = done.stderr.strip()

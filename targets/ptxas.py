@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +62,8 @@ def check(assembler: Assembler | None, module: Path, name: str, target: str) -> 
     product = module.with_name("assembled.cubin")
     command = [str(assembler.path), f"-arch={target}", str(module), "-o", str(product)]
     try:
-        done = toolchains.run_program(command, timeout=_LONGEST_SECONDS)
-    except subprocess.TimeoutExpired:
+        done = toolchains.run_program(command, seconds=_LONGEST_SECONDS)
+    except toolchains.TimeLimitError:
         return (f"{name} was not assembled: ptxas did not end in {_LONGEST_SECONDS:.0f} seconds",)
     finally:
         product.unlink(missing_ok=True)

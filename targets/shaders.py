@@ -68,11 +68,11 @@ class ShaderCompiler:
     def compile(self, source: Path, output: Path, target: SpirvTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
         """Compiles one source file into `output`; returns the files it included, with the source.
 
-        flags: the user's, after ours, so that they win. The compiler runs in the source's folder.
+        flags: the user's, after ours, so that they win, as `compiler_flags` gives them.
         Raises OpspliceError with the compiler's own lines as details.
         """
         dependencies = output.with_name(f"{output.name}.d")
-        done = run_program(self._command_line(source, output, dependencies, target, flags), cwd=source.parent)
+        done = run_program(self._command_line(source, output, dependencies, target, flags))
         if done.returncode != 0:
             raise self._failed(f"{done.stdout}\n{done.stderr}", source, done.returncode)
         if not output.is_file():
@@ -95,16 +95,34 @@ class ShaderCompiler:
         self, source: Path, output: Path, dependencies: Path, target: SpirvTarget, flags: Sequence[str]
     ) -> list[str]:
         major, minor = min(target.version, _NEWEST)
+        beside = f"-I{source.parent}"
         if self.name == "glslang":
             environment = ["--target-env", _vulkan(target.version), "--target-env", f"spirv{major}.{minor}"]
-            options = ["-V", "--quiet", *environment, "-S", "comp", "-I.", "--depfile", str(dependencies)]
+            options = [
+                "-V",
+                "--quiet",
+                *environment,
+                "-S",
+                "comp",
+                beside,
+                "--depfile",
+                str(dependencies),
+            ]
         elif self.name == "glslc":
             environment = [f"--target-env={_vulkan(target.version)}", f"--target-spv=spv{major}.{minor}"]
-            options = ["-fshader-stage=compute", *environment, "-O", "-I.", "-MD", "-MF", str(dependencies)]
+            options = [
+                "-fshader-stage=compute",
+                *environment,
+                "-O",
+                beside,
+                "-MD",
+                "-MF",
+                str(dependencies),
+            ]
         elif self.name == "slangc":
             # The wheel has no optimizer; drivers have one.
             environment = ["-target", "spirv", "-profile", f"spirv_{major}_{minor}", "-fvk-use-entrypoint-name"]
-            options = [*environment, "-O0", "-I", ".", "-depfile", str(dependencies)]
+            options = [*environment, "-O0", beside, "-depfile", str(dependencies)]
         else:
             return [*self.command, *flags, str(source), str(output)]
         return [*self.command, *options, *flags, str(source), "-o", str(output)]

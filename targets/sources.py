@@ -56,7 +56,7 @@ def read_inputs(
     Raises OpspliceError when a file cannot be read.
     """
     folder = source.parent
-    searched = [*_search_folders(folder, flags), headers or folder]
+    searched = [*_search_folders(folder, flags), folder, *([headers] if headers else [])]
     digest = hashlib.sha256()
     # Flags may name files as well (`-include x.h`, `-DHEADER="x.h"`, `-fprofile-use=x`).
     waiting = [("", source), *_named_by_flags(folder, flags)]
@@ -100,9 +100,6 @@ def _named_by_flags(folder: Path, flags: Sequence[str]) -> list[tuple[str, Path]
     folders = [folder, *_search_folders(folder, flags)]
     found = []
     for flag in flags:
-        # `@file` holds further flags, which may in turn name anything.
-        if flag.startswith("@"):
-            raise OpspliceError(f"the compiler flag {flag} is not supported", hint="write the flags out")
         names = {flag, flag.partition("=")[2], flag.partition("=")[2].strip('"'), *_QUOTED.findall(flag)}
         found += _existing(sorted(names), folders)
     return found

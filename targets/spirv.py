@@ -25,7 +25,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.targets import shaders, sources, spirv_binary, spirv_reader, spirv_val
+from opsplice.targets import compiler_flags, shaders, sources, spirv_binary, spirv_reader, spirv_val
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.store import Store, key_of
 from opsplice.targets.stored import artifact_of
@@ -80,10 +80,11 @@ def _resolve_source(
     compiler = shaders.choose(language, request.path.name, environ)
     validator = spirv_val.find(environ)
     names = shaders.slang_names if language == "Slang" else sources.quoted_names
-    inputs = sources.read_inputs(source, request.flags, names=names)
+    flags = compiler_flags.checked(request.flags, language, source.parent)
+    inputs = sources.read_inputs(source, flags, names=names)
 
     def build(output: Path) -> Mapping[str, Any]:
-        included = compiler.compile(source, output, target, request.flags)
+        included = compiler.compile(source, output, target, flags)
         sources.check_complete(inputs, included, source)
         return {"toolchain": compiler.version(), **_check(output, request, target, validator)}
 

@@ -13,7 +13,9 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Literal, TypeVar
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
+from opsplice.targets import temporary
 from opsplice.targets.artifacts import CpuTarget, Form
 
 Language = Literal["c", "c++", "assembler-with-cpp"]
@@ -29,6 +32,8 @@ Language = Literal["c", "c++", "assembler-with-cpp"]
 HEADERS = Path(__file__).with_name("include")
 
 ENVIRONMENT_VARIABLE = "OPSPLICE_CC"
+TIME_LIMIT_VARIABLE = "OPSPLICE_BUILD_TIMEOUT"
+_SECONDS = 600
 
 # In order of preference.
 NAMES = ("clang", "zig", "gcc")
@@ -60,6 +65,10 @@ _MOST_LINES = 40
 _LACKS_TYPE = re.compile(r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b")
 
 Made = TypeVar("Made")
+
+
+class TimeLimitError(OpspliceError):
+    """A compiler did not end in time."""
 
 
 class TooOldError(OpspliceError):
@@ -109,7 +118,7 @@ class Toolchain:
     ) -> frozenset[Path]:
         """Compiles one source file into `output`; returns the files it included, without the compiler's own headers.
 
-        flags: the user's, after ours, so that they win. The compiler runs in the source's folder.
+        flags: the user's, after ours, so that they win, as `compiler_flags` gives them.
         Raises OpspliceError with the compiler's own lines as details.
         """
         dependencies = output.with_name(f"{output.name}.d")
@@ -145,6 +154,7 @@ class Toolchain:
             "-isystem",
             str(HEADERS),
             *flags,
+            *incbin_flags(source.parent),
             "-x",
             language,
             str(source),
@@ -163,9 +173,14 @@ class Toolchain:
         return [f"-m{name}" for name in sorted(target.features) if f"-m{name}" in known]
 
 
+def incbin_flags(folder: Path) -> list[str]:
+    """The flags by which `.incbin` looks for files in a folder."""
+    return ["-Xassembler", f"-I{folder}"]
+
+
 def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:
-    """Runs a compiler in the source's folder; raises OpspliceError with its lines when it fails."""
-    done = run_program(command, cwd=source.parent)
+    """Runs a compiler; raises OpspliceError with its lines when it fails."""
+    done = run_program(command)
     if done.returncode != 0:
         kind = TooOldError if _LACKS_TYPE.search(done.stderr) else OpspliceError
         raise kind(
@@ -281,7 +296,7 @@ def _from_command(line: str, name: str | None = None) -> Toolchain:
             f"{ENVIRONMENT_VARIABLE} names '{words[0] if words else line}', which is not a program here",
             hint=f"give clang, zig, gcc or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
         )
-    command = (path, *words[1:])
+    command = (os.path.abspath(path), *words[1:])
     said = output_of((*command, "--version"))
     if "clang" in said:
         return Toolchain(name or Path(path).name, "clang", command, archs.ARCHS, said)
@@ -301,18 +316,67 @@ def output_of(command: tuple[str, ...], *, diagnostics: bool = False) -> str:
 
 
 def run_program(
-    command: Sequence[str], cwd: Path | None = None, *, timeout: float | None = None
+    command: Sequence[str], *, text: str = "", seconds: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler. timeout: seconds, after which it is ended and subprocess.TimeoutExpired raised.
+    """Runs a compiler in a folder of its own, which goes with all that it leaves there.
 
-    Raises OpspliceError when it cannot be started.
+    text: for its stdin. seconds: the longest that it may take; None for what the user allows.
+    Raises OpspliceError when it cannot be started, TimeLimitError when it does not end in time; it is ended then.
     """
+    longest = time_limit() if seconds is None else seconds
+    with temporary.folder() as folder:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**_environment(), "TMPDIR": folder},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            raise OpspliceError(f"cannot run {command[0]}: {error.strerror}", hint="install it again") from error
+        try:
+            out, err = process.communicate(text, timeout=longest)
+        except subprocess.TimeoutExpired:
+            raise TimeLimitError(
+                f"{Path(command[0]).name} has not ended in {longest:g} seconds, and was stopped",
+                hint=f"allow it more time: --build-timeout=SECONDS, or {TIME_LIMIT_VARIABLE}",
+                details=shlex.join(command),
+            ) from None
+        finally:
+            if process.poll() is None:
+                _end(process)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def time_limit(environ: Mapping[str, str] = os.environ) -> float:
+    """The seconds that a compiler may take. Raises OpspliceError when the environment says something else."""
+    chosen = environ.get(TIME_LIMIT_VARIABLE, "").strip()
     try:
-        return subprocess.run(
-            command, cwd=cwd, env=_environment(), capture_output=True, text=True, errors="replace", timeout=timeout
-        )
-    except OSError as error:
-        raise OpspliceError(f"cannot run {command[0]}: {error.strerror}", hint="install it again") from error
+        seconds = float(chosen or _SECONDS)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < threading.TIMEOUT_MAX:
+        raise OpspliceError(f"{TIME_LIMIT_VARIABLE} is no number of seconds: {chosen}", hint="such as 600")
+    return seconds
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and those that it has started: GCC and nvcc are but drivers of others."""
+    pending, family = [process.pid], []
+    while pending:
+        family.append(pending.pop())
+        # Stopped, it starts no more while its children are listed.
+        with contextlib.suppress(OSError):
+            os.kill(family[-1], signal.SIGSTOP)
+            pending += map(int, Path(f"/proc/{family[-1]}/task/{family[-1]}/children").read_text().split())
+    for pid in family:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
 
 
 def _environment() -> dict[str, str]:

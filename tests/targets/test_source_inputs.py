@@ -95,11 +95,6 @@ def test_a_file_that_was_missed_is_an_error_with_the_remedy(folder):
     assert '#include "hidden.h"' in caught.value.hint
 
 
-def test_response_files_are_refused(folder):
-    with pytest.raises(OpspliceError, match="@flags"):
-        digest(folder, ["@flags"])
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
