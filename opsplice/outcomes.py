@@ -33,10 +33,9 @@ def report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Rep
     for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
         optional = isinstance(action, KernelCall) and action.optional
         artifacts = (*(_artifact_use(choice, optional=optional) for choice in choices), *map(_compiler_use, others))
-        made = _replacement(action.match, action.rule, _action_name(action), artifacts=artifacts)
-        replacements.append(dataclasses.replace(made, round=number))
-    if number == 0:
-        replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
+        replacements.append(_replacement(action.match, action.rule, _action_name(action), artifacts=artifacts))
+    replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
+    replacements = [dataclasses.replace(each, round=number) for each in replacements]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
     done = (*chosen.actions, *chosen.annotations, *chosen.left)
     used = {id(each.rule) for each in done}

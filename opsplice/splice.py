@@ -90,8 +90,7 @@ class Splicer:
             actions = chosen.actions
             if any(map(fallback.is_split, actions, chosen.kept)):
                 split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
-            annotations = chosen.annotations if number == 0 else ()
-            functions |= apply(module, actions, annotations, spec.codes, self._beside, self.brought.digests)
+            functions |= apply(module, actions, chosen.annotations, spec.codes, self._beside, self.brought.digests)
             on_metal = on_metal or _is_on_metal(actions)
             is_recording = is_recording or _is_recorded(actions)
             libraries |= _libraries(actions)
@@ -99,8 +98,8 @@ class Splicer:
             if not any(isinstance(action, Insertion) for action in actions):
                 break
         self.brought.add(symbols(module) - own)
-        if len(reports) > 1:
-            insertion.forget_writers(module)
+        if len(reports) > 1 or chosen.annotations:
+            insertion.forget_rules(module)
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
         later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
         edits = scalar_link.EDITS if functions else ()
@@ -131,10 +130,10 @@ class Splicer:
             written = [action for action in chosen.actions if isinstance(action, Insertion)]
             if not written:
                 break
-            apply(module, written, codes=spec.codes, brought=self.brought.digests)
+            apply(module, written, chosen.annotations, spec.codes, brought=self.brought.digests)
         self.brought.add(symbols(module) - own)
-        if len(reports) > 1:
-            insertion.forget_writers(module)
+        if len(reports) > 1 or chosen.annotations:
+            insertion.forget_rules(module)
         return outcomes.joined(reports)
 
     def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:

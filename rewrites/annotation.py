@@ -9,11 +9,24 @@ from opsplice.rewrites.calls import Annotation
 from opsplice.spec_lang import tree
 
 
+# On ops while rules apply: the attributes that rules have set, each with the place of its rule.
+SETTERS = "opsplice.set_by"
+
+
 def annotate(annotation: Annotation) -> None:
-    """Set attributes on the op that makes the first result of its match."""
+    """Set attributes on the op that makes the first result of its match. Needs a current context."""
     op = annotation.match.roots[0].owner.operation
     for attribute in annotation.attributes:
         op.attributes[attribute.name] = attribute_of(attribute)
+    own = {attribute.name: str(annotation.rule.span) for attribute in annotation.attributes}
+    op.attributes[SETTERS] = ir.DictAttr.get({n: ir.StringAttr.get(r) for n, r in (setters(op) | own).items()})
+
+
+def setters(op: ir.Operation) -> dict[str, str]:
+    """The attributes of an op that rules have set so far, each with the place of its rule."""
+    if SETTERS not in op.attributes:
+        return {}
+    return {each.name: ir.StringAttr(each.attr).value for each in ir.DictAttr(op.attributes[SETTERS])}
 
 
 def attribute_of(attribute: tree.Attribute) -> ir.Attribute:

@@ -23,6 +23,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Binding, Match, Size, flat
 from opsplice.rewrites import emit, helpers
+from opsplice.rewrites.annotation import SETTERS
 from opsplice.rewrites.calls import Argument, Insertion, Written
 from opsplice.rewrites.helpers import Block, Helpers
 from opsplice.rewrites.placing import Placer, builtin_type, has_other_dims
@@ -127,12 +128,13 @@ def is_written(op: ir.Operation) -> bool:
     return WRITERS in op.attributes
 
 
-def forget_writers(module: ir.Module) -> None:
-    """Take off the marks that insertions leave on their ops."""
+def forget_rules(module: ir.Module) -> None:
+    """Take off the marks that rules leave on ops: by which they were written, and their attributes set."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if WRITERS in op.attributes:
-            del op.attributes[WRITERS]
+        for mark in (WRITERS, SETTERS):
+            if mark in op.attributes:
+                del op.attributes[mark]
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)

@@ -22,6 +22,7 @@ from opsplice.matchers.match import Match, Size, flat
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type
 from opsplice.rewrites import c_types, externals, generation, scalar_function, static_function, workgroups
+from opsplice.rewrites.annotation import setters
 from opsplice.rewrites.calls import (
     Action,
     Annotation,
@@ -167,7 +168,7 @@ class _Planner:
         self.choices: dict[Action, tuple[Choice, ...]] = {}
         self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
         self.needed: dict[Any, list[Action]] = {}
-        self.set: dict[tuple[Any, str], tree.Rule] = {}
+        self.set: dict[Any, dict[str, str]] = {}  # by op, with the place of the rule
         self.calls = Calls(codes)
 
     def plan(self) -> Plan:
@@ -199,13 +200,14 @@ class _Planner:
 
     def _annotate(self, match: Match, rule: tree.Rule, annotations: list[Annotation]) -> None:
         """Add the rule's attributes that no earlier rule sets on the op. Raises _LostError if one does."""
-        op = match.roots[0].owner.operation
-        earlier = {a.name: self.set.get((op, a.name), rule) for a in rule.attributes}
-        unset = tuple(a for a in rule.attributes if earlier[a.name] is rule)
+        op, own = match.roots[0].owner.operation, str(rule.span)
+        earlier = self.set.setdefault(op, setters(op))
+        unset = tuple(a for a in rule.attributes if a.name not in earlier)
         if unset:
             annotations.append(Annotation(match, rule, unset))
-            self.set.update({(op, a.name): rule for a in unset})
-        taken = [f"{name} is set by the rule at {other.span}" for name, other in earlier.items() if other is not rule]
+            earlier.update({a.name: own for a in unset})
+        others = {a.name: earlier[a.name] for a in rule.attributes if earlier[a.name] != own}
+        taken = [f"{name} is set by the rule at {other}" for name, other in others.items()]
         if taken:
             raise _LostError(", ".join(taken))
 

@@ -513,6 +513,47 @@ def test_the_first_rule_that_sets_an_attribute_wins(folder):
     assert [r.action for r in report.replacements] == ["annotate", "annotate"]
 
 
+REWRITTEN = """
+pattern cosine(x: tensor<m x n x f32>) { cos(x) }
+pattern either(x: tensor<m x n x f32>) { cos(x) | tanh(x) }
+pattern root(x: tensor<m x n x f32>) { sqrt(x) }
+replace p with cosine(x)
+replace cosine with mlir {
+  %r = math.tanh %x : $x
+  %s = math.sqrt %r : $x
+  yield %s
+}
+annotate root with {my.seen = 1, my.root}
+annotate either with {my.seen = 2}
+"""
+
+
+def test_annotations_see_what_rules_wrote(folder):
+    spec = write(folder, PATTERN.replace("<T>", "").replace("T>", "f32>") + REWRITTEN)
+    program = """func.func @main(%x: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+      %0 = math.absf %x : tensor<?x8xf32>
+      %1 = arith.negf %0 : tensor<?x8xf32>
+      %2 = math.sqrt %x : tensor<?x8xf32>
+      return %1, %2 : tensor<?x8xf32>, tensor<?x8xf32>
+    }"""
+    module, report = opsplice.transform(program, [spec])
+    lines = [line.strip() for line in str(module).splitlines() if "math." in line]
+    seen = sorted((line.split()[2], line.partition("{")[2].partition("}")[0]) for line in lines)
+    root = "my.root, my.seen = 1 : i64"
+    assert seen == [("math.sqrt", root), ("math.sqrt", root), ("math.tanh", "my.seen = 2 : i64")]
+    told = [(r.pattern, r.action, r.round) for r in report.replacements]
+    assert told == [
+        ("p", "inline", 0),
+        ("root", "annotate", 0),
+        ("cosine", "inline", 1),
+        ("either", "annotate", 1),
+        ("root", "annotate", 2),
+        ("either", "annotate", 2),
+    ]
+    assert not report.kept
+    assert not report.unmatched
+
+
 SYMBOL = """
 mlir {
   util.func private @helper(%a: tensor<?x8xf32>) -> tensor<?x8xf32> {
