@@ -8,7 +8,6 @@ from opsplice.matchers.attributes import parse_attribute
 from opsplice.rewrites.calls import Annotation
 from opsplice.spec_lang import tree
 
-
 # On ops while rules apply: the attributes that rules have set, each with the place of its rule.
 SETTERS = "opsplice.set_by"
 
