@@ -6,7 +6,7 @@ import re
 
 from iree.compiler import ir
 
-_FUNCTIONS = (".func", ".initializer")
+FUNCTIONS = (".func", ".initializer")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 
@@ -25,7 +25,7 @@ def function_around(op: ir.Operation) -> str:
     holder = op
     while holder.parent is not None:
         holder = holder.parent.operation
-        if holder.name.endswith(_FUNCTIONS):
+        if holder.name.endswith(FUNCTIONS):
             return symbol_of(holder)
     return ""
 

@@ -98,7 +98,7 @@ class Splicer:
             if not any(isinstance(action, Insertion) for action in actions):
                 break
         self.brought.add(symbols(module) - own)
-        if len(reports) > 1 or chosen.annotations:
+        if len(reports) > 1:
             insertion.forget_rules(module)
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
         later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
@@ -132,7 +132,7 @@ class Splicer:
                 break
             apply(module, written, chosen.annotations, spec.codes, brought=self.brought.digests)
         self.brought.add(symbols(module) - own)
-        if len(reports) > 1 or chosen.annotations:
+        if len(reports) > 1:
             insertion.forget_rules(module)
         return outcomes.joined(reports)
 
@@ -174,14 +174,14 @@ class Splicer:
         where = str(spec.path)
         replacements = tuple(
             Replacement(
-                rule=f"transform spec {spec.path.name}",
+                rule=f"{spec.path.name}: {change.rule.rpartition(': ')[2]}",
                 rule_location=where,
                 pattern="",
                 function=as_known(change.function),
                 location=change.location,
                 dims={},
                 kernel=change.symbol,
-                action="transform dialect",
+                action="transform dialect" if change.symbol else "annotate",
             )
             for change in outcome.changes
         )
@@ -189,7 +189,7 @@ class Splicer:
         warnings: tuple[str, ...] = ()
         if outcome.otherwise:
             warnings = (f"{where} also changed the module in ways that are no calls and are not counted",)
-        elif not replacements and not rules:
+        elif not replacements and not rules and not outcome.idle:
             warnings = (f"{where} changed nothing",)
         return Report(replacements, unmatched=rules, warnings=warnings)
 

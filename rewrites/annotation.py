@@ -12,11 +12,16 @@ from opsplice.spec_lang import tree
 SETTERS = "opsplice.set_by"
 
 
-def annotate(annotation: Annotation) -> None:
-    """Set attributes on the op that makes the first result of its match. Needs a current context."""
+def annotate(annotation: Annotation, *, marked: bool) -> None:
+    """Set attributes on the op that makes the first result of its match. Needs a current context.
+
+    marked: leave a note of the rule on the op, for rules that are applied to what others write.
+    """
     op = annotation.match.roots[0].owner.operation
     for attribute in annotation.attributes:
         op.attributes[attribute.name] = attribute_of(attribute)
+    if not marked:
+        return
     own = {attribute.name: str(annotation.rule.span) for attribute in annotation.attributes}
     op.attributes[SETTERS] = ir.DictAttr.get({n: ir.StringAttr.get(r) for n, r in (setters(op) | own).items()})
 

@@ -40,10 +40,10 @@ def apply(
     linking.check(module, [call for call in calls if call.approach not in ("dynamic dispatch", "command")])
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        for annotation in annotations:
-            annotate(annotation)
         spec = helpers.Helpers()
         inserting = next((action for action in actions if isinstance(action, Insertion)), None)
+        for annotation in annotations:
+            annotate(annotation, marked=inserting is not None)
         if inserting is not None:
             spec = helpers.put_into(module, codes, locate, brought, inserting.rule.phase)
         placer = Placer(module)

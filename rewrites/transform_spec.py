@@ -1,9 +1,8 @@
 """A transform-dialect spec, run by IREE's own interpreter: what `--iree-preprocessing-transform-spec-filename` does.
 
-The interpreter says nothing of what it changed. What the spec put in is found afterwards by looking for calls and
-dispatches of symbols that the module did not have before. What a spec brings along gets another name where an earlier
-spec has brought another symbol of that name; a symbol of the program's own is what `import_symbol ... if undefined`
-takes.
+The interpreter says nothing of what it changed; `transform_pairs` has the spec's actions tell. What a spec brings along
+gets another name where an earlier spec has brought another symbol of that name; a symbol of the program's own is what
+`import_symbol ... if undefined` takes.
 
 Artifacts that the spec names (`#hal.executable.object<{path = "..."}>`) are looked for beside the spec first. A source
 among them (`functions.c`) is built, as for a kernel of our own language.
@@ -13,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from iree.compiler import ir
@@ -22,53 +20,64 @@ from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
 from opsplice.files import LARGEST_TEXT, check_file
-from opsplice.matchers.ir_names import location_text, ops_in, symbol_of
-from opsplice.rewrites import inlined, objects, outside, symbols
-from opsplice.rewrites.export.sequences import RULE
+from opsplice.matchers.ir_names import ops_in, symbol_of
+from opsplice.rewrites import objects, outside, symbols, transform_pairs
 from opsplice.rewrites.objects import ObjectResolver
-from opsplice.rewrites.static_function import COPY
 from opsplice.rewrites.symbols import EXECUTABLES, Brought
+from opsplice.rewrites.transform_pairs import Pair
 
 _ENTRY = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
+# Ops that change no program, by how their names begin, and those of whose changes marks tell.
+_READING = (
+    "transform.match.",
+    "transform.iree.match.",
+    "transform.get_",
+    "transform.param.",
+    "transform.type_conversion.",
+)
+_TOLD_OF = frozenset(
+    {
+        *transform_pairs.CALLS,
+        *(f"transform.{name}" for name in ("annotate", "apply_dce", "collect_matching", "foreach", "foreach_match")),
+        *(f"transform.{name}" for name in ("include", "merge_handles", "named_sequence", "print", "yield")),
+        *(f"transform.util.{name}" for name in ("get_nearest_symbol_table", "import_symbol")),
+        "transform.structured.match",
+    }
+)
+_IDLE = frozenset({"transform.named_sequence", "transform.print", "transform.structured.match", "transform.yield"})
 _TOLD = re.compile(r'.*\bat loc\("(.*)":(\d+):(\d+)\): (.*)')
 _LOCATION = re.compile(r'loc\("(.*)":(\d+):(\d+)\)')
 
 
 @dataclass(frozen=True)
 class Change:
-    """One place that a spec changed: the symbol (as the spec calls it) that it put in, where, and in which function."""
+    """One place that a spec changed: in which function, and where.
 
+    rule: the pair that was taken, or the attribute that was set. symbol: what was put in, as the spec calls it; "" for
+    what sets attributes.
+    """
+
+    rule: str
     symbol: str
     function: str
     location: str
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A matcher and the action that `foreach_match` takes for it.
-
-    symbols: what the action puts in. rule: the rule that an exported spec says the matcher is for, or both names.
-    """
-
-    matcher: str
-    action: str
-    symbols: frozenset[str]
-    rule: str
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a spec did.
 
-    changes:   the places where it put in a call or a dispatch.
-    unmatched: pairs whose action put in nothing, one for each rule of which that holds for all.
-    otherwise: whether actions that put in no calls (annotations, passes) changed the module.
+    changes:   the places where pairs were taken, or attributes set.
+    unmatched: pairs that were taken nowhere, one for each rule of which that holds for all.
+    otherwise: whether anything else than calls and annotations changed the module. idle: whether the spec has nothing
+    but what leaves a program as it is.
     """
 
     changes: tuple[Change, ...]
     unmatched: tuple[Pair, ...]
     otherwise: bool
+    idle: bool
 
 
 def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Brought | None = None) -> Outcome:
@@ -80,22 +89,14 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     spec = _parsed(module.context, path)
     entry = _entry(spec, path)
     brought = Brought() if brought is None else brought
-    names = _keep_apart(spec, module, brought)
-    pairs = tuple(_pairs(spec))
-    # A pass behind the matching may inline what was put in.
-    inlining = _passes_after_matching(entry)
-    others = ops_in(entry, "transform.annotate", "transform.include")
-    silent = not pairs or inlining or bool(others) or any(not p.symbols for p in pairs)
-    before = symbols.symbols(module)
+    names = {new: old for old, new in _keep_apart(spec, module, brought).items()}
     digests = {symbol_of(op): symbols.digest(op) for op in _own(spec)}
-    bodies = inlined.bodies(spec)
-    # Nothing says of the program's own functions that they were inlined but the ops that there are then.
-    there = bodies.keys() & before
-    silent = silent or bool(there)
-    plain = _plain(spec, bodies)
-    order = inlined.order(module, spec)
-    calls = Counter(_changes(module, before & digests.keys(), set(), str(path), plain))
-    content = _content(module) if silent else Counter()
+    idle = all(op.name in _IDLE for op in ops_in(entry))
+    others = any(_is_silent(op) for op in ops_in(spec.operation))
+    pairs = transform_pairs.instrument(spec, module)
+    setting = transform_pairs.set_besides(spec, pairs)
+    before, marked = symbols.symbols(module), transform_pairs.marked(module, setting)
+    content = _content(module) if others else Counter()
     # The interpreter may run passes; their threads must not wait for the lock that this thread holds.
     module.context.enable_multithreading(False)
     try:
@@ -104,22 +105,22 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
         raise OpspliceError(f"the transform spec {path} failed", details=_told(str(error))) from None
     finally:
         module.context.enable_multithreading(True)
+    found = transform_pairs.places(module, pairs)
     new = symbols.symbols(module) - before
     brought.add(new, digests)
     _resolve_objects(module, new, resolve)
-    found = Counter(_changes(module, new | set(digests), new, str(path), plain, order))
-    changes = tuple((found - calls).elements())
-    # An action that inlines a function has imported it before.
-    used = {c.symbol for c in changes} | (bodies.keys() & new)
-    called = {new: old for old, new in names.items()}
-    changes = tuple(replace(c, symbol=called.get(c.symbol, c.symbol)) for c in changes)
+    changes = [
+        Change(each.pair.rule, names.get(symbol, symbol), each.function, each.location)
+        for each in found
+        for symbol in each.pair.calls or ("" if each.pair.sets else f"@{each.pair.action}",)
+    ]
+    annotated = transform_pairs.marked(module, setting) - marked
+    changes += [Change(setting[name], "", *where) for (name, *where) in annotated.elements()]
     # What a pass only removes (dead code, duplicates) is no change that the spec was written for.
-    otherwise = silent and bool(_content(module) - content)
-    done = {
-        p.rule for p in pairs if p.symbols & used or (otherwise and (inlining or not p.symbols or p.symbols & there))
-    }
-    unmatched = {p.rule: p for p in reversed(pairs) if p.rule not in done}
-    return Outcome(changes, tuple(reversed(unmatched.values())), otherwise)
+    otherwise = others and bool(_content(module) - content)
+    done = {each.pair.rule for each in found} | {pair.rule for pair in pairs if not pair.traced}
+    unmatched = {pair.rule: pair for pair in reversed(pairs) if pair.rule not in done}
+    return Outcome(tuple(changes), tuple(reversed(unmatched.values())), otherwise, idle)
 
 
 # ---- the spec ----------------------------------------------------------------------------------------------------
@@ -171,41 +172,17 @@ def _entry(spec: ir.Module, path: Path) -> ir.Operation:
     )
 
 
-def _pairs(spec: ir.Module) -> list[Pair]:
-    """The pairs of each foreach_match, in order."""
-    sequences = {
-        symbol_of(op.operation): op.operation for op in spec.body.operations if "sym_name" in op.operation.attributes
-    }
-    found: list[Pair] = []
-    for op in ops_in(spec.operation, "transform.foreach_match"):
-        matchers, actions = ir.ArrayAttr(op.attributes["matchers"]), ir.ArrayAttr(op.attributes["actions"])
-        for matcher, action in zip(map(_last, matchers), map(_last, actions), strict=True):
-            imports = ops_in(sequences[action], "transform.util.import_symbol") if action in sequences else []
-            put_in = frozenset(_root(i.attributes["symbol"]) for i in imports)
-            known = sequences[matcher].attributes if matcher in sequences else {}
-            rule = ir.StringAttr(known[RULE]).value if RULE in known else f"@{matcher} -> @{action}"
-            found.append(Pair(matcher, action, put_in, rule))
-    return found
-
-
-def _passes_after_matching(entry: ir.Operation) -> bool:
-    names = [op.name for op in ops_in(entry)]
-    matching = names.index("transform.foreach_match") if "transform.foreach_match" in names else len(names)
-    return "transform.apply_registered_pass" in names[matching:]
+def _is_silent(op: ir.Operation) -> bool:
+    """Whether an op of a spec may change a program in a way that nothing else tells of."""
+    if not op.name.startswith("transform."):
+        return False
+    return op.name not in _TOLD_OF and not op.name.startswith(_READING)
 
 
 def _own(spec: ir.Module) -> list[ir.Operation]:
     """The functions and executables that a spec has for programs."""
     tops = (op.operation for op in spec.body.operations)
     return [op for op in tops if symbol_of(op) and op.name != _SEQUENCE]
-
-
-def _plain(spec: ir.Module, bodies: inlined.Bodies) -> inlined.Bodies:
-    """Of the functions that a spec inlines those that call and dispatch nothing of it, which would tell of them."""
-    own = {symbol_of(op): op for op in _own(spec)}
-    return {
-        name: body for name, body in bodies.items() if name in own and not symbols.references(own[name]) & own.keys()
-    }
 
 
 def _keep_apart(spec: ir.Module, module: ir.Module, brought: Brought) -> symbols.Names:
@@ -249,49 +226,6 @@ def _content(module: ir.Module) -> Counter[str]:
 
     module.operation.walk(visit)
     return found
-
-
-def _last(symbol: ir.Attribute) -> str:
-    return str(symbol).rpartition("@")[2].strip('"')
-
-
-def _root(symbol: ir.Attribute) -> str:
-    return str(symbol).split("::")[0].removeprefix("@").strip('"')
-
-
-def _changes(
-    module: ir.Module,
-    called: set[str],
-    new: set[str],
-    spec: str,
-    plain: inlined.Bodies,
-    order: inlined.Order | None = None,
-) -> Iterator[Change]:
-    """Calls and dispatches, other than copies, of some symbols in functions that were there before the new ones.
-
-    plain: functions that are inlined, of which each copy counts. order: the ops from before the spec, where it inlines
-    calls.
-    """
-    for function in module.body.operations if called or plain else ():
-        op = function.operation
-        if not op.name.endswith(".func") or symbol_of(op) in new:
-            continue
-        users = [
-            (u, s) for u in ops_in(op, "util.call", "func.call", "flow.dispatch") for s in _callees(u) if s in called
-        ]
-        users += inlined.copies(op, plain)
-        ops = [user for user, _ in users]
-        before = (order or {}).get(symbol_of(op), ())
-        places = inlined.places(op, ops, before, spec) if before and ops else map(location_text, ops)
-        for (_, symbol), place in zip(users, places, strict=True):
-            yield Change(symbol, symbol_of(op), place)
-
-
-def _callees(op: ir.Operation) -> list[str]:
-    if op.name == "flow.dispatch":
-        entries = [str(entry) for entry in ir.ArrayAttr(op.attributes["entry_points"])]
-        return list(dict.fromkeys(_root(entry) for entry in entries if COPY not in entry))
-    return [_root(op.attributes["callee"])]
 
 
 def _resolve_objects(module: ir.Module, new: set[str], resolve: ObjectResolver) -> None:

@@ -334,4 +334,4 @@ def test_the_place_of_a_call_is_shown(sample: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "opsplice", "match", "model.mlir", f"--spec={tmp_path / 'spec.mlir'}"]
     done = subprocess.run(command, cwd=sample, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("2 replacements\n  model.mlir:")
-    assert "  transform spec spec.mlir in @mixed_invocation  => " in done.stdout
+    assert "  spec.mlir: replace neg_abs_mul with mul_abs_negate in @mixed_invocation  => " in done.stdout

@@ -269,19 +269,19 @@ NOTHING = f"util.func private @f{UNARY} {{ util.return %x : {TENSOR} }}"
 
 
 @pytest.mark.parametrize(
-    ("brought", "count"),
+    "brought",
     [
-        (function("sqrt"), 2),
-        (f"util.func private @f{UNARY} {{ %c = math.ceil %x : {TENSOR} %r = math.sqrt %c : {TENSOR} {RETURN} }}", 2),
-        (NOTHING, 0),
+        function("sqrt"),
+        f"util.func private @f{UNARY} {{ %c = math.ceil %x : {TENSOR} %r = math.sqrt %c : {TENSOR} {RETURN} }}",
+        NOTHING,
     ],
 )
-def test_a_function_that_is_inlined_and_refers_to_no_symbol(brought: str, count: int, tmp_path: Path) -> None:
+def test_a_function_that_is_inlined_and_refers_to_no_symbol(brought: str, tmp_path: Path) -> None:
     program = PROGRAM.replace("math.exp", "math.absf")
     done = outcome(tmp_path, program, inlining("math.absf", brought))
     assert not done.unmatched
-    assert [change.symbol for change in done.changes] == ["f"] * count
-    assert len({change.location for change in done.changes}) == count
+    assert [change.symbol for change in done.changes] == ["f", "f"]
+    assert len({change.location for change in done.changes}) == 2
     again = outcome(tmp_path, program, inlining("math.tanh", brought))
     assert [pair.rule for pair in again.unmatched] == ["@match -> @call"]
     assert not again.changes
@@ -291,3 +291,110 @@ def test_a_function_of_the_programs_own_that_is_inlined(tmp_path: Path) -> None:
     program = PROGRAM + function("floor")
     assert not outcome(tmp_path, program, inlining("math.exp", function("ceil"))).unmatched
     assert outcome(tmp_path, program, inlining("math.tanh", function("ceil"))).unmatched
+
+
+def test_calls_that_are_inlined_stand_where_their_matches_did(tmp_path: Path) -> None:
+    """Of what they replace nothing is left, and the patterns are of different length."""
+    program = f"""util.func public @main(%a: {TENSOR}) -> {TENSOR} {{
+      %0 = math.absf %a : {TENSOR}
+      %1 = math.exp %0 : {TENSOR}
+      %2 = math.tanh %1 : {TENSOR}
+      %3 = math.absf %2 : {TENSOR}
+      %4 = math.exp %3 : {TENSOR}
+      util.return %4 : {TENSOR}
+    }}"""
+    longer = inlining("math.absf", function("sqrt")).replace(
+        f"%0 = math.absf %x : {TENSOR}",
+        f"%y = math.absf %x : {TENSOR} %0 = math.exp %y : {TENSOR}",
+    )
+    shorter = inlining("math.tanh", function("ceil", "g")).replace("@f into", "@g into")
+    parts = shorter.partition("util.func private @g")[2].partition("transform.named_sequence @__transform_main")[0]
+    both = longer.replace(
+        "util.func private @f",
+        f"util.func private @g{parts.replace('@match', '@match1').replace('@call', '@call1')}util.func private @f",
+        1,
+    )
+    both = both.replace("@match -> @call", "@match -> @call, @match1 -> @call1")
+    done = outcome(tmp_path, program, both)
+    assert [(c.symbol, c.rule, c.location) for c in done.changes] == [
+        ("f", "@match -> @call", "-:3:12"),
+        ("g", "@match1 -> @call1", "-:4:12"),
+        ("f", "@match -> @call", "-:6:12"),
+    ]
+
+
+MARKING = """
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @match(%op: !transform.any_op {transform.readonly}) -> !transform.any_op {
+    transform.match.operation_name %op ["NAME"] : !transform.any_op
+    transform.yield %op : !transform.any_op
+  }
+  transform.named_sequence @mark(%op: !transform.any_op {transform.readonly}) {
+    ACTION
+    transform.yield
+  }
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    ENTRY
+    transform.yield
+  }
+}
+"""
+TAG = 'transform.annotate %op "my.tag" : !transform.any_op'
+PAIR = "%0 = transform.foreach_match in %module @match -> @mark : (!transform.any_op) -> !transform.any_op"
+EACH = """%ops = transform.structured.match ops{["math.exp"]} in %module : (!transform.any_op) -> !transform.any_op
+transform.annotate %ops "my.tag" : !transform.any_op"""
+BODY = f"""
+util.func public @main(%a: {TENSOR}) -> {TENSOR} {{
+  %e = tensor.empty() : {TENSOR}
+  %0 = linalg.map ins(%a : {TENSOR}) outs(%e : {TENSOR}) (%x: f32, %out: f32) {{
+    %1 = math.exp %x : f32
+    linalg.yield %1 : f32
+  }}
+  util.return %0 : {TENSOR}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "action", "entry", "told", "unmatched"),
+    [
+        (PROGRAM, "math.exp", TAG, PAIR, [("@match -> @mark", "-:4:8")], 0),
+        (PROGRAM, "linalg.map", TAG, PAIR, [], 1),
+        (BODY, "linalg.map", TAG, PAIR, [("@match -> @mark", "-:4:8")], 0),
+        (BODY, "math.exp", TAG, PAIR, [("@match -> @mark", "-:5:10")], 0),
+        (PROGRAM, "linalg.map", "transform.print %op : !transform.any_op", PAIR, [], 1),
+        (PROGRAM, "math.exp", "", EACH, [("annotate my.tag", "-:4:8")], 0),
+        (PROGRAM.replace("%a :", "%a {my.tag} :"), "math.exp", "", EACH, [("annotate my.tag", "-:4:8")], 0),
+        (
+            PROGRAM,
+            "math.exp",
+            "",
+            f"{PAIR}\n{EACH.replace('%module', '%0')}",
+            [("@match -> @mark", "-:4:8"), ("annotate my.tag", "-:4:8")],
+            0,
+        ),
+    ],
+)
+def test_what_is_annotated_is_told_by_pair(program, name, action, entry, told, unmatched, tmp_path: Path) -> None:
+    spec = MARKING.replace("NAME", name).replace("ACTION", action).replace("ENTRY", entry)
+    done = outcome(tmp_path, program, spec)
+    assert [(change.rule, change.location) for change in done.changes] == told
+    assert {change.function for change in done.changes} <= {"main"}
+    assert len(done.unmatched) == unmatched
+    assert not done.otherwise
+
+
+def test_a_pair_that_only_prints_has_matched(tmp_path: Path, capfd) -> None:
+    spec = MARKING.replace("NAME", "math.exp").replace("ACTION", "transform.print %op : !transform.any_op")
+    done = outcome(tmp_path, PROGRAM, spec.replace("ENTRY", PAIR))
+    assert not done.unmatched
+    assert [(change.rule, change.symbol, change.location) for change in done.changes] == [
+        ("@match -> @mark", "@mark", "-:4:8")
+    ]
+
+
+def test_marks_are_taken_off(tmp_path: Path) -> None:
+    module, _ = applied(
+        tmp_path, PROGRAM, MARKING.replace("NAME", "math.exp").replace("ACTION", TAG).replace("ENTRY", PAIR)
+    )
+    assert "opsplice" not in str(module)
+    assert "{my.tag}" in str(module)
