@@ -156,19 +156,18 @@ def _most_held_first(miss: Attempt) -> tuple[float, ...]:
 
 def _others(spec: LoadedSpec) -> dict[str, tuple[Graph, ...]]:
     """The patterns that a spec declares and those of the library, compiled, by what the user calls them."""
-    found = {}
-    for each in (spec, _library()):
-        for name, pattern in each.patterns.items():
-            library = loader.library_of(pattern.name_span.source.path)
-            called = f"{name} of {library}" if library else name
-            if called not in found:
-                found[called] = tuple(compile_pattern(pattern, each.patterns, each.types))
-    return found
+    own = {n: p for n, p in spec.patterns.items() if not loader.library_of(p.name_span.source.path)}
+    return {n: tuple(compile_pattern(p, spec.patterns, spec.types)) for n, p in own.items()} | _library()
 
 
 @functools.cache
-def _library() -> LoadedSpec:
-    return loader.load_text("".join(f'import "{name}"\n' for name in loader.libraries()))
+def _library() -> dict[str, tuple[Graph, ...]]:
+    specs = {name: loader.load_text(f'import "{name}"\n') for name in loader.libraries()}
+    return {
+        f"{pattern.name} of {name}": tuple(compile_pattern(pattern, spec.patterns, spec.types))
+        for name, spec in specs.items()
+        for pattern in spec.patterns.values()
+    }
 
 
 def _lines(source: ModuleSource, told: Sequence[PatternExplanation], pointed: Sequence[Place]) -> dict[str, str]:
