@@ -27,7 +27,7 @@ from opsplice.matchers.parts import (
     arguments,
     walk,
 )
-from opsplice.matchers.terms import Loop
+from opsplice.matchers.terms import Loop, Sum
 from opsplice.spec_lang import ops
 
 VARIABLE = "T"
@@ -131,7 +131,9 @@ class _Writer:
         named = self.names.dims.get(dim)
         if dim == self.captured.pack:
             return f"...{named}"
-        if dim.size is not None and (self.options.concrete or (named is None and unknown != "?")):
+        if named is None and unknown != "?":
+            named = self.names.made.get(dim)
+        if dim.size is not None and (self.options.concrete or unknown == "size"):
             return str(dim.size)
         return named if named is not None else unknown
 
@@ -139,7 +141,8 @@ class _Writer:
         element = self._element(part.element)
         if isinstance(part, Input) and part.scalar:
             return element
-        return f"tensor<{' x '.join([*map(self._dim, part.axes), element])}>"
+        unknown = "size" if isinstance(part, Opaque) and not part.args else "?"
+        return f"tensor<{' x '.join([*(self._dim(axis, unknown) for axis in part.axes), element])}>"
 
     def _signature(self) -> Signature:
         parameters, results = [], []
@@ -194,7 +197,8 @@ class _Writer:
             return self._call(part, args)
         if isinstance(part, Opaque):
             return f"{_string(part.name)}({args}){_attributes(part)} : {self._type(part)}"
-        labels = Labels(self.captured, self.names)
+        windows = isinstance(part, Contraction) and any(isinstance(i, Sum) for each in part.labels for i in each)
+        labels = Labels(self.captured, self.names, windows=windows)
         made = part.axes
         if isinstance(part, Contraction):
             given = ", ".join(labels.text(each) for each in part.labels)

@@ -12,9 +12,10 @@ import math
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers import effects, numbers
+from opsplice.matchers import numbers
 from opsplice.matchers.extents import is_size_cast
 from opsplice.matchers.ir_names import location_text
+from opsplice.matchers.opaque import nameable, unreadable, written
 from opsplice.matchers.parts import (
     Arrange,
     Axes,
@@ -22,23 +23,21 @@ from opsplice.matchers.parts import (
     Contraction,
     Elementwise,
     Input,
+    Label,
     Number,
     Opaque,
     Part,
     Reduction,
     Stop,
+    loops_of,
     walk,
 )
 from opsplice.matchers.slices import Slice
-from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Term
+from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Started, Sum, Term
 from opsplice.matchers.views import Views, defining_op, element_type, shape_of
 from opsplice.spec_lang import ops
 
 _PRODUCTS = {"arith.addf": ("arith.mulf", "arith.extf"), "arith.addi": ("arith.muli", "arith.extsi")}
-# Attributes that say how to compute an op and not what.
-_UNREAD_ATTRIBUTES = frozenset(
-    ["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info", "fastmath", "overflowFlags"]
-)
 _MAX_CUTS = 10_000
 _LEAST_MEAN = 2
 
@@ -77,6 +76,7 @@ class _Lifter:
         self.kept: list[Term] = []  # so that ids stay their own
         self.free: dict[int, frozenset[Loop]] = {}
         self.sizes: list[tuple[Number, ir.Value]] = []
+        self.is_meant = False  # whether what is lifted is only the meaning of an op by name
 
     def run(self) -> Captured:
         results = tuple(self._root(value) for value in self.slice.roots)
@@ -115,10 +115,10 @@ class _Lifter:
         try:
             step = self.views.expand(access)
             if step is None:
-                raise _CannotSayError(_unreadable(value.owner.operation))
+                raise _CannotSayError(unreadable(value.owner.operation))
             return self._at(step.term, frame)
         except _CannotSayError as reason:
-            if not _nameable(value):
+            if not nameable(value):
                 raise
             self.named.add(value)
             raise _AgainError from reason
@@ -136,12 +136,34 @@ class _Lifter:
         op = value.owner.operation
         args = tuple(self._operand(operand) for operand in op.operands)
         number, count = ir.OpResult(value).result_number, len(op.results)
-        return Opaque(op, op.name, args, _written(op), number, count, element_type(value), frame)
+        meaning = self._meaning(value, frame)
+        return Opaque(op, op.name, args, written(op), number, count, element_type(value), frame, meaning)
+
+    def _meaning(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part | None:
+        """What an op by name computes from the same inputs, None if that cannot be said."""
+        step = self.views.expand(self.views.whole(value))
+        if step is None or self.is_meant:
+            return None
+        cuts, named, inputs, self.is_meant = dict(self.cuts), set(self.named), set(self.inputs), True
+        try:
+            found = self._at(step.term, frame)
+        except (_CannotSayError, _AgainError):
+            found = None
+        finally:
+            self.is_meant = False
+        is_known = self.cuts == cuts and self.named == named and set(self.inputs) == inputs
+        self.cuts.clear()
+        self.cuts.update(cuts)
+        self.named.intersection_update(named)
+        return found if is_known else None
 
     def _operand(self, value: ir.Value) -> Part:
         if shape_of(value) is None:
             raise _CannotSayError(f"it takes a value of type {value.type}")
         access = self.views.whole(value)
+        op = defining_op(value)
+        if op is not None and op.name == "tensor.empty":  # only its shape counts, as that of a window
+            return Opaque(op, op.name, (), (), 0, 1, element_type(value), _loops(access.indices))
         return self._at(access, _loops(access.indices))
 
     # ---- terms ----------------------------------------------------------------------------------------------------
@@ -224,7 +246,9 @@ class _Lifter:
         own = tuple(axis for axis in frame if axis in free)
         if own != frame:
             return _under(self._at(term, own), own, frame)
-        args = tuple(self._argument(arg, frame) for arg in term.args)
+        # What a sum starts from is written behind it.
+        given = reversed(term.args) if isinstance(term, Started) else term.args
+        args = tuple(self._argument(arg, frame) for arg in given)
         if term.op in ("arith.divf", "arith.mulf"):
             args = tuple(_size_of_sum(term.op, number, args) for number in range(2))
         return Elementwise(term.op, args, term.attributes, term.type, frame)
@@ -245,6 +269,10 @@ class _Lifter:
         product = self._product(term, frame)
         if product is not None:
             return product
+        window = self._window(term.body)
+        if window is not None and self.is_meant:
+            labels = tuple(i for i in window.indices if isinstance(i, (Loop, Sum)))
+            return Reduction(term.combiner, self._tensor(window), labels, self._element(term.body), frame)
         inner = self._order(term.body, (*frame, *term.loops))
         return Reduction(term.combiner, self._at(term.body, inner), inner, self._element(term.body), frame)
 
@@ -262,12 +290,44 @@ class _Lifter:
         needs = [self._free(factor) for factor, _ in factors]
         if not all(needs) or all(need == needs[0] for need in needs):
             return None
-        args, labels = [], []
+        args: list[Part] = []
+        labels: list[tuple[Label, ...]] = []
         for (factor, _), need in zip(factors, needs, strict=True):
+            window = self._window(factor)
             order = self._order(factor, tuple(axis for axis in (*frame, *term.loops) if axis in need))
-            args.append(self._at(factor, order))
-            labels.append(order)
+            args.append(self._at(factor, order) if window is None else self._tensor(window))
+            labels.append(order if window is None else tuple(i for i in window.indices if isinstance(i, (Loop, Sum))))
         return Contraction(tuple(args), tuple(labels), tuple(w for _, w in factors), body.type, frame)
+
+    def _window(self, term: Term) -> Access | None:
+        """The tensor that a factor is an element of, where that is read at sums of loops as by a convolution."""
+        found = term
+        while isinstance(found, Access) and not self._is_input(found.value) and self._constant(found) is None:
+            step = self.views.expand(found)
+            if step is None or not isinstance(step.term, Access) or not _is_window(step.term.indices):
+                break
+            found = step.term
+        return (
+            found if isinstance(found, Access) and _is_window(found.indices) and not _is_simple(found.indices) else None
+        )
+
+    def _tensor(self, access: Access) -> Part:
+        """The whole tensor that an access reads in windows."""
+        own = self.views.whole(access.value).indices
+        if any((a == UNIT) != (b == UNIT) for a, b in zip(own, access.indices, strict=True)):
+            raise _CannotSayError("it reads a part of a tensor")
+        if self._is_input(access.value):
+            part: Part = self._input(access.value)
+        else:
+            try:
+                part = self._whole(access.value)
+            except _CannotSayError as reason:
+                self.cuts[access.value] = str(reason)
+                raise _AgainError from reason
+        for axis, label in zip(part.axes, (i for i in access.indices if i != UNIT), strict=True):
+            if isinstance(label, Loop):
+                self.axes.join(axis, label)
+        return part
 
     # ---- sizes as numbers -----------------------------------------------------------------------------------------
 
@@ -342,7 +402,10 @@ class _Lifter:
             return frozenset()
         found = self._deepest(term)
         if not _is_simple(found.indices):
-            raise _CannotSayError("it reads elements in windows, or through a reshape between two computations")
+            window = self._window(term)
+            if window is None:
+                raise _CannotSayError("it reads elements in windows, or through a reshape between two computations")
+            return frozenset(loops_of(i for i in window.indices if isinstance(i, (Loop, Sum))))
         return frozenset(_loops(found.indices))
 
     def _order(self, term: Term, axes: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -379,6 +442,13 @@ def _is_simple(indices: tuple[Index, ...]) -> bool:
     return len(set(loops)) == len(loops) and all(isinstance(i, Loop) or i == UNIT for i in indices)
 
 
+def _is_window(indices: tuple[Index, ...]) -> bool:
+    """Whether each index is a loop, a sum of loops, or that of a dim of size one."""
+    sums = (i for i in indices if isinstance(i, Sum))
+    is_plain = all(i.terms and all(isinstance(loop, Loop) for _, loop in i.terms) for i in sums)
+    return is_plain and all(isinstance(i, (Loop, Sum)) or i == UNIT for i in indices)
+
+
 def _under(part: Part, labels: tuple[Loop, ...], frame: tuple[Loop, ...]) -> Part:
     """A part whose axes are called `labels`, under the axes `frame`."""
     if labels == frame:
@@ -397,37 +467,10 @@ def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
         total = total.arg
     if not isinstance(number, Number) or not isinstance(total, Reduction) or total.combiner != "arith.addf":
         return number
-    loops = tuple(axis for axis in total.labels if axis not in total.axes)
+    loops = tuple(axis for axis in loops_of(total.labels) if axis not in total.axes)
     count = math.prod(loop.size or 0 for loop in loops)
     if count < _LEAST_MEAN or (op == "arith.divf" and position == 0):
         return number
     wanted = count if op == "arith.divf" else 1 / count
     is_size = numbers.same(wanted, number.value, number.element)
     return Number(number.value, number.element, of=loops) if is_size else number
-
-
-def _unreadable(op: ir.Operation) -> str:
-    own = " and holds code of its own, which its name does not tell" if effects.has_own_region(op) else ""
-    return f"{op.name} has no expression{own}"
-
-
-def _nameable(value: ir.Value) -> bool:
-    """Whether a pattern can look for the op that makes a value by its name."""
-    op = defining_op(value)
-    if op is None or not isinstance(value.type, ir.RankedTensorType) or op.name == "tensor.empty":
-        return False
-    return not effects.has_own_region(op) and not effects.has_effects(op)
-
-
-def _written(op: ir.Operation) -> tuple[tuple[str, str | int | float | bool], ...]:
-    """The attributes of an op as a pattern writes them."""
-    found: list[tuple[str, str | int | float | bool]] = []
-    for name in op.attributes:
-        attribute = op.attributes[name]
-        if name in _UNREAD_ATTRIBUTES or "." in name or isinstance(attribute, ir.UnitAttr):
-            continue
-        if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
-            found.append((name, attribute.value))
-        else:
-            found.append((name, str(attribute)))
-    return tuple(sorted(found))

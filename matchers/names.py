@@ -13,9 +13,20 @@ from itertools import chain, count
 
 from iree.compiler import ir
 
-from opsplice.matchers.parts import Arrange, Captured, Contraction, Elementwise, Input, Opaque, Part, walk
+from opsplice.matchers.parts import (
+    Arrange,
+    Captured,
+    Contraction,
+    Elementwise,
+    Input,
+    Label,
+    Opaque,
+    Part,
+    loops_of,
+    walk,
+)
 from opsplice.matchers.pointing import name_of
-from opsplice.matchers.terms import Loop
+from opsplice.matchers.terms import Loop, Sum
 from opsplice.spec_lang import ops
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
@@ -92,22 +103,30 @@ _TAKEN = frozenset(
 )
 _OUTER = "nmhb"
 _OTHERS = "klpqrstuvdcjgfioaeLMNPQRSTUVW"
+_SPATIAL = "dhw"
 _TENSORS = ("x", "y", "z")
 _ROLES = {"arith.addf": "bias", "arith.addi": "bias", "arith.mulf": "gain", "arith.muli": "gain"}
 
 
 @dataclass(frozen=True)
 class Names:
-    """What inputs and dims are called. A dim that no input has is called nothing."""
+    """What inputs and dims are called. made: dims that only results have, as far as their sizes are known."""
 
     inputs: Mapping[Input, str]
     dims: Mapping[Loop, str]
+    made: Mapping[Loop, str]
 
 
 def name(captured: Captured) -> Names:
-    """Names for the inputs, and for each dim that an input has."""
+    """Names for the inputs, and for each dim that an input or a result has."""
     inputs = _inputs(captured)
-    return Names(inputs, _dims(captured, set(inputs.values())))
+    dims = _dims(captured, set(inputs.values()))
+    given = {captured.axes.dim(axis) for part in captured.inputs for axis in part.axes}
+    return Names(
+        inputs,
+        {dim: name for dim, name in dims.items() if dim in given},
+        {dim: name for dim, name in dims.items() if dim not in given and dim.size is not None},
+    )
 
 
 def free_name(base: str, taken: Iterable[str]) -> str:
@@ -121,21 +140,31 @@ def _numbered(base: str) -> Iterator[str]:
 
 
 class Labels:
-    """The labels of one op: an axis is called by its dim, and where two axes are of one dim, the second by a letter."""
+    """The labels of one op: an axis is called by its dim, and where two axes are of one dim, the second by a letter.
 
-    def __init__(self, captured: Captured, names: Names) -> None:
+    windows: whether the op has sums of labels, which may be any words.
+    """
+
+    def __init__(self, captured: Captured, names: Names, *, windows: bool = False) -> None:
         self._axes = captured.axes
         self._pack = captured.pack
         self._names = names
+        self._dims = {**names.dims, **(names.made if windows else {})}
         self._chosen: dict[Loop, str] = {}
 
-    def text(self, axes: Iterable[Loop]) -> str:
-        return " ".join(map(self._label, axes))
+    def text(self, labels: Iterable[Label]) -> str:
+        return " ".join(self._label(each) if isinstance(each, Loop) else self._sum(each) for each in labels)
+
+    def _sum(self, label: Sum) -> str:
+        loops = [(factor, loop) for factor, loop in label.terms if isinstance(loop, Loop)]
+        loops.sort(key=lambda term: self._axes.dim(term[1]) not in self._names.made)
+        terms = ((factor, self._label(loop)) for factor, loop in loops)
+        return f"({' + '.join(name if factor == 1 else f'{factor}*{name}' for factor, name in terms)})"
 
     def _label(self, axis: Loop) -> str:
         if axis not in self._chosen:
             dim = self._axes.dim(axis)
-            wanted = self._names.dims.get(dim)
+            wanted = self._dims.get(dim)
             if wanted is None or wanted in self._chosen.values():
                 used = {*self._chosen.values(), *self._names.dims.values(), *self._names.inputs.values()}
                 wanted = next(n for n in chain("ijuvpqrst", _OTHERS, _numbered("l")) if n not in used)
@@ -183,8 +212,9 @@ def _roles(results: tuple[Part, ...]) -> dict[Input, str]:
         convolution = isinstance(part, Opaque) and part.name.startswith("linalg.conv")
         if isinstance(part, (Contraction, Opaque)) and (convolution or isinstance(part, Contraction)):
             data, weight = _cast_of(part.args[0]), _cast_of(part.args[1])
+            windows = convolution or (isinstance(part, Contraction) and _window_of(part) is not None)
             if isinstance(weight, Input) and weight is not data:
-                roles.setdefault(weight, "w")
+                roles.setdefault(weight, "filter" if windows else "w")
         role = "bias" if convolution else _ROLES.get(part.op) if isinstance(part, Elementwise) else None
         for arg in part.args if role and isinstance(part, (Elementwise, Opaque)) else ():
             if isinstance(arg, Arrange) and isinstance(arg.arg, Input) and len(arg.arg.axes) == 1:
@@ -205,22 +235,46 @@ def _cast_of(part: Part) -> Part:
 def _dims(captured: Captured, taken: set[str]) -> dict[Loop, str]:
     dim = captured.axes.dim
     known = dict.fromkeys(dim(axis) for part in captured.inputs for axis in part.axes)
+    made = dict.fromkeys(dim(axis) for part in captured.results for axis in part.axes)
     found: dict[Loop, str] = {}
 
     def give(axis: Loop, letters: Iterable[str]) -> None:
-        if dim(axis) in known and dim(axis) not in found:
+        if dim(axis) not in found:
             used = {*found.values(), *taken}
             found[dim(axis)] = next(n for n in chain(letters, _OTHERS, _numbered("d")) if n not in used)
 
-    made = {dim(axis) for part in captured.results for axis in part.axes}
     for part in walk(captured.results):
-        if isinstance(part, Contraction):
-            for axis in dict.fromkeys(a for labels in part.labels for a in labels if a not in part.axes):
-                if dim(axis) not in made:
+        if isinstance(part, Contraction) and _window_of(part) is not None:
+            for axis, name in _convolved(part):
+                if dim(axis) in known or dim(axis) in made:
+                    give(axis, (name,))
+        elif isinstance(part, Contraction):
+            for axis in dict.fromkeys(a for labels in part.labels for a in loops_of(labels) if a not in part.axes):
+                if dim(axis) not in made and dim(axis) in known:
                     give(axis, "k")
     widest = max((*captured.results, *captured.inputs), key=lambda part: len(part.axes))
     for axis, letter in zip(reversed(widest.axes), _OUTER, strict=False):
-        give(axis, letter)
-    for axis in known:
+        if dim(axis) in known:
+            give(axis, letter)
+    for axis in (*known, *made):
         give(axis, "nm")
     return found
+
+
+def _window_of(part: Contraction) -> tuple[Label, ...] | None:
+    """The labels of the operand that is read in windows, if one is."""
+    return next((labels for labels in part.labels if any(isinstance(label, Sum) for label in labels)), None)
+
+
+def _convolved(part: Contraction) -> Iterator[tuple[Loop, str]]:
+    """The axes of a convolution, called as people call them: n oh ow f, and c kh kw to sum over."""
+    at = next(number for number, labels in enumerate(part.labels) if any(isinstance(label, Sum) for label in labels))
+    data, own = part.labels[at], part.args[at].axes
+    windows = [(axis, label) for axis, label in zip(own, data, strict=True) if isinstance(label, Sum)]
+    for (axis, label), letter in zip(windows, _SPATIAL[-len(windows) :], strict=False):
+        yield axis, letter
+        yield from ((loop, f"{'o' if loop in part.axes else 'k'}{letter}") for loop in loops_of([label]))
+    elsewhere = {loop for number, labels in enumerate(part.labels) if number != at for loop in loops_of(labels)}
+    plain = (label for label in data if isinstance(label, Loop))
+    yield from ((loop, "c" if loop in elsewhere else "n") for loop in plain)
+    yield from ((axis, "f") for axis in part.axes if axis not in set(loops_of(data)))

@@ -7,6 +7,7 @@ over.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from opsplice.matchers.parts import (
     Arrange,
@@ -15,13 +16,15 @@ from opsplice.matchers.parts import (
     Contraction,
     Elementwise,
     Input,
+    Label,
     Number,
     Opaque,
     Part,
     Reduction,
+    loops_of,
     walk,
 )
-from opsplice.matchers.terms import Loop
+from opsplice.matchers.terms import Loop, Sum
 
 # Axes that stand for packs are told apart from loops by numbers that no loop has.
 _PACK = -1
@@ -49,6 +52,10 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
             return False  # its name says nothing of other ranks
         for axes in _written(part):
             found = _dims(captured, axes)
+            if set(_dims(captured, tuple(loops_of(axes)))) & set(dims) - set(found):
+                return False  # in a window
+            if any(isinstance(label, Sum) for label in axes) and found[: len(dims)] != dims:
+                return False  # only the other operand has it
             if set(found) & set(dims) and (found[: len(dims)] != dims or set(found[len(dims) :]) & set(dims)):
                 return False
         if isinstance(part, (Reduction, Contraction)) and not _keeps(captured, part, dims):
@@ -59,19 +66,19 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
 def _keeps(captured: Captured, part: Reduction | Contraction, dims: tuple[Loop, ...]) -> bool:
     """Whether the axes that are summed over are others."""
     labels = part.labels if isinstance(part, Contraction) else (part.labels,)
-    summed = tuple(axis for each in labels for axis in each if axis not in part.axes)
+    summed = tuple(axis for each in labels for axis in loops_of(each) if axis not in part.axes)
     return not set(_dims(captured, summed)) & set(dims)
 
 
-def _written(part: Part) -> tuple[tuple[Loop, ...], ...]:
+def _written(part: Part) -> tuple[tuple[Label, ...], ...]:
     """Every tuple of axes that a part is written with."""
     if isinstance(part, Contraction):
         return (*part.labels, part.axes)
     return (part.labels, part.axes) if isinstance(part, (Arrange, Reduction)) else (part.axes,)
 
 
-def _dims(captured: Captured, axes: tuple[Loop, ...]) -> tuple[Loop, ...]:
-    return tuple(captured.axes.dim(axis) for axis in axes)
+def _dims(captured: Captured, labels: tuple[Label, ...]) -> tuple[Label, ...]:
+    return tuple(captured.axes.dim(label) if isinstance(label, Loop) else label for label in labels)
 
 
 class _Packer:
@@ -102,11 +109,11 @@ class _Packer:
             return dataclasses.replace(part, args=args, axes=axes)
         return dataclasses.replace(part, args=args, labels=tuple(map(self._tuple, part.labels)), axes=axes)
 
-    def _tuple(self, axes: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    def _tuple(self, axes: tuple[Any, ...]) -> tuple[Any, ...]:
         count = len(self.dims)
-        if tuple(map(self.captured.axes.dim, axes[:count])) != self.dims:
-            return axes
         leading = axes[:count]
+        if _dims(self.captured, leading) != self.dims:
+            return axes
         if leading not in self.packs:
             self.packs[leading] = Loop(_PACK - 1 - len(self.packs), None)
             self.axes.join(self.pack, self.packs[leading])

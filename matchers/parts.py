@@ -6,11 +6,14 @@ was read from; `Axes` says which of them are the same dim. Parts compare by iden
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.matchers.terms import Loop
+from opsplice.matchers.terms import Loop, Sum
+
+# How an operand of a contraction is read along one of its axes: at a label, or at a sum of labels, which is a window.
+Label = Loop | Sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +60,27 @@ class Arrange:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """The argument, whose axes are called `labels`, combined over those labels that are not in `axes`."""
+    """The argument, whose axes are called `labels`, combined over those labels that are not in `axes`.
+
+    Only what an op by name means has sums of labels.
+    """
 
     combiner: str
     arg: Part
-    labels: tuple[Loop, ...]
+    labels: tuple[Label, ...]
     element: str
     axes: tuple[Loop, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """The product of the arguments, each under its labels, summed over the labels that are not in `axes`.
+    """The product of the arguments, each under its labels, summed over the loops of labels that are not in `axes`.
 
     widened: the op that brings the elements of an argument to `element`, "" for none.
     """
 
     args: tuple[Part, ...]
-    labels: tuple[tuple[Loop, ...], ...]
+    labels: tuple[tuple[Label, ...], ...]
     widened: tuple[str, ...]
     element: str
     axes: tuple[Loop, ...]
@@ -82,7 +88,10 @@ class Contraction:
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """Result `number` of the `count` of an op that is only known by name. `op` is the program's own, for `number`s."""
+    """Result `number` of the `count` of an op that is only known by name. `op` is the program's own, for `number`s.
+
+    meaning: what it computes, where that can be said in C though not in the language.
+    """
 
     op: Any
     name: str
@@ -92,9 +101,19 @@ class Opaque:
     count: int
     element: str
     axes: tuple[Loop, ...]
+    meaning: Part | None = None
 
 
 Part = Input | Number | Elementwise | Arrange | Reduction | Contraction | Opaque
+
+
+def loops_of(labels: Iterable[Label]) -> Iterator[Loop]:
+    """The loops of labels, those of sums included."""
+    for label in labels:
+        if isinstance(label, Loop):
+            yield label
+        else:
+            yield from (loop for _, loop in label.terms if isinstance(loop, Loop))
 
 
 def arguments(part: Part) -> tuple[Part, ...]:

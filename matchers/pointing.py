@@ -15,7 +15,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 
 _LINES = re.compile(r"(?:(?P<file>.*?):)?(?P<first>\d+)(?:-(?P<last>\d+)|:\d+)?")
-_OP = re.compile(r"(?P<name>[A-Za-z_][\w.$-]*\.[\w.$-]+)#(?P<number>\d+)")
+_OP = re.compile(r"(?P<name>[A-Za-z_][\w.$-]*\.[\w.$-]+)(?:#(?P<number>\d+))?")
 # Ops whose regions are scalar code of their own or other programs.
 _CLOSED = ("linalg.", "iree_linalg_ext.", "tensor.generate", "flow.dispatch", "flow.executable", "stream.", "hal.")
 _FORMS = "write file:line, file:first-last, or the k-th op of a name: linalg.generic#3"
@@ -41,13 +41,13 @@ class Lines:
 
 @dataclass(frozen=True)
 class NamedOp:
-    """The op number `number` (from 1) of those called `name`."""
+    """The op number `number` (from 1) of those called `name`; 0 for the only one."""
 
     name: str
     number: int
 
     def __str__(self) -> str:
-        return f"{self.name}#{self.number}"
+        return f"{self.name}#{self.number}" if self.number else self.name
 
 
 Place = Lines | NamedOp
@@ -58,9 +58,9 @@ def parse_place(text: str) -> Place:
     text = text.strip()
     named = _OP.fullmatch(text)
     if named is not None:
-        if int(named["number"]) == 0:
+        if named["number"] is not None and int(named["number"]) == 0:
             raise OpspliceError(f"there is no op {text}", hint="ops are counted from 1")
-        return NamedOp(named["name"], int(named["number"]))
+        return NamedOp(named["name"], int(named["number"] or 0))
     lines = _LINES.fullmatch(text)
     if lines is None:
         raise OpspliceError(f"'{text}' is no place in a program", hint=_FORMS)
@@ -100,11 +100,15 @@ class Ops:
 
     def _op(self, place: NamedOp) -> ir.Operation:
         same = self._named.get(place.name, [])
-        if place.number <= len(same):
+        if place.number == 0 and len(same) > 1:
+            raise OpspliceError(f"there are {len(same)} ops called {place}", hint=f"say which: {place}#1 is the first")
+        if place.number <= len(same) and same:
             return same[place.number - 1]
         if same:
             count = "1 op" if len(same) == 1 else f"{len(same)} ops"
             raise OpspliceError(f"there is no {place}", hint=f"the program has {count} called {place.name}")
+        if any(_same_file(file, place.name) for op in self.all for file, _ in _files(op.location)):
+            raise OpspliceError(f"{place.name} is a file", hint=f"write a line of it too: {place.name}:12")
         near = difflib.get_close_matches(place.name, self._named, n=1)
         known = [n for n in self._named if n.startswith(("linalg.", "arith.", "math.", "tensor."))]
         hint = f"did you mean {near[0]}#1?" if near else f"the program has {', '.join(known[:_MAX_LISTED])}"

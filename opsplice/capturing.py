@@ -24,6 +24,7 @@ from opsplice.matchers.names import name as name_parts
 from opsplice.matchers.packs import packed
 from opsplice.matchers.parts import Captured, walk
 from opsplice.matchers.pointing import Ops
+from opsplice.matchers.sharing import shared
 from opsplice.matchers.slices import above, select
 from opsplice.matchers.views import Views, defining_op
 from opsplice.pipeline.compiler import Compilation, Step, run
@@ -84,7 +85,7 @@ def capture_module(module: ir.Module, job: CaptureJob) -> Capture:
 def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     views, ops = Views(), Ops(module)
     part = select(ops, views, job.at, job.to, job.inputs)
-    captured = lift(views, part)
+    captured = shared(lift(views, part))
     _check_order(part.roots, captured, ops)
     _check_connected(part.roots, captured, ops)
     notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]

@@ -723,11 +723,14 @@ class _Signature:
         assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
         self._bind_type(kind.element, element, "the result")
         if any(dim.symbol is not None and dim.symbol not in self.dims for dim in kind.dims):
-            if len(kind.dims) != len(sizes) and not any(dim.pack for dim in kind.dims):
+            open_rank = any(dim.pack for dim in kind.dims)
+            fits = open_rank or len(kind.dims) == len(sizes)
+            shape = sizes if fits else tuple(size for size in sizes if size != 1)
+            if len(kind.dims) != len(shape) and not open_rank:
                 raise _LeaveError(
                     f"kernel {self.kernel.name} makes rank {len(kind.dims)}, and the result has rank {len(sizes)}"
                 )
-            for dim, size in _paired(kind.dims, sizes):
+            for dim, size in _paired(kind.dims, shape):
                 if dim.symbol is not None:
                     self.dims.setdefault(dim.symbol, size)
         made, wanted = self._count(kind.dims), _product(sizes)

@@ -7,6 +7,8 @@ cannot be written so comes as a prototype that does not compile until somebody w
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from opsplice.matchers.capture import VARIABLE_CHOICES, Options, base_name, number_text
@@ -17,10 +19,13 @@ from opsplice.matchers.parts import (
     Contraction,
     Elementwise,
     Input,
+    Label,
     Number,
+    Opaque,
     Part,
     Reduction,
     arguments,
+    loops_of,
     walk,
 )
 from opsplice.matchers.terms import Loop
@@ -151,7 +156,7 @@ class _Function:
 
     def _size(self, axis: Loop) -> str:
         dim = self.captured.axes.dim(axis)
-        named = self.names.dims.get(dim)
+        named = self.names.dims.get(dim, self.names.made.get(dim))
         if dim.size is not None and dim != self.captured.pack and (self.options.concrete or named is None):
             return str(dim.size)
         if named is None:
@@ -168,7 +173,8 @@ class _Function:
 
     def _depth(self, at: tuple[str, ...]) -> int:
         """The outermost scope in which all indices are known."""
-        return max((number for number, scope in enumerate(self.scopes) if scope.index in at), default=0)
+        used = set(re.findall(r"\w+", " ".join(at)))
+        return max((number for number, scope in enumerate(self.scopes) if scope.index in used), default=0)
 
     # ---- values ---------------------------------------------------------------------------------------------------
 
@@ -226,14 +232,17 @@ class _Function:
         if isinstance(part, Contraction):
             combiner = "arith.addf" if ops.is_float(part.element) else "arith.addi"
             return self._summed(part, at, combiner, list(zip(part.args, part.labels, part.widened, strict=True)))
-        raise c.NoCodeError("an op that is only known by its name is part of it")
+        assert isinstance(part, Opaque), "inputs, numbers and arrangements are no computations"
+        if part.meaning is not None:
+            return self._value(part.meaning, at)
+        raise c.NoCodeError(f"{part.name} is only known by its name")
 
     def _summed(
         self,
         part: Reduction | Contraction,
         at: tuple[str, ...],
         combiner: str,
-        factors: list[tuple[Part, tuple[Loop, ...], str]],
+        factors: list[tuple[Part, tuple[Label, ...], str]],
     ) -> str:
         """A variable with the product of the factors combined over the labels that the part lacks."""
         element = self._element(part)
@@ -242,12 +251,12 @@ class _Function:
         total = self._fresh(part)
         self.scopes[-1].lines.append(f"{c.type_of(element)} {total} = {c.literal(start, element)};")
         indices = dict(zip(part.axes, at, strict=True))
-        loops = list(dict.fromkeys(a for _, labels, _ in factors for a in labels if a not in indices))
+        loops = list(dict.fromkeys(a for _, labels, _ in factors for a in loops_of(labels) if a not in indices))
         for loop in loops:
             indices[loop] = self._open()
         product = ""
         for arg, labels, widen in factors:
-            value = self._value(arg, tuple(indices[label] for label in labels))
+            value = self._value(arg, tuple(_index(label, indices) for label in labels))
             if widen:
                 value = c.apply(widen, [value], [self._element(arg)], element, {}, self.needs)
             times = "arith.mulf" if ops.is_float(element) else "arith.muli"
@@ -257,6 +266,13 @@ class _Function:
         for loop in reversed(loops):
             self._close(loop)
         return total
+
+
+def _index(label: Label, indices: Mapping[Loop, str]) -> str:
+    if isinstance(label, Loop):
+        return indices[label]
+    terms = ((factor, indices[loop]) for factor, loop in label.terms if isinstance(loop, Loop))
+    return " + ".join(index if factor == 1 else f"{index} * {factor}" for factor, index in terms)
 
 
 def _shared(results: tuple[Part, ...]) -> set[int]:

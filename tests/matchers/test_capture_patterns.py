@@ -246,24 +246,17 @@ def test_several_results() -> None:
     assert "float *restrict out0,\n    float *restrict out1,\n    size_t n)" in capture.code
 
 
-CONVOLUTION = """
-  %z = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<1x6x6x4xf32>
-  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
-  %c = linalg.conv_2d_nhwc_hwcf {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
-    ins(%x, %w : tensor<1x8x8x3xf32>, tensor<3x3x3x4xf32>) outs(%f : tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
-  %r = arith.negf %c : tensor<1x6x6x4xf32>"""
-
-
 def test_an_op_without_an_expression_is_named_with_its_attributes() -> None:
-    text = program("%x: tensor<1x8x8x3xf32>, %w: tensor<3x3x3x4xf32>", CONVOLUTION, "%r", "tensor<1x6x6x4xf32>")
-    capture = opsplice.capture(text, "linalg.conv_2d_nhwc_hwcf#1")
-    squeezed = " ".join(capture.spec.split())
-    assert '"linalg.conv_2d_nhwc_hwcf"( x, w, 0.0, ) {' in squeezed
-    assert 'dilations = "dense<1> : tensor<2xi64>"' in squeezed
+    body = """
+  %c = tensor.concat dim(0) %x, %y : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<6x8xf32>
+  %r = arith.negf %c : tensor<6x8xf32>"""
+    text = program("%x: tensor<4x8xf32>, %y: tensor<2x8xf32>", body, "%r", "tensor<6x8xf32>")
+    capture = opsplice.capture(text, "tensor.concat")
+    assert '"tensor.concat"(x, y) {dim = 0} : ' in capture.spec
     assert not capture.reference
+    assert "TODO: write it; tensor.concat is only known by its name." in capture.code
     assert '#error "captured_kernel is not written yet"' in capture.code
-    assert "negf(" in opsplice.capture(text, "arith.negf#1").spec
+    assert "negf(" in opsplice.capture(text, "arith.negf").spec
 
 
 def test_an_op_with_several_results_is_named_for_those_that_are_used() -> None:

@@ -39,6 +39,7 @@ def body(*at: str, to: str | tuple[str, ...] = (), inputs: str | tuple[str, ...]
 @pytest.mark.parametrize(
     ("text", "place"),
     [
+        ("linalg.generic", NamedOp("linalg.generic", 0)),
         ("model.mlir:12", Lines("model.mlir", 12, 12, False)),
         ("a/b.mlir:12:7", Lines("a/b.mlir", 12, 12, False)),
         ("model.mlir:10-25", Lines("model.mlir", 10, 25, True)),
@@ -52,9 +53,7 @@ def test_places(text: str, place: Lines | NamedOp) -> None:
     assert parse_place(text) == place
 
 
-@pytest.mark.parametrize(
-    "text", ["", "here", "linalg.generic", "linalg.generic#0", "a.mlir:0", "a.mlir:5-4", "#3", "%5"]
-)
+@pytest.mark.parametrize("text", ["", "here", "linalg.generic#0", "a.mlir:0", "a.mlir:5-4", "#3", "%5"])
 def test_no_places(text: str) -> None:
     with pytest.raises(OpspliceError) as failure:
         parse_place(text)

@@ -1,0 +1,41 @@
+"""Ops of a captured program that a pattern only knows by their names."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from opsplice.matchers import effects
+from opsplice.matchers.views import defining_op
+
+# Attributes that say how to compute an op and not what.
+_UNREAD_ATTRIBUTES = frozenset(
+    ["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info", "fastmath", "overflowFlags"]
+)
+
+
+def unreadable(op: ir.Operation) -> str:
+    """Why no expression says what an op makes."""
+    own = " and holds code of its own, which its name does not tell" if effects.has_own_region(op) else ""
+    return f"{op.name} has no expression{own}"
+
+
+def nameable(value: ir.Value) -> bool:
+    """Whether a pattern can look for the op that makes a value by its name."""
+    op = defining_op(value)
+    if op is None or not isinstance(value.type, ir.RankedTensorType) or op.name == "tensor.empty":
+        return False
+    return not effects.has_own_region(op) and not effects.has_effects(op)
+
+
+def written(op: ir.Operation) -> tuple[tuple[str, str | int | float | bool], ...]:
+    """The attributes of an op as a pattern writes them."""
+    found: list[tuple[str, str | int | float | bool]] = []
+    for name in op.attributes:
+        attribute = op.attributes[name]
+        if name in _UNREAD_ATTRIBUTES or "." in name or isinstance(attribute, ir.UnitAttr):
+            continue
+        if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
+            found.append((name, attribute.value))
+        else:
+            found.append((name, str(attribute)))
+    return tuple(sorted(found))
