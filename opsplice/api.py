@@ -92,6 +92,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     *,
     archs: Sequence[str] = (),
     require_match: bool = False,
+    no_code: bool = False,
     isolate: bool = False,
     verbose: bool = False,
     on_progress: Progress | None = None,
@@ -105,6 +106,8 @@ def compile(  # noqa: A001 - the name that users of compilers expect
            (`cpu`, `x86_64`, `aarch64`, `riscv64`), and `vulkan`, `cuda`, `rocm` and `metal`, maybe with a chip
            (`vulkan:llvmpipe`, `cuda:sm_80`). It runs on the first of its devices that is there.
     require_match: raise when a rule matches nothing.
+    no_code: build and run nothing of the specs: take prebuilt artifacts only, and no sources, generators, commands or
+           plugins.
     isolate: compile in a child process, so that a crash of the compiler is an OpspliceError. Programs for CPUs and
            other devices at once are always compiled so: they need a flag that a process can only set once.
 
@@ -113,7 +116,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     from opsplice.compilation import run_isolated, run_job
     from opsplice.pipeline.devices import flags_for
 
-    job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs), verbose)
+    job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs), verbose, no_code)
     alone = isolate or bool(flags_for(job.archs, job.flags))
     outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
     if require_match:
@@ -154,16 +157,21 @@ def explain(
 
 
 def transform(
-    module: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, archs: Sequence[str] = ()
+    module: Any,
+    specs: Iterable[SpecPath],
+    flags: Sequence[str] = (),
+    *,
+    archs: Sequence[str] = (),
+    no_code: bool = False,
 ) -> tuple[ir.Module, Report]:
     """Rewrite a frontend's module by specs, for the frontend's own call of IREE's compiler.
 
-    module: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion done, so compile it with
-    `--iree-input-type=none`), and the report. Raises what `compile` raises.
+    module, no_code: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion done, so compile
+    it with `--iree-input-type=none`), and the report. Raises what `compile` raises.
     """
     from opsplice.compilation import transformed
 
-    return transformed(Job(frontends.load(module), _paths(specs), tuple(flags), tuple(archs)))
+    return transformed(Job(frontends.load(module), _paths(specs), tuple(flags), tuple(archs), no_code=no_code))
 
 
 def export(
@@ -174,17 +182,19 @@ def export(
     objects: Literal["path", "copy", "bytes"] = "path",
     folder: str | os.PathLike[str] = "",
     partial: bool = False,
+    no_code: bool = False,
 ) -> Exported:
     """A `.splice` spec as a transform-dialect spec, for IREE's flag `--iree-preprocessing-transform-spec-filename`.
 
-    flags, archs: as for `compile`. objects: kernels by their `path` in the store, as a `copy` that is to be written to
-    `folder` beside the spec, or as `bytes` in it. partial: leave out what has no counterpart instead of raising.
+    flags, archs, no_code: as for `compile`. objects: kernels by their `path` in the store, as a `copy` that is to be
+    written to `folder` beside the spec, or as `bytes` in it. partial: leave out what has no counterpart instead of
+    raising.
 
     Raises OpspliceError, with all constructs that have no counterpart at once, and what `compile` raises for specs.
     """
     from opsplice.exporting import export_spec
 
-    return export_spec(Path(spec), tuple(flags), tuple(archs), objects, Path(folder), partial=partial)
+    return export_spec(Path(spec), tuple(flags), tuple(archs), objects, Path(folder), partial=partial, no_code=no_code)
 
 
 def capture(

@@ -159,12 +159,21 @@ def _add_building(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_no_code(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-code",
+        action="store_true",
+        help="build and run nothing of the specs: take prebuilt artifacts only (docs/security.md)",
+    )
+
+
 def _add_compile(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "compile", "compile a model with specs to a .vmfb", flags=True)
     _add_model(parser, "MLIR text or bytecode", spec_required=False)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
     _add_building(parser)
+    _add_no_code(parser)
     parser.add_argument(
         "--provider",
         metavar="DIR",
@@ -218,6 +227,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--output", metavar="@FILE", help="save the results: @out.npy, or @folder/ for one file each")
     parser.add_argument("--no-isolate", action="store_true", help="compile in this process: a crash ends it")
     _add_building(parser)
+    _add_no_code(parser)
     _add_common(parser)
 
 
@@ -260,6 +270,7 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
         help="CPU architectures, as for compile",
     )
     _add_building(parser)
+    _add_no_code(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout")
 
 

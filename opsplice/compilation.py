@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from opsplice import linting
+from opsplice import linting, prebuilt
 from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
@@ -142,7 +142,12 @@ class _Steps:
     """The edits of a job, and the report that grows as they are applied."""
 
     def __init__(self, job: Job, *, preview: bool, phase: str = PHASE) -> None:
-        self.specs = load_specs(job.specs)
+        specs = load_specs(job.specs)
+        self.no_code = job.no_code
+        # Sources that transform specs name are refused where they would be built.
+        self.specs = tuple(
+            prebuilt.only(spec) if job.no_code and not isinstance(spec, TransformSpec) else spec for spec in specs
+        )
         self.names = [str(p) for p in job.specs]
         self.phase = phase
         self.preview = preview
@@ -214,7 +219,7 @@ class _Steps:
     def splicer(self, phase: str, store: Store) -> Splicer:
         """What applies specs at a phase."""
         targets = self.targets if phase_index(phase) < phase_index(PHASE) else None
-        return Splicer(store, targets, self.conversions if phase == START else {}, self.brought)
+        return Splicer(store, targets, self.conversions if phase == START else {}, self.brought, self.no_code)
 
     def _step(self, phase: str, number: int) -> Step:
         splicer = self.splicer(phase, self.store)

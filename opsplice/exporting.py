@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opsplice import cache
+from opsplice import cache, prebuilt
 from opsplice.compilation import targets_for
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.devices import target_step
@@ -48,18 +48,20 @@ def export_spec(
     folder: Path = Path(),
     *,
     partial: bool = False,
+    no_code: bool = False,
 ) -> Exported:
     """Make a transform spec of a `.splice` file.
 
     flags, archs: what the programs will be compiled for. objects, folder: how kernels go along, and for copies the
-    folder, relative to the spec's, that they go to. partial: leave out what has no counterpart.
+    folder, relative to the spec's, that they go to. partial: leave out what has no counterpart. no_code: take prebuilt
+    artifacts only.
 
     Raises OpspliceError for constructs without a counterpart, all at once, and whatever reading the spec and building
     its artifacts raise.
     """
     if spec.suffix != ".splice":
         raise OpspliceError(f"{spec} is no .splice file", hint="export takes a spec in our own language")
-    loaded = load(spec)
+    loaded = prebuilt.only(load(spec)) if no_code else load(spec)
     flags = tuple(flags)
     targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])
     note = f"{spec.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."

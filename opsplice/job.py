@@ -19,6 +19,7 @@ class Job:
     flags: tuple[str, ...] = ()
     archs: tuple[str, ...] = ()
     verbose: bool = False
+    no_code: bool = False
 
 
 @dataclass(frozen=True)

@@ -59,12 +59,14 @@ class Splicer:
     targets: what the program is compiled for; None reads them from the module (from phase `preprocessing` on).
     conversions: the element types that the compiler converts once rules have applied.
     brought: the symbols that specs have brought into the module.
+    no_code: whether sources that MLIR names are refused; a spec's own were taken out of it before.
     """
 
     store: Store
     targets: tuple[ProgramTarget, ...] | None = None
     conversions: conversions.Conversions = field(default_factory=dict)
     brought: Brought = field(default_factory=Brought)
+    no_code: bool = False
 
     def apply(self, module: ir.Module, spec: Spec) -> tuple[Report, tuple[Step, ...]]:
         """Change the module as the spec says. Returns what was done, and edits that are to follow at later phases.
@@ -205,6 +207,11 @@ class Splicer:
         target = parse_target(text)
         if beside.suffix in (".o", ".bc") or target.backend != "llvm-cpu":
             return beside.resolve()
+        if self.no_code:
+            raise OpspliceError(
+                f"{beside} is a source, and --no-code takes prebuilt artifacts only",
+                hint="build it elsewhere, or trust the spec and compile without --no-code",
+            )
         arch = target.arch or target.format.removeprefix("embedded-elf-")
         wanted = CpuTarget.of(arch, target.features)
         return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store).path

@@ -68,6 +68,7 @@ def _export(options: argparse.Namespace, folder: str) -> Exported:
         objects=options.objects,
         folder=folder,
         partial=options.partial,
+        no_code=options.no_code,
     )
 
 

@@ -43,7 +43,8 @@ def explain_job(options: argparse.Namespace) -> Explanation:
 
 def _in_child(options: argparse.Namespace, task: str, question: Question | None = None) -> Any:
     source = frontends.load(options.model)
-    job = Job(source, tuple(Path(s) for s in options.spec), options.flags, options.target, options.verbose)
+    no_code = getattr(options, "no_code", False)
+    job = Job(source, tuple(Path(s) for s in options.spec), options.flags, options.target, options.verbose, no_code)
     return in_child(options, source, _work, (task, job, question))
 
 

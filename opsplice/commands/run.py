@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     vmfb: bytes | Path = Path(options.model)
     if Path(options.model).suffix == ".vmfb":
         given = {"--spec": options.spec, "--target": options.target, "--require-match": options.require_match}
+        given["--no-code"] = options.no_code
         unused = [*(option for option, value in given.items() if value), *options.flags]
         if unused:
             raise OpspliceError(f"{options.model} is compiled already: {' and '.join(unused)} would do nothing for it")

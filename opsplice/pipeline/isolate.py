@@ -141,7 +141,7 @@ def _fork(job: _Job, stderr: int) -> _Child:
 def _spawn(job: _Job, stderr: int) -> _Child:
     pickled = pickle.dumps(job)
     reader, writer = os.pipe()
-    # A file, not a pipe: nobody has to write while the child reads.
+    # A file, not a pipe: nobody has to write while the child reads. It has no name, so nobody else can write to it.
     with tempfile.TemporaryFile() as job_file:
         job_file.write(pickled)
         job_file.seek(0)
