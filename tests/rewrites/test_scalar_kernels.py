@@ -65,7 +65,7 @@ spirv.func @softsign(%x: f32) -> f32 "None" {
 }
 
 
-def softsign_model(shape: str = "4x8", around: bool = True) -> str:
+def softsign_model(shape: str = "4x8", around: bool = True, name: str = "main") -> str:
     """x / (|x| + 1) in one generic, with an op before it and one after it."""
     dims = shape.split("x") if shape else []
     kind = f"tensor<{'x'.join([*dims, 'f32'])}>"
@@ -75,13 +75,13 @@ def softsign_model(shape: str = "4x8", around: bool = True) -> str:
     lines = [f"%c{i} = arith.constant {i} : index" for i in range(len(dims))]
     lines += [f"%n{i} = tensor.dim %x, %c{i} : {kind}" for i, d in enumerate(dims) if d == "?"]
     before = "arith.addf %x, %x" if around else "arith.negf %x"
+    each = f"affine_map<({names}) -> ({names})>"
     return f"""
-#map = affine_map<({names}) -> ({names})>
-func.func @main(%x: {kind}) -> {kind} {{
+func.func @{name}(%x: {kind}) -> {kind} {{
   {chr(10).join(lines)}
   %before = {before} : {kind}
   %empty = tensor.empty({", ".join(sizes)}) : {kind}
-  %r = linalg.generic {{indexing_maps = [#map, #map], iterator_types = [{loops}]}}
+  %r = linalg.generic {{indexing_maps = [{each}, {each}], iterator_types = [{loops}]}}
       ins(%before : {kind}) outs(%empty : {kind}) {{
   ^bb0(%e: f32, %o: f32):
     %one = arith.constant 1.0 : f32
@@ -162,15 +162,23 @@ def codes(tmp_path: Path) -> Callable[..., str]:
 # ---- on the CPU ------------------------------------------------------------------------------------------------------
 
 
+SHAPES = {"static": "4x8", "rows": "?x8", "any": "?x?", "odd": "3x5x7", "one": "1", "none": "", "long": "1000"}
+SOFTSIGNS = "".join(softsign_model(shape, name=name) for name, shape in SHAPES.items())
+
+
+def check_softsigns(program: opsplice.Program, device: str) -> None:
+    assert len(program.report.replacements) == len(SHAPES)
+    for name, shape in SHAPES.items():
+        x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
+        got = program.run(name, x, device=device)
+        np.testing.assert_allclose(got, softsign_of(x), rtol=1e-6, err_msg=f"{name} on {device}")
+
+
 @pytest.mark.parametrize("clause", ['cpu "softsign.c"', 'cpu "softsign.c" as bitcode', 'cpu "softsign.ll"'])
-@pytest.mark.parametrize("shape", ["4x8", "?x8", "?x?", "3x5x7", "1", "", "1000"])
-def test_every_element_goes_through_the_function(spliced, clause: str, shape: str) -> None:
-    if shape not in ("4x8", "?x8") and "as bitcode" not in clause:
-        pytest.skip("shapes are tried with one form of the code")
-    program = spliced(softsign_model(shape), SOFTSIGN % clause, SOFTSIGN_C | SOFTSIGN_LL)
-    x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
+def test_every_element_goes_through_the_function(spliced, clause: str) -> None:
+    program = spliced(SOFTSIGNS, SOFTSIGN % clause, SOFTSIGN_C | SOFTSIGN_LL)
     for device in DEVICES:
-        np.testing.assert_allclose(program.run("main", x, device=device), softsign_of(x), rtol=1e-6)
+        check_softsigns(program, device)
 
 
 def test_the_function_is_fused_with_its_neighbours(tmp_path: Path) -> None:
@@ -268,30 +276,32 @@ NEGATED = "unsigned short u; __builtin_memcpy(&u, &b, 2); u ^= 0x8000; __builtin
 
 
 @pytest.mark.parametrize("form", ["object", "bitcode"])
-@pytest.mark.parametrize("element", C_TYPES)
-def test_elements_of_every_type(spliced, zig: None, element: str, form: str) -> None:
+def test_elements_of_every_type(spliced, zig: None, form: str) -> None:
     """a - b where the pattern is a * b + b, in signed and small types, too; -b for small floats."""
-    kind = f"tensor<?x{element}>"
-    mul, add = ("arith.mulf", "arith.addf") if "f" in element else ("arith.muli", "arith.addi")
-    if element == "i1":
-        mul, add = "arith.andi", "arith.ori"
-    model = f"""
-func.func @main(%a: {kind}, %b: {kind}) -> {kind} {{
+    model, spec, code = "", "", ""
+    for element, c in C_TYPES.items():
+        kind = f"tensor<?x{element}>"
+        mul, add = ("arith.mulf", "arith.addf") if "f" in element else ("arith.muli", "arith.addi")
+        if element == "i1":
+            mul, add = "arith.andi", "arith.ori"
+        model += f"""
+func.func @{element}(%a: {kind}, %b: {kind}) -> {kind} {{
   %0 = {mul} %a, %b : {kind}
   %1 = {add} %0, %b : {kind}
   return %1 : {kind}
 }}"""
-    spec = f"""
-kernel f(a: {element}, b: {element}) -> {element} {{ cpu "f.c" as {form} }}
-pattern p(a: tensor<n x {element}>, b: tensor<n x {element}>) {{ {add[6:]}({mul[6:]}(a, b), b) }}
-replace p with f(a, b)
+        spec += f"""
+kernel f_{element}(a: {element}, b: {element}) -> {element} {{ cpu "f.c" as {form} }}
+pattern p_{element}(a: tensor<n x {element}>, b: tensor<n x {element}>) {{ {add[6:]}({mul[6:]}(a, b), b) }}
+replace p_{element} with f_{element}(a, b)
 """
-    c = C_TYPES[element]
-    body = "return a && !b;" if element == "i1" else NEGATED if "f16" in element else "return a - b;"
-    program = spliced(model, spec, {"f.c": f"{c} f({c} a, {c} b) {{ {body} }}"}, [KEEP_F64])
-    a, b = numbers(37, element=element), numbers(37, element=element)[::-1].copy()
-    wanted = (a & ~b) if element == "i1" else -b if "f16" in element else a - b
-    np.testing.assert_array_equal(program.run("main", a, b), wanted)
+        body = "return a && !b;" if element == "i1" else NEGATED if "f16" in element else "return a - b;"
+        code += f"{c} f_{element}({c} a, {c} b) {{ {body} }}\n"
+    program = spliced(model, spec, {"f.c": code}, [KEEP_F64])
+    for element in C_TYPES:
+        a, b = numbers(37, element=element), numbers(37, element=element)[::-1].copy()
+        wanted = (a & ~b) if element == "i1" else -b if "f16" in element else a - b
+        np.testing.assert_array_equal(program.run(element, a, b), wanted, err_msg=element)
 
 
 TWO_ARGUMENTS = """
@@ -301,7 +311,7 @@ replace p with f(x, {given})
 """
 F_C = {"f.c": "float f(float x, float s, int k) { return x * s + k; }"}
 SCALE = """
-func.func @main(%x: tensor<?xf32>, {parameter}) -> tensor<?xf32> {{
+func.func @{name}(%x: tensor<?xf32>, {parameter}) -> tensor<?xf32> {{
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?xf32>
   {scalar}
@@ -312,23 +322,21 @@ func.func @main(%x: tensor<?xf32>, {parameter}) -> tensor<?xf32> {{
 }}"""
 
 
-@pytest.mark.parametrize(
-    ("parameter", "scalar", "inputs"),
-    [
-        ("%s: f32", "", [1.5]),
-        ("%t: tensor<f32>", "%s = tensor.extract %t[] : tensor<f32>", [np.array(1.5, np.float32)]),
-        ("%unused: i32", "%s = arith.constant 1.5 : f32", [0]),
-    ],
-    ids=["scalar", "rank 0", "constant"],
-)
+ONE_AND_A_HALF = {
+    "scalar": ("%s: f32", "", 1.5),
+    "rank_0": ("%t: tensor<f32>", "%s = tensor.extract %t[] : tensor<f32>", np.array(1.5, np.float32)),
+    "constant": ("%unused: i32", "%s = arith.constant 1.5 : f32", 0),
+}
+
+
 @pytest.mark.parametrize(("given", "s", "k"), [("s, 7", 1.5, 7), ("2.5, n", 2.5, 37), ("s, n", 1.5, 37)])
-def test_scalars_numbers_and_dims_are_arguments(
-    spliced, parameter: str, scalar: str, inputs: list[Any], given: str, s: float, k: int
-) -> None:
-    model = SCALE.format(parameter=parameter, scalar=scalar)
+def test_scalars_numbers_and_dims_are_arguments(spliced, given: str, s: float, k: int) -> None:
+    cases = ONE_AND_A_HALF.items()
+    model = "".join(SCALE.format(name=name, parameter=p, scalar=scalar) for name, (p, scalar, _) in cases)
     program = spliced(model, TWO_ARGUMENTS.format(given=given), F_C)
     x = numbers(37)
-    np.testing.assert_allclose(program.run("main", x, *inputs), x * np.float32(s) + k, rtol=1e-6)
+    for name, (_, _, value) in cases:
+        np.testing.assert_allclose(program.run(name, x, value), x * np.float32(s) + k, rtol=1e-6, err_msg=name)
 
 
 def test_constants_are_not_computed_while_compiling(spliced) -> None:
@@ -359,7 +367,7 @@ replace p with f(x)
 
 
 def test_a_function_of_numbers_alone(spliced) -> None:
-    model = SCALE.format(parameter="%unused: i32", scalar="%s = arith.constant 1.5 : f32")
+    model = SCALE.format(name="main", parameter="%unused: i32", scalar="%s = arith.constant 1.5 : f32")
     spec = """
 kernel f(s: f32) -> f32 { cpu "f.c" }
 pattern p(x: tensor<n x f32>, s: f32) { mulf(absf(x), s) }
@@ -528,11 +536,8 @@ def test_one_program_for_several_architectures(tmp_path: Path, zig: None) -> Non
 
 
 @pytest.mark.cell("static function", "SPIR-V", "runs")
-@pytest.mark.parametrize("shape", ["4x8", "?x8", "?x?", "1", ""])
-def test_on_vulkan(spliced, vulkan: str, shape: str) -> None:
-    program = spliced(softsign_model(shape), SOFTSIGN % 'vulkan "softsign.mlir"', SOFTSIGN_MLIR, VULKAN)
-    x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
-    np.testing.assert_allclose(program.run("main", x, device=vulkan), softsign_of(x), rtol=1e-6)
+def test_on_vulkan(spliced, vulkan: str) -> None:
+    check_softsigns(spliced(SOFTSIGNS, SOFTSIGN % 'vulkan "softsign.mlir"', SOFTSIGN_MLIR, VULKAN), vulkan)
 
 
 @pytest.fixture
@@ -551,11 +556,8 @@ fn softsign(x: f32) -> f32 { return shifted(x / (abs(x) + 1.0)); }
 
 
 @pytest.mark.cell("static function", "WGSL", "runs")
-@pytest.mark.parametrize("shape", ["4x8", "?x8", ""])
-def test_in_wgsl(spliced, vulkan: str, naga: None, shape: str) -> None:
-    program = spliced(softsign_model(shape), SOFTSIGN % 'wgsl "softsign.wgsl"', SOFTSIGN_WGSL, VULKAN)
-    x = numbers(*(int(d.replace("?", "33")) for d in shape.split("x") if d))
-    np.testing.assert_allclose(program.run("main", x, device=vulkan), softsign_of(x), rtol=1e-6)
+def test_in_wgsl(spliced, vulkan: str, naga: None) -> None:
+    check_softsigns(spliced(SOFTSIGNS, SOFTSIGN % 'wgsl "softsign.wgsl"', SOFTSIGN_WGSL, VULKAN), vulkan)
 
 
 # Bodies of functions in WGSL, with what numpy makes of the same numbers.
@@ -598,22 +600,32 @@ def _whole(a: np.ndarray) -> np.ndarray:
     return np.fmod((i << 2) ^ 5, 7) + ((abs(i) >> 1) & 3)
 
 
-@pytest.mark.parametrize("case", WGSL)
-def test_what_functions_in_wgsl_can_do(spliced, vulkan: str, naga: None, case: str) -> None:
-    body, own = WGSL[case]
-    model = """
-func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+def test_what_functions_in_wgsl_can_do(spliced, vulkan: str, naga: None) -> None:
+    model, spec, code = "", "", ""
+    for number, (body, _) in enumerate(WGSL.values()):
+        # The number in each pattern tells which function is meant.
+        model += f"""
+func.func @f{number}(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %a, %c0 : tensor<?xf32>
+  %s = arith.constant {number + 2}.0 : f32
+  %all = tensor.splat %s[%n] : tensor<?xf32>
   %0 = arith.mulf %a, %b : tensor<?xf32>
-  return %0 : tensor<?xf32>
-}"""
-    spec = """
-kernel f(a: f32, b: f32) -> f32 { wgsl "f.wgsl" }
-pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { mulf(a, b) }
-replace p with f(a, b)
+  %1 = arith.divf %0, %all : tensor<?xf32>
+  return %1 : tensor<?xf32>
+}}"""
+        spec += f"""
+kernel f{number}(a: f32, b: f32) -> f32 {{ wgsl "f.wgsl" }}
+pattern p{number}(a: tensor<n x f32>, b: tensor<n x f32>) {{ divf(mulf(a, b), {number + 2}.0) }}
+replace p{number} with f{number}(a, b)
 """
-    program = spliced(model, spec, {"f.wgsl": f"fn f(a: f32, b: f32) -> f32 {{ {body} }}"}, VULKAN)
+        code += f"fn f{number}(a: f32, b: f32) -> f32 {{ {body} }}\n"
+    program = spliced(model, spec, {"f.wgsl": code}, VULKAN)
+    assert len(program.report.replacements) == len(WGSL)
     a, b = numbers(101), numbers(101)[::-1].copy()
-    np.testing.assert_allclose(program.run("main", a, b, device=vulkan), own(a, b), rtol=2e-5, atol=2e-5)
+    for number, (case, (_, own)) in enumerate(WGSL.items()):
+        got = program.run(f"f{number}", a, b, device=vulkan)
+        np.testing.assert_allclose(got, own(a, b), rtol=2e-5, atol=2e-5, err_msg=case)
 
 
 def test_wgsl_in_code_for_metal(codes, naga: None) -> None:
@@ -643,38 +655,41 @@ def test_functions_in_wgsl_that_cannot_be_taken(spliced, naga: None, content: st
         spliced(softsign_model(), SOFTSIGN % 'wgsl "k.wgsl"', {"k.wgsl": content}, VULKAN)
 
 
-@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i32", "i64"])
-def test_types_on_vulkan(spliced, vulkan: str, element: str) -> None:
-    kind = f"tensor<?x{element}>"
-    mul, sub = ("mulf", "FSub") if "f" in element else ("muli", "ISub")
-    model = f"""
-func.func @main(%a: {kind}, %b: {kind}) -> {kind} {{
+def test_types_on_vulkan(spliced, vulkan: str) -> None:
+    model, spec, files = "", "", {}
+    elements = ("f16", "f32", "f64", "i32", "i64")
+    for element in elements:
+        kind = f"tensor<?x{element}>"
+        mul, sub = ("mulf", "FSub") if "f" in element else ("muli", "ISub")
+        model += f"""
+func.func @{element}(%a: {kind}, %b: {kind}) -> {kind} {{
   %0 = arith.{mul} %a, %b : {kind}
   return %0 : {kind}
 }}"""
-    spec = f"""
-kernel f(a: {element}, k: i32, b: {element}) -> {element} {{ vulkan "f.mlir" }}
-pattern p(a: tensor<n x {element}>, b: tensor<n x {element}>) {{ {mul}(a, b) }}
-replace p with f(a, 5, b)
+        spec += f"""
+kernel f_{element}(a: {element}, k: i32, b: {element}) -> {element} {{ vulkan "{element}.mlir" }}
+pattern p_{element}(a: tensor<n x {element}>, b: tensor<n x {element}>) {{ {mul}(a, b) }}
+replace p_{element} with f_{element}(a, 5, b)
 """
-    helper = f"""
+        files[f"{element}.mlir"] = f"""
 spirv.module Logical GLSL450 {{
-  spirv.func @difference(%a: {element}, %b: {element}) -> {element} "None" {{
+  spirv.func @difference_{element}(%a: {element}, %b: {element}) -> {element} "None" {{
     %r = spirv.{sub} %a, %b : {element}
     spirv.ReturnValue %r : {element}
   }}
-  spirv.func @f(%a: {element}, %k: i32, %b: {element}) -> {element} "None" {{
-    %r = spirv.FunctionCall @difference(%a, %b) : ({element}, {element}) -> {element}
+  spirv.func @f_{element}(%a: {element}, %k: i32, %b: {element}) -> {element} "None" {{
+    %r = spirv.FunctionCall @difference_{element}(%a, %b) : ({element}, {element}) -> {element}
     spirv.ReturnValue %r : {element}
   }}
 }}"""
-    program = spliced(model, spec, {"f.mlir": helper}, VULKAN)
-    a, b = numbers(37, element=element), numbers(37, element=element)[::-1].copy()
-    np.testing.assert_array_equal(program.run("main", a, b, device=vulkan), a - b)
+    program = spliced(model, spec, files, VULKAN)
+    for element in elements:
+        a, b = numbers(37, element=element), numbers(37, element=element)[::-1].copy()
+        np.testing.assert_array_equal(program.run(element, a, b, device=vulkan), a - b, err_msg=element)
 
 
 def test_a_captured_scalar_on_vulkan(spliced, vulkan: str) -> None:
-    model = SCALE.format(parameter="%s: f32", scalar="")
+    model = SCALE.format(name="main", parameter="%s: f32", scalar="")
     spec = """
 kernel f(x: f32, s: f32) -> f32 { vulkan "f.mlir" }
 pattern p(x: tensor<n x f32>, s: f32) { mulf(absf(x), s) }
