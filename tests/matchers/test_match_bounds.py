@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opsplice.matchers import conditions
 from opsplice.matchers.conditions import Bounds
 from opsplice.spec_lang.parser import parse
+from tests.effort import examples
 
 PAYLOAD = """
 func.func @f(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {{
@@ -117,7 +118,7 @@ def test_places_with_other_assumptions_are_told_apart(find):
     assert [m.function for m in find(f"module {{ {payload} }}", spec).found.matches] == ["f0", "f2"]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75, 15000))
 @given(
     low=st.integers(0, 40),
     span=st.integers(0, 60),

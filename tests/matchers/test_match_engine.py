@@ -18,6 +18,7 @@ from opsplice.matchers.recall import Recall
 from opsplice.matchers.search import Search
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loader import LIBRARY, load, load_text
+from tests.effort import examples
 from tests.matchers import brute_force
 from tests.matchers.test_match_random import case
 
@@ -25,6 +26,9 @@ FOLDER = Path(__file__).parent / "frontends"
 SAMPLE = Path(__file__).parents[2] / "samples" / "transformer"
 KEPT = sorted(f for folder in ("library", "half") for f in (Path(__file__).parent / folder).glob("*.mlir"))
 PROGRAMS = [*sorted(FOLDER.glob("*/*.mlir")), SAMPLE / "jax.mlir", SAMPLE / "torch.mlir"]
+
+# Of so many patterns of the library one is tried with each file.
+PARTS = examples(12, 1)
 
 
 def graphs_of(spec):
@@ -64,16 +68,16 @@ def test_programs_of_frontends(path, layers):
 
 @pytest.mark.parametrize("number", range(len(KEPT)), ids=[p.stem for p in KEPT])
 def test_the_library_on_the_kernels_kept_for_it(number, library):
-    # The patterns that the functions are named after, and a fourth of the others: another one for each file.
+    # The patterns that the functions are named after, and a part of the others: another one for each file.
     text = KEPT[number].read_text()
-    graphs = [g for at, g in enumerate(library) if at % 4 == number % 4 or f"@{g.pattern.name}" in text]
+    graphs = [g for at, g in enumerate(library) if (at - number) % PARTS == 0 or f"@{g.pattern.name}" in text]
     with Compilation() as compilation:
         compilation.load(ModuleSource(path=KEPT[number]))
         compilation.run_to("preprocessing")
         check(compilation.module, graphs, least=1)
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", range(examples(2, 40)))
 def test_random_programs_and_the_patterns_of_all_of_them(session, batch):
     from iree.compiler import ir
 

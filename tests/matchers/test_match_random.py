@@ -29,6 +29,7 @@ from opsplice.matchers.tracing import Tracer
 from opsplice.matchers.views import Views
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import load_text
+from tests.effort import examples
 
 # ---- patterns in numpy -----------------------------------------------------------------------------------------------
 
@@ -481,7 +482,7 @@ def computed(session: Any, text: str, name: str, inputs: Any, floats: Any = np.f
     return interpreter.evaluate(ir.Module.parse(text, context=session.context), name, list(inputs), floats)
 
 
-@pytest.mark.parametrize("batch", range(6))
+@pytest.mark.parametrize("batch", range(examples(2, 60)))
 def test_a_match_means_equal_numbers(session, batch):
     """The pattern's own interpreter and the program's, which knows nothing of patterns, both in f64."""
     cases = [case(1000 * batch + i) for i in range(150)]
@@ -568,7 +569,7 @@ def crowded(text: str, rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=examples(60, 5000), deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), change=st.sampled_from([commuted, reordered, renamed, annotated, crowded]))
 def test_what_changes_nothing_changes_no_match(session, seed, change):
     original = case(seed)
@@ -577,7 +578,7 @@ def test_what_changes_nothing_changes_no_match(session, seed, change):
     assert [c.root for c in claims_of(changed, session)] == roots, f"{original.pattern}\n{changed.text}"
 
 
-@pytest.mark.parametrize("batch", range(3))
+@pytest.mark.parametrize("batch", range(examples(1, 20)))
 def test_every_miss_can_be_told_and_telling_changes_nothing(session, batch):
     """The search with notes finds what the plain one finds, at every value of every program."""
     from iree.compiler import ir

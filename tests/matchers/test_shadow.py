@@ -13,6 +13,7 @@ from opsplice.matchers import shadow, subsume
 from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import load_text
+from tests.effort import examples
 
 KERNELS = """
 kernel one(x: f32[...m, n]) -> f32[...m, n] { cpu "k.c" }
@@ -285,7 +286,7 @@ def payload_of(expr: str) -> str:
 
 
 @settings(
-    max_examples=300,
+    max_examples=examples(75, 15000),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
 )

@@ -19,6 +19,7 @@ from opsplice.matchers.graph import MAX_USES, compile_pattern
 from opsplice.spec_lang import formatter, loader
 from opsplice.spec_lang.diagnostics import SpecError
 from opsplice.spec_lang.loader import MAX_BYTES, MAX_IMPORT_DEPTH, load, load_text
+from tests.effort import examples
 
 ROOT = Path(__file__).parents[2]
 MANY = 100_000
@@ -251,13 +252,13 @@ def mutated_tokens(draw):
     return "".join(tokens)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100, 20000), deadline=None)
 @given(mutated_tokens())
 def test_no_mutation_of_a_spec_does_harm(text):
     unharmed(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50, 10000), deadline=None)
 @given(st.sampled_from(CORPUS), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4)), min_size=1, max_size=5))
 def test_no_bytes_in_a_spec_do_harm(text, changes):
     data = bytearray(text.encode())
@@ -268,7 +269,7 @@ def test_no_bytes_in_a_spec_do_harm(text, changes):
         unharmed(loader.decoded(bytes(data), "fuzz"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50, 10000), deadline=None)
 @given(st.lists(st.sampled_from(TOKENS), max_size=60).map(" ".join))
 def test_no_words_in_any_order_do_harm(text):
     unharmed(text)

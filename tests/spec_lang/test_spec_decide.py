@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opsplice.matchers import conditions
 from opsplice.spec_lang import decide, tree
 from opsplice.spec_lang.parser import parse
+from tests.effort import examples
 
 
 def condition(text: str) -> tree.Condition:
@@ -115,7 +116,7 @@ CONDITIONS = st.recursive(
 SIZES = [{"n": n, "m": m} for n, m in itertools.product(range(14), range(14))]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100, 20000), deadline=None)
 @given(CONDITIONS, CONDITIONS)
 def test_what_is_proven_is_so_for_all_small_sizes(left, right):
     first, second = condition(left), condition(right)
@@ -125,7 +126,7 @@ def test_what_is_proven_is_so_for_all_small_sizes(left, right):
         assert all(conditions.holds(second, s) for s in SIZES if conditions.holds(first, s))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 15000), deadline=None)
 @given(CONDITIONS)
 def test_pinned_dims_are_needed(text):
     """With a dim that must be known left open, a condition never holds."""
@@ -138,7 +139,7 @@ def one_dim(comparison: tuple[int, str, int]) -> str:
     return f"n % {comparison[0]} {comparison[1]} {comparison[2]}"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50, 10000), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 6), st.sampled_from(["==", "!=", "<", ">"]), st.integers(0, 6)), min_size=1, max_size=3

@@ -14,6 +14,7 @@ from opsplice.spec_lang.checker import check
 from opsplice.spec_lang.diagnostics import SpecError, render
 from opsplice.spec_lang.formatter import WIDTH
 from opsplice.spec_lang.parser import parse
+from tests.effort import examples
 
 
 def without_spans(node):
@@ -323,14 +324,14 @@ def noisy_specs(draw):
 COMMENT_IN_LONG_HEADER = f"kernel k() -> (a, b // c\n) where {' and '.join(['a == 1'] * 12)} {{}}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 15000), deadline=None)
 @example(COMMENT_IN_LONG_HEADER)
 @given(noisy_specs())
 def test_round_trip_of_any_spec(text):
     check_round_trip(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(25, 5000), deadline=None)
 @given(SPECS)
 def test_the_layout_depends_on_the_tree_alone_where_there_are_no_comments(text):
     """Line ends between tokens make no difference, except for those blank lines that are kept between statements."""
@@ -338,7 +339,7 @@ def test_the_layout_depends_on_the_tree_alone_where_there_are_no_comments(text):
     assert formatter.format(one_a_line) == formatter.format(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 15000), deadline=None)
 @given(noisy_specs())
 def test_the_checker_judges_any_spec(text):
     spec = parse(text)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from opsplice.spec_lang import parser, syntax_errors, tree
 from opsplice.spec_lang.diagnostics import SpecError
 from opsplice.spec_lang.parser import MAX_DEPTH, parse
+from tests.effort import examples
 
 
 def pattern(body: str, parameters: str = "x: tensor<m x n x f32>, y: tensor<...b x k x f32>") -> tree.Pattern:
@@ -356,7 +357,7 @@ def test_open_brackets_without_end():
         failure("pattern p(x: f32) where " + bracket * 10_000)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50, 10000), deadline=None)
 @given(
     st.lists(
         st.sampled_from([*'abnx019 .,:=-><(){}[]"/\\\n\t?*é\x00', "pattern ", "kernel ", "reduce ", "where ", "->"])

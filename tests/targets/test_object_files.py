@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from opsplice.errors import OpspliceError
 from opsplice.targets import objects
 from opsplice.targets.artifacts import CpuTarget
+from tests.effort import examples
 
 GLOBAL, LOCAL, WEAK = 1, 0, 2
 FUNCTION, OBJECT, TLS = 2, 1, 6
@@ -215,7 +216,7 @@ def read_or_refuse(data: bytes) -> bool:
         return error.message.startswith("k.o ")
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=examples(75, 15000), deadline=1000)
 @given(data=st.data())
 def test_no_bytes_break_the_reader(data):
     """Whole objects with bytes overwritten, cut off or blown up give a result or our error, soon."""
@@ -229,7 +230,7 @@ def test_no_bytes_break_the_reader(data):
     assert read_or_refuse(bytes(broken))
 
 
-@settings(max_examples=100, deadline=1000)
+@settings(max_examples=examples(25, 5000), deadline=1000)
 @given(tail=st.binary(max_size=400))
 def test_no_tail_after_the_magic_breaks_the_reader(tail):
     assert read_or_refuse(b"\x7fELF\x02\x01\x01" + tail)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from opsplice.errors import OpspliceError
 from opsplice.targets import ptx
 from opsplice.targets.artifacts import CudaTarget
+from tests.effort import examples
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 TEXT = """//
@@ -291,7 +292,7 @@ def read_or_refuse(text: str) -> bool:
         return error.message.startswith("k.ptx ")
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=examples(75, 15000), deadline=1000)
 @given(data=st.data())
 def test_no_text_breaks_the_reader(data):
     """Whole modules cut off, with pieces moved, repeated or overwritten, give a result or our error, soon."""
@@ -304,7 +305,7 @@ def test_no_text_breaks_the_reader(data):
     assert read_or_refuse(text)
 
 
-@settings(max_examples=100, deadline=1000)
+@settings(max_examples=examples(25, 5000), deadline=1000)
 @given(tail=st.text(max_size=300))
 def test_no_tail_after_the_header_breaks_the_reader(tail):
     assert read_or_refuse(HEAD + tail)

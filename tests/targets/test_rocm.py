@@ -10,6 +10,7 @@ from llvmlite import binding
 from opsplice.errors import OpspliceError
 from opsplice.targets import hsaco, rocm
 from opsplice.targets.artifacts import ArtifactRequest, RocmTarget
+from tests.effort import examples
 
 GFX942 = RocmTarget("gfx942")
 FUNCTION = """
@@ -206,7 +207,7 @@ def read_or_refuse(data: bytes) -> bool:
         return error.message.startswith("k.hsaco ")
 
 
-@settings(max_examples=200, deadline=1000)
+@settings(max_examples=examples(50, 10000), deadline=1000)
 @given(data=st.data())
 def test_no_bytes_break_the_reader(data):
     """Whole code objects with bytes overwritten or cut off give a result or our error, soon."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opsplice.errors import OpspliceError
 from opsplice.targets import spirv_reader
 from opsplice.targets.spirv_binary import SpirvModule, check, choose_entry, reflect
+from tests.effort import examples
 from tests.targets import spirv_assembly as asm
 from tests.targets.spirv_assembly import T_FLOAT, T_FLOAT_PTR, T_FN, T_UINT, T_VOID, buffer, kernel, load, op, store
 
@@ -460,7 +461,7 @@ def test_the_module_that_is_broken_below_is_whole():
     assert other.name == "other"
 
 
-@settings(max_examples=400, deadline=1000)
+@settings(max_examples=examples(100, 20000), deadline=1000)
 @given(data=st.data())
 def test_no_bytes_break_the_reader(data):
     """Whole modules with words overwritten, bits flipped or the end cut off give a result or our error, soon."""
@@ -477,7 +478,7 @@ def test_no_bytes_break_the_reader(data):
     assert read_or_refuse(bytes(broken))
 
 
-@settings(max_examples=200, deadline=1000)
+@settings(max_examples=examples(50, 10000), deadline=1000)
 @given(
     words=st.lists(
         st.one_of(
@@ -492,7 +493,7 @@ def test_no_words_after_the_header_break_the_reader(words):
     assert read_or_refuse(asm.binary(words))
 
 
-@settings(max_examples=100, deadline=1000)
+@settings(max_examples=examples(25, 5000), deadline=1000)
 @given(tail=st.binary(max_size=200))
 def test_no_bytes_at_all_break_the_reader(tail):
     assert read_or_refuse(tail)

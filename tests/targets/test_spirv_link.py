@@ -16,6 +16,7 @@ from opsplice.targets.artifacts import SpirvTarget
 from opsplice.targets.spirv_link import Library, imports, link
 from opsplice.targets.spirv_reader import read_instructions
 from opsplice.targets.store import Store
+from tests.effort import examples
 
 from . import spirv_assembly as spv
 
@@ -157,7 +158,7 @@ def test_what_there_is_instead_is_said():
     assert "--plugin" in error.value.hint
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 15000), deadline=None)
 @given(st.data())
 def test_no_library_does_harm(data):
     words = list(struct.unpack(f"<{len(library().data) // 4}I", library().data))

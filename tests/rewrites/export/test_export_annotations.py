@@ -11,6 +11,7 @@ from iree.compiler import ir
 
 from opsplice.rewrites.importing.importer import import_spec
 from opsplice.spec_lang.loader import load_text
+from tests.effort import examples
 
 from .conftest import Sider, exported
 
@@ -86,7 +87,7 @@ def test_attributes_are_set_after_calls_are_made(sides: Sider) -> None:
     assert sets(found.ours) == sets(found.theirs) == ["math.absf", "my.tag"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25, 2000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     ops=st.lists(st.sampled_from(["math.exp", "math.absf", "arith.negf"]), min_size=1, max_size=7).map(" ".join),
     patterns=st.lists(

@@ -21,6 +21,7 @@ from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings
 from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.spec_lang.loader import load_text
+from tests.effort import examples
 
 from .conftest import Sider, exported
 
@@ -127,7 +128,7 @@ def templates(spec: str, sizes: dict[str, int], context: ir.Context) -> list[tup
         ]
 
 
-SETTINGS = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(deadline=None, max_examples=examples(25, 5000), suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS

@@ -18,6 +18,7 @@ from opsplice.rewrites.importing.importer import Imported, import_spec
 from opsplice.rewrites.plan import plan
 from opsplice.spec_lang.loader import load_text
 from opsplice.splice import graphs_of
+from tests.effort import examples
 
 from ..export.conftest import TARGET, resolve
 
@@ -200,7 +201,7 @@ def _pairs(rng: random.Random) -> list[list[tuple[str, str, str]]]:
     return stages
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(25, 5000), suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_what_is_imported_of_random_pairs_does_the_same(seed: int, context: ir.Context) -> None:
     rng = random.Random(seed)

@@ -26,6 +26,7 @@ from opsplice.rewrites.importing.importer import import_spec
 from opsplice.rewrites.plan import plan
 from opsplice.spec_lang.loader import load_text
 from opsplice.splice import graphs_of
+from tests.effort import examples
 
 from ..export.conftest import TARGET, _graphs, exported, resolve
 from ..export.test_export_random import program_of, spec_of, templates
@@ -60,7 +61,7 @@ def rewritten(program: str, spec: str, context: ir.Context) -> dict[str, str]:
     return {name: _KERNEL.sub("K", text) for name, text in _graphs(module).items()}
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(25, 3000), suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_what_was_exported_is_read_back(seed: int, context: ir.Context) -> None:
     rng = random.Random(seed)
