@@ -10,13 +10,21 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang import tree
 
-# Attributes that never change which computation an op is.
-IGNORED = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "roundingmode"})
+# Attributes that never change which computation an op is; `rounds_to_nearest` says when a rounding mode does.
+IGNORED = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "nonNeg", "roundingmode"})
+# Ops that may be told how to round.
+ROUNDING = frozenset(f"arith.{name}" for name in ("addf", "subf", "mulf", "divf", "truncf", "convertf"))
 
 
 def is_named(name: str, wanted: str) -> bool:
     """Whether an op's name is the one that a pattern wants, in which `*` stands for any letters."""
     return name == wanted or ("*" in wanted and _letters(wanted).fullmatch(name) is not None)
+
+
+def rounds_to_nearest(op: ir.Operation) -> bool:
+    """Whether an op on elements rounds as such ops do unless they are told otherwise."""
+    mode = op.attributes.get("roundingmode", None) if op.name in ROUNDING else None
+    return mode is None or ir.IntegerAttr(mode).value == 0
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers import native
+from opsplice.matchers.attributes import ROUNDING
 from opsplice.matchers.bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.graph import (
     Accumulated,
@@ -44,7 +45,7 @@ from opsplice.spec_lang import ops, tree
 _OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce"})
 _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal, tree.Property)
 # Ops all of whose own attributes are read by nobody but a pattern that names them.
-_BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates)
+_BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates) - ROUNDING
 # Ops that say something of sizes that are known at run time only.
 _SIZED = SIZED_OPS.keys() | {ASSUMING_OP, "affine.apply"}
 _READ = _SIZED | FRONTEND_CONSTANTS.keys()

@@ -20,7 +20,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers import numbers
-from opsplice.matchers.attributes import IGNORED, payload_text
+from opsplice.matchers.attributes import IGNORED, payload_text, rounds_to_nearest
 from opsplice.matchers.canonical import BECOMES, NEUTRAL, canonical, combiner, constant, hoisted, readings, unchanged
 from opsplice.matchers.extents import Extent, extent_of_dim, extent_of_number, groups
 from opsplice.matchers.terms import (
@@ -291,7 +291,7 @@ class Views:
         if name == "arith.constant":
             return _constant(op)
         if name.startswith(("arith.", "math.")) and len(op.results) == 1:
-            return Step(self._elementwise(op, access.indices), op)
+            return None if not rounds_to_nearest(op) else Step(self._elementwise(op, access.indices), op)
         if name.startswith("linalg."):
             return self._linalg(op, value, access.indices)
         if name == "iree_linalg_ext.attention":
@@ -410,7 +410,7 @@ class Views:
     def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:
         """`combine(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
         combine = body.yielded_op(number)
-        if combine is None or len(combine.operands) != 2:
+        if combine is None or len(combine.operands) != 2 or not rounds_to_nearest(combine):
             return None
         accumulator = body.accumulator(number)
         sides = [v for v in combine.operands if v != accumulator]
@@ -558,7 +558,7 @@ class _Body:
             self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.attributes["dim"]).value])
         elif op.name.startswith(("arith.", "math.")):
             args = [self.read(v) for v in op.operands]
-            if None not in args:
+            if None not in args and rounds_to_nearest(op):
                 known = tuple(a for a in args if a is not None)
                 made = ((value, self.views._apply(op, known, number)) for number, value in enumerate(op.results))
                 self.terms.update(made)

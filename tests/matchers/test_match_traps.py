@@ -198,6 +198,23 @@ def test_a_guard_of_softmax_asks_about_the_row_that_it_guards(find, read, flag, 
     assert find(GUARDED.format(read=read, flag=flag, asked=asked), spec).count == count
 
 
+@pytest.mark.parametrize("mode", ["", "to_nearest_even", "downward", "toward_zero", "to_nearest_away"])
+def test_an_op_that_rounds_otherwise_is_another_op(find, mode):
+    """Also where an op that looks like it stands elsewhere in the program, and in a body."""
+    body = f"""%a = arith.divf %x, %y : tensor<8xf32>
+  %b = math.exp %a : tensor<8xf32>
+  %c = arith.divf %b, %y {mode} : tensor<8xf32>
+  %r = math.exp %c : tensor<8xf32>
+  %e = tensor.empty() : tensor<8xf32>
+  %g = linalg.map ins(%r, %y : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>)
+    (%1: f32, %2: f32, %o: f32) {{
+      %3 = arith.divf %1, %2 {mode} : f32
+      %4 = math.exp %3 : f32
+      linalg.yield %4 : f32 }}"""
+    spec = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { exp(divf(x, y)) }"
+    assert find(ROW.format(e="f32", body=body), spec).count == (3 if mode in ("", "to_nearest_even") else 1)
+
+
 # ---- what is equal in a pattern --------------------------------------------------------------------------------------
 
 

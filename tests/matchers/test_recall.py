@@ -106,12 +106,17 @@ def test_ops_on_elements(session, changed, same):
 
 
 def test_attributes_that_no_pattern_reads_do_not_count(session):
-    given = {"arguments": "%x: f32, %y: f32", "op": "arith.addf", "operands": "%x, %y", "type": "f32"}
+    given = {"arguments": "%x: f32, %y: f32", "op": "arith.maximumf", "operands": "%x, %y", "type": "f32"}
     marked = SUM.format(**given | {"operands": "%x, %y fastmath<fast>"})
     assert look_alike(session, SUM.format(**given), marked)
-    reading = Traits(frozenset(), frozenset(), frozenset({"arith.addf"}))
+    reading = Traits(frozenset(), frozenset(), frozenset({"arith.maximumf"}))
     assert not look_alike(session, SUM.format(**given), marked, traits=reading)
     assert look_alike(session, marked, marked, traits=reading)
+
+
+def test_a_rounding_mode_counts(session):
+    given = {"arguments": "%x: f32, %y: f32", "op": "arith.addf", "operands": "%x, %y", "type": "f32"}
+    assert not look_alike(session, SUM.format(**given), SUM.format(**given | {"operands": "%x, %y downward"}))
 
 
 def test_which_result_of_an_op_it_is_counts(session):
