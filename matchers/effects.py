@@ -9,12 +9,13 @@ _OPEN_BODIES = ("linalg.generic", "linalg.map", "linalg.reduce")
 
 
 def has_effects(op: ir.Operation) -> bool:
-    """Whether an op is known to read or write memory. An op that declares nothing, such as a call, is not."""
+    """Whether an op, or one inside it, is known to read or write memory. One that declares nothing, as a call, is not."""
     with op.context:
         try:
-            return bool(ir.MemoryEffectsOpInterface(op).get_effects())
+            found = bool(ir.MemoryEffectsOpInterface(op).get_effects())
         except ValueError:  # it does not have the interface
-            return False
+            found = False
+    return found or any(has_effects(each.operation) for region in op.regions for block in region for each in block)
 
 
 def has_own_region(op: ir.Operation) -> bool:

@@ -183,7 +183,7 @@ class _Reader:
             return self.number(shape.operands[axis], depth)
         if name.startswith("linalg.") or name == "iree_linalg_ext.attention":
             start = operands[len(operands) - len(op.results) + ir.OpResult(value).result_number]
-            return self.dim(start, axis, depth)
+            return self.dim(start, axis, depth) if start.type == value.type else None
         if name.startswith(("arith.", "math.")) and isinstance(operands[len(operands) - 1].type, ir.RankedTensorType):
             return self.dim(operands[len(operands) - 1], axis, depth)
         return None

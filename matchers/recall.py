@@ -42,7 +42,7 @@ from opsplice.matchers.views import FRONTEND_CONSTANTS
 from opsplice.spec_lang import ops, tree
 
 # Structured ops whose name does not say what their body computes.
-_OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce"})
+_OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce", "iree_linalg_ext.attention"})
 _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal, tree.Property)
 # Ops all of whose own attributes are read by nobody but a pattern that names them.
 _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates) - ROUNDING

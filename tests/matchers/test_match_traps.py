@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from iree.compiler import ir
 
 from opsplice.matchers.family import family_key
 from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.subsume import covers, is_understood
+from opsplice.matchers.terms import DimSize
+from opsplice.matchers.views import Views
 from opsplice.spec_lang.loader import load_text
 
 ROW = """
@@ -145,6 +148,21 @@ def test_a_size_that_goes_through_a_narrow_type_is_another_number(find, body, co
     assert find(payload, "pattern p(x: tensor<n x f32>) { divf(x, n) }").count == count
 
 
+def test_packed_tensors_of_other_sizes_are_not_of_one_size(session):
+    """What an op writes to is not always its last operand: here it is a tile's size, which both ops share."""
+    tiles = "inner_dims_pos = [0, 1] inner_tiles = [%t, %t]"
+    text = f"""
+    func.func @f(%x: tensor<?x?xf32>, %e: tensor<?x?x?x?xf32>, %g: tensor<?x?x?x?xf32>, %t: index) {{
+      %a = linalg.pack %x {tiles} into %e : tensor<?x?xf32> -> tensor<?x?x?x?xf32>
+      %b = linalg.pack %x {tiles} into %g : tensor<?x?xf32> -> tensor<?x?x?x?xf32>
+      return
+    }}"""
+    module, views = ir.Module.parse(text, context=session.context), Views()
+    one, other, _ = module.body.operations[0].regions[0].blocks[0].operations
+    sizes = [[views.extent(DimSize(op.operation.results[0], axis)) for axis in range(4)] for op in (one, other)]
+    assert all(left != right for left, right in zip(*sizes, strict=True))
+
+
 # ---- guards ---------------------------------------------------------------------------------------------------------
 
 GUARDED = """
@@ -270,3 +288,54 @@ def test_what_differs_is_not_searched_for_together(session, first, second):
     assert covers(one, one) is not None or not is_understood(one)
     assert covers(one, other) is None or not is_understood(one) or not is_understood(other)
     assert covers(other, one) is None or not is_understood(one) or not is_understood(other)
+
+
+# ---- ops by name ----------------------------------------------------------------------------------------------------
+
+
+def test_an_op_that_holds_one_with_effects_has_effects(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %c: i1, %m: memref<1xf32>, %v: f32) -> tensor<8xf32> {{
+      %c0 = arith.constant 0 : index
+      %b = scf.if %c -> tensor<8xf32> {{
+        {store}
+        scf.yield %x : tensor<8xf32>
+      }} else {{
+        scf.yield %x : tensor<8xf32>
+      }}
+      %r = math.exp %b : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    spec = 'pattern p(c: i1) { exp("scf.if"(c) {...} : tensor<? x f32>) }'
+    assert find(payload.format(store=""), spec).count == 1
+    assert find(payload.format(store="memref.store %v, %m[%c0] : memref<1xf32>"), spec).count == 0
+
+
+def test_an_attention_that_changes_its_scores_does_not_look_like_one_that_does_not(find):
+    head = """
+    #q = affine_map<(b, m, n, d, l) -> (b, m, d)>
+    #k = affine_map<(b, m, n, d, l) -> (b, l, d)>
+    #v = affine_map<(b, m, n, d, l) -> (b, l, n)>
+    #s = affine_map<(b, m, n, d, l) -> ()>
+    #o = affine_map<(b, m, n, d, l) -> (b, m, n)>
+    func.func @f(%q: tensor<2x8x4xf32>, %k: tensor<2x16x4xf32>, %v: tensor<2x16x4xf32>, %s: f32) {
+      %e = tensor.empty() : tensor<2x8x4xf32>"""
+    one = """
+      %{name} = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+        ins(%q, %k, %v, %s : tensor<2x8x4xf32>, tensor<2x16x4xf32>, tensor<2x16x4xf32>, f32)
+        outs(%e : tensor<2x8x4xf32>) {{
+      ^bb0(%x: f32):
+        {change}
+        iree_linalg_ext.yield {given} : f32
+      }} -> tensor<2x8x4xf32>"""
+    spec = """
+    pattern p(q: tensor<b x m x d x f32>, k: tensor<b x l x d x f32>, v: tensor<b x l x n x f32>, s: f32) {
+      t = mulf(contract[b m d, b l d -> b m l](q, k), s)
+      e = exp(subf(t, broadcast[b m -> b m l](reduce maximumf[b m l -> b m](t))))
+      w = divf(e, broadcast[b m -> b m l](reduce addf[b m l -> b m](e)))
+      contract[b m l, b l n -> b m n](w, v)
+    }"""
+    plain, changed = {"given": "%x", "change": ""}, {"given": "%y", "change": "%y = math.absf %x : f32"}
+    for first in (plain, changed):
+        text = head + one.format(name="0", **first) + one.format(name="1", **plain) + "\n return }"
+        assert find(text, spec).count == 1 + (first is plain)
