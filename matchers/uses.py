@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from iree.compiler import ir
@@ -47,6 +47,15 @@ def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation
         if user.name not in _SIZE_OPS and not _is_within(user, ops):
             return user
     return None
+
+
+def read_by(op: ir.Operation) -> Iterator[ir.Value]:
+    """The values that an op, or one inside it, takes."""
+    yield from op.operands
+    for region in op.regions:
+        for block in region:
+            for each in block:
+                yield from read_by(each.operation)
 
 
 def is_used_by(value: ir.Value, ops: Collection[ir.Operation]) -> bool:

@@ -166,7 +166,7 @@ class Verdicts(Bindings):
                 )
             seen.add(op)
             if any(_may_use(op, root) for root in roots):
-                pending.extend(op.operands)
+                pending.extend(uses.read_by(op))
         return True
 
     def _trust(self, tie: Tie) -> None:

@@ -396,6 +396,23 @@ def test_an_input_made_from_a_result_cannot_be_given_to_a_replacement(find):
     assert apart.count == 1
 
 
+def test_an_input_made_from_a_result_inside_a_region_cannot_be_given_to_a_replacement(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %c: i1, %w: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {{
+      %a = arith.negf %x : tensor<8xf32>
+      %y = scf.if %c -> tensor<8xf32> {{
+        scf.yield {given} : tensor<8xf32>
+      }} else {{
+        scf.yield %w : tensor<8xf32>
+      }}
+      %b = arith.addf %x, %y : tensor<8xf32>
+      return %a, %b : tensor<8xf32>, tensor<8xf32>
+    }}"""
+    spec = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { negf(x), addf(x, y) }"
+    assert find(payload.format(given="%x"), spec).count == 1
+    assert find(payload.format(given="%a"), spec).count == 0
+
+
 def test_an_op_with_effects_may_be_the_root_and_nothing_else(find):
     payload = """
     util.global private mutable @g = dense<0.0> : tensor<8xf32>
