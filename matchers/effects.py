@@ -9,7 +9,7 @@ _OPEN_BODIES = ("linalg.generic", "linalg.map", "linalg.reduce")
 
 
 def has_effects(op: ir.Operation) -> bool:
-    """Whether an op, or one inside it, is known to read or write memory. One that declares nothing, as a call, is not."""
+    """Whether an op, or one inside it, is known to read or write memory. A call is not: it declares nothing."""
     with op.context:
         try:
             found = bool(ir.MemoryEffectsOpInterface(op).get_effects())
