@@ -77,17 +77,19 @@ def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree
     def callee(call: tree.Call) -> str:
         return re.sub(r"[A-Za-z_][\w.]*", lambda word: ops.get(word[0], word[0]), call.callee)
 
-    changed = {f: _changed(getattr(template, f), callee) for f in ("body", "results", "where")}
+    changed = {f: _changed(getattr(template, f), callee, name) for f in ("body", "results", "where")}
     return dataclasses.replace(template, name=name, op_variables=(), **changed)
 
 
-def _changed(part: Any, callee: Callable[[tree.Call], str]) -> Any:
-    """A part of a pattern with the callees that `callee` gives."""
+def _changed(part: Any, callee: Callable[[tree.Call], str], instance: str) -> Any:
+    """A part of a pattern with the callees that `callee` gives; equal to no part of another instance."""
     if isinstance(part, tuple):
-        return tuple(_changed(each, callee) for each in part)
-    if not dataclasses.is_dataclass(part) or isinstance(part, (tree.Span, tree.Source, type)):
+        return tuple(_changed(each, callee, instance) for each in part)
+    if isinstance(part, tree.Span):
+        return dataclasses.replace(part, instance=instance)
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return part
-    fields = {f.name: _changed(getattr(part, f.name), callee) for f in dataclasses.fields(part)}
+    fields = {f.name: _changed(getattr(part, f.name), callee, instance) for f in dataclasses.fields(part)}
     if isinstance(part, tree.Call) and not part.quoted:
         fields["callee"] = callee(part)
     return type(part)(**fields)

@@ -42,11 +42,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Span:
-    """The characters [start, end) of a source."""
+    """The characters [start, end) of a source. instance: the pattern with ops put in that has a copy of them."""
 
     source: Source
     start: int
     end: int
+    instance: str = ""
 
     @property
     def line(self) -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from iree.compiler import ir
 
+from opsplice.matchers import engine
+from opsplice.matchers.graph import compile_pattern
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.diagnostics import SpecError
 from opsplice.spec_lang.loader import load_text
@@ -83,3 +86,30 @@ def test_mistakes(rule, message):
         load_text(SPEC + rule)
     assert message in error.value.details
     assert error.value.details.count("error:") == 1
+
+
+def test_instances_have_types_of_their_own(session):
+    """One makes a tensor of fewer dims than the others, one a tensor of another type."""
+    payload = """
+    func.func @f(%x: tensor<4x8xf32>) {
+      %z = arith.constant dense<0.0> : tensor<4xf32>
+      %a = math.tanh %x : tensor<4x8xf32>
+      %tanh = arith.negf %a : tensor<4x8xf32>
+      %b = arith.truncf %x : tensor<4x8xf32> to tensor<4x8xf16>
+      %halves = arith.negf %b : tensor<4x8xf16>
+      %c = linalg.reduce { arith.addf } ins(%x : tensor<4x8xf32>) outs(%z : tensor<4xf32>) dimensions = [1]
+      %rows = arith.negf %c : tensor<4xf32>
+      return
+    }"""
+    makers = {"rows": "reduce", "halves": "truncf", "tanh": "tanh"}
+    spec = """
+    pattern rows(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }
+    pattern halves(x: tensor<m x n x f32>) { truncf(x) : f16 }
+    pattern p<op f>(x: tensor<m x n x f32>) { y = f(x)  negf(y) }
+    """
+    spec += "\n".join(f"annotate p<{name}> with {{a.b}}" for name in makers)
+    loaded, module = load_text(spec), ir.Module.parse(payload, context=session.context)
+    for name, maker in makers.items():
+        graphs = compile_pattern(loaded.patterns[f"p<{name}>"], loaded.patterns, loaded.types)
+        (match,) = engine.find(module, graphs).matches
+        assert maker in match.roots[0].owner.operation.operands[0].owner.operation.name
