@@ -394,7 +394,7 @@ class _Builder:
             operands = tuple(self._condition(operand, scope) for operand in condition.operands)
             return dataclasses.replace(condition, operands=operands)
         if isinstance(condition, tree.Predicate):
-            if condition.name == "inside":
+            if condition.name in tree.OF_THE_ROOT:
                 return condition
             return Asked(condition.span, condition.name, scope.prefix + condition.value)
         if isinstance(condition, tree.Membership):
@@ -652,7 +652,7 @@ def _asked_values(condition: tree.Condition) -> set[str]:
         return set().union(*map(_asked_values, condition.operands))
     if isinstance(condition, tree.Is):
         return {condition.value}
-    if isinstance(condition, tree.Predicate) and condition.name != "inside":
+    if isinstance(condition, tree.Predicate) and condition.name not in tree.OF_THE_ROOT:
         return {condition.value}
     return set()
 

@@ -88,7 +88,9 @@ def _result(use: ir.OpOperand) -> ir.Value:
 
 def is_left_out(match: Match, condition: Any) -> bool:
     """Whether a condition of a rule asks about an input of an alternative that was not taken."""
-    return isinstance(condition, tree.Predicate) and condition.name != "inside" and condition.value not in match.inputs
+    if not isinstance(condition, tree.Predicate) or condition.name in tree.OF_THE_ROOT:
+        return False
+    return condition.value not in match.inputs
 
 
 def judge(match: Match, condition: Any) -> bool | None:
@@ -97,8 +99,8 @@ def judge(match: Match, condition: Any) -> bool | None:
         return match.types.get(condition.variable, condition.variable) in {c.name for c in condition.choices}
     if not isinstance(condition, tree.Predicate):
         return None
-    if condition.name == "inside":
-        return is_inside(match.roots[0].owner.operation, condition.value)
+    if condition.name in tree.OF_THE_ROOT:
+        return holds_at(match.roots[0].owner.operation, condition)
     bound = match.inputs[condition.value]
     if bound.value is None:
         return condition.name != "shared"  # a number of the program's
@@ -113,11 +115,13 @@ def is_constant(views: Views, value: ir.Value) -> bool:
     return isinstance(made, Constant) or (isinstance(made, Access) and is_weight(made.value))
 
 
-def is_inside(op: ir.Operation, name: str) -> bool:
-    """Whether an op lies in the region of an op of that name, at any depth."""
+def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:
+    """Whether the op at a root lacks an attribute, or lies in the region of an op of some name, at any depth."""
+    if condition.name == "lacks":
+        return condition.value not in op.attributes
     parent = op.parent
     while parent is not None:
-        if parent.operation.name == name:
+        if parent.operation.name == condition.value:
             return True
         parent = parent.operation.parent
     return False

@@ -98,7 +98,7 @@ class Verdicts(Bindings):
         if isinstance(condition, tree.Membership):
             return self._element(condition.variable) in {choice.name for choice in condition.choices}
         if isinstance(condition, tree.Predicate):
-            return uses.is_inside(self.roots[0].value.owner.operation, condition.value)
+            return uses.holds_at(self.roots[0].value.owner.operation, condition)
         if isinstance(condition, Form):
             return self._has_form(condition)
         if condition.kind == "weight":

@@ -26,7 +26,9 @@ from opsplice.rewrites.objects import ObjectResolver
 from opsplice.rewrites.symbols import EXECUTABLES, Brought
 from opsplice.rewrites.transform_pairs import Pair
 
-_ENTRY = "__transform_main"
+_ENTRY, _TUNING = "__transform_main", "__kernel_config"
+# What the sequence is called that is run: in a spec for the program, and in one for the code of its dispatches.
+ENTRIES = (_ENTRY, _TUNING)
 _SEQUENCE = "transform.named_sequence"
 # Ops that change no program, by how their names begin, and those of whose changes marks tell.
 _READING = (
@@ -87,7 +89,7 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     Raises OpspliceError when the spec cannot be read, does not parse, is no transform spec, or fails.
     """
     spec = _parsed(module.context, path)
-    entry = _entry(spec, path)
+    entry = _entry(spec, path, _ENTRY)
     brought = Brought() if brought is None else brought
     names = {new: old for old, new in _keep_apart(spec, module, brought).items()}
     digests = {symbol_of(op): symbols.digest(op) for op in _own(spec)}
@@ -129,7 +131,7 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
 def parse(context: ir.Context, path: Path) -> ir.Module:
     """The module of a spec. Raises OpspliceError when it cannot be read, does not parse, or is no transform spec."""
     spec = _parsed(context, path)
-    _entry(spec, path)
+    _entry(spec, path, *ENTRIES)
     return spec
 
 
@@ -161,15 +163,17 @@ def _place(location: ir.Location) -> str:
     return _LOCATION.sub(r"\1:\2:\3", str(location))
 
 
-def _entry(spec: ir.Module, path: Path) -> ir.Operation:
-    for op in spec.body.operations:
-        is_entry = op.operation.name == _SEQUENCE and symbol_of(op.operation) == _ENTRY
-        if is_entry and len(op.operation.regions[0].blocks):
-            return op.operation
-    raise OpspliceError(
-        f"{path} is no transform spec: it has no sequence @{_ENTRY} with a body",
-        hint="a spec is a module with `transform.with_named_sequence` and `transform.named_sequence @__transform_main`",
-    )
+def _entry(spec: ir.Module, path: Path, *names: str) -> ir.Operation:
+    """The first sequence of some names that has a body."""
+    found = {symbol_of(op.operation): op.operation for op in spec.body.operations if op.operation.name == _SEQUENCE}
+    entries = {name: op for name, op in found.items() if len(op.regions[0].blocks)}
+    for name in names:
+        if name in entries:
+            return entries[name]
+    hint = "a spec is a module with `transform.with_named_sequence` and `transform.named_sequence @__transform_main`"
+    if _TUNING in entries:
+        hint = f"it tunes the code of dispatches: pass it to IREE, --iree-codegen-tuning-spec-path={path}, or import it"
+    raise OpspliceError(f"{path} is no transform spec: it has no sequence @{_ENTRY} with a body", hint=hint)
 
 
 def _is_silent(op: ir.Operation) -> bool:

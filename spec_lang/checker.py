@@ -244,10 +244,11 @@ def _check_condition(condition: tree.Condition | None, names: _Names, report: Re
             for choice in condition.choices:
                 check_element(choice, (), report)
         case tree.Predicate():
-            if condition.name == "inside":
-                if "." not in condition.value:
-                    report(error(condition.span, "an op is named in full", f'such as "scf.{condition.value or "for"}"'))
-            else:
+            if condition.name == "inside" and "." not in condition.value:
+                report(error(condition.span, "an op is named in full", f'such as "scf.{condition.value or "for"}"'))
+            elif condition.name == "lacks" and not condition.value:
+                report(error(condition.span, "lacks takes an attribute's name", 'such as lacks("lowering_config")'))
+            elif condition.name not in tree.OF_THE_ROOT:
                 _check_known("value", condition.value, condition.span, names.values, report)
         case tree.Is():
             _check_known("value", condition.value, condition.span, names.values, report)

@@ -423,7 +423,8 @@ def _condition(condition: tree.Condition) -> str:
         case tree.Comparison():
             return f"{_arithmetic(condition.left)} {condition.op} {_arithmetic(condition.right)}"
         case tree.Predicate():
-            return f"{condition.name}({_quote(condition.value) if condition.name == 'inside' else condition.value})"
+            quoted = condition.name in tree.OF_THE_ROOT
+            return f"{condition.name}({_quote(condition.value) if quoted else condition.value})"
         case tree.Membership():
             return f"{condition.variable} in {{{', '.join(map(str, condition.choices))}}}"
         case tree.Is():

@@ -41,7 +41,7 @@ RESERVED = frozenset(
 _QUOTING = "what stands between quotes is one word, as in a shell: -DNAME='two words'"
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
 _PROPERTIES = ("bits", "rank")
-_PREDICATES = ("weight", "only", "shared", "inside")
+_PREDICATES = ("weight", "only", "shared", *tree.OF_THE_ROOT)
 _USES = ("only", "shared", "accumulated")
 THROUGH = ("cast", "reshape")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -833,11 +833,12 @@ class _Builder:
         return args
 
     def _asked(self, function: Token, value: Any) -> str:
-        """What a predicate or a property is asked of: a name, or for `inside` an op in quotes."""
-        if function == "inside":
+        """What a predicate or a property is asked of: a name, or for those of the root a string."""
+        if function in tree.OF_THE_ROOT:
             if isinstance(value, Token):
                 return self._string(value)
-            self._fail(value, "inside takes the full name of an op, in quotes", 'such as inside("scf.for")')
+            what, example = tree.OF_THE_ROOT[str(function)]
+            self._fail(value, f"{function} takes {what}, in quotes", f'such as {function}("{example}")')
         if not isinstance(value, tree.DimRef):
             self._fail(value, f"{function} takes a name")
         return value.name

@@ -203,11 +203,15 @@ class Logical:
     operands: tuple[Condition, ...]
 
 
+# What is asked of the op that makes a match's first result, as `inside("scf.for")`: what the string is, and an example.
+OF_THE_ROOT = {"inside": ("the full name of an op", "scf.for"), "lacks": ("an attribute's name", "lowering_config")}
+
+
 @dataclass(frozen=True)
 class Predicate:
-    """What is asked of a value, `weight(w)`, `only(e)`, `shared(e)`, or of the place: `inside("scf.for")`.
+    """What is asked of a value, `weight(w)`, `only(e)`, `shared(e)`, or of the op at the root: see `OF_THE_ROOT`.
 
-    value: the name of a parameter or of a part of the pattern, or the full name of the op that it is to lie in.
+    value: the name of a parameter or of a part of the pattern, or what is asked of the root.
     """
 
     span: Span

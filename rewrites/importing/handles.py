@@ -21,30 +21,50 @@ _NAVIGATION = frozenset(
 )
 
 
+ANY = "*.*"
+_MOST_OPERANDS = 1000
+
+
 @dataclass(eq=False)
 class Asked:
     """An operand or result of an op of which only the name is known, and what is asked of it.
 
-    number: its place. kind: the type that it has to be compatible with. axes: the names of its dims, by their place.
+    number: its place; position: its place among all operands that are asked for, those of the root first. kind: the
+    type that it has to be compatible with. axes: the names of its dims, by their place. producer: what makes it.
     """
 
     number: int
     is_result: bool
+    position: int
     kind: ir.Type | None = None
     axes: dict[int, str] = field(default_factory=dict)
+    producer: NamedOp | None = None
 
 
 @dataclass(eq=False)
 class NamedOp:
-    """An op of one of some names, and what is asked of its operands and results. absent: attributes that it lacks."""
+    """An op of one of some names, and what is asked of its operands and results.
+
+    absent: attributes that it lacks. body: what its one region holds, as MLIR, if that is asked. first: the position of
+    its first operand.
+    """
 
     names: tuple[str, ...]
     op: ir.Operation
     absent: list[str] = field(default_factory=list)
+    body: str | None = None
+    first: int = 0
     values: dict[tuple[bool, int], Asked] = field(default_factory=dict)
 
     def value(self, number: int, is_result: bool) -> Asked:
-        return self.values.setdefault((is_result, number), Asked(number, is_result))
+        return self.values.setdefault((is_result, number), Asked(number, is_result, self.first + number))
+
+    def producer(self, number: int, op: ir.Operation) -> NamedOp:
+        """What makes an operand: any op, until more is asked of it."""
+        value = self.value(number, is_result=False)
+        if value.producer is None:
+            value.producer = NamedOp((ANY,), op, first=_MOST_OPERANDS * (value.position + 1))
+        return value.producer
 
 
 # A value of a template, or of an op that is known by its name only.
@@ -64,7 +84,7 @@ def block_of(sequence: ir.Operation) -> ir.Block:
 def argument_of(value: Value) -> int | None:
     """Which argument of the template, or operand of the named op, a value is; None for what ops make."""
     if isinstance(value, Asked):
-        return None if value.is_result else value.number
+        return None if value.is_result else value.position
     return ir.BlockArgument(value).arg_number if isinstance(value.owner, ir.Block) else None
 
 
@@ -79,6 +99,8 @@ def follow(op: ir.Operation, handles: dict[ir.Value, Handle]) -> bool:
     elif op.name == "transform.get_defining_op" and isinstance(source, tuple) and len(source) == 1:
         if argument_of(source[0]) is None and isinstance(source[0], ir.Value):
             handles[op.results[0]] = source[0].owner.operation
+    elif op.name == "transform.get_producer_of_operand" and isinstance(source, NamedOp):
+        handles[op.results[0]] = source.producer(ir.IntegerAttr(op.attributes["operand_number"]).value, op)
     elif op.name == "transform.get_producer_of_operand" and isinstance(source, ir.Operation):
         value = source.operands[ir.IntegerAttr(op.attributes["operand_number"]).value]
         if not isinstance(value.owner, ir.Block):

@@ -19,6 +19,7 @@ from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.ir_names import ops_in
+from opsplice.rewrites import transform_spec
 from opsplice.rewrites.importing import includes, insertions, kernels
 from opsplice.rewrites.importing.actions import Action, attribute_set, read_action
 from opsplice.rewrites.importing.contention import Pair, Shape, ordered
@@ -32,7 +33,6 @@ from opsplice.spec_lang.diagnostics import SpecError
 from opsplice.spec_lang.loader import load_text
 from opsplice.spec_lang.parser import RESERVED
 
-_ENTRY = "__transform_main"
 _CANONICAL = "transform.apply_patterns.canonicalization"
 # Ops of the entry that clean up, which rules do by themselves; before matching two of them are passes.
 _ENTRY_OPS = frozenset(
@@ -100,7 +100,7 @@ class _Importer:
         self.read_before: set[ir.Operation] = set()  # annotations that are part of the rules of others
 
     def read(self) -> Imported:
-        entry = self.symbols[_ENTRY]
+        entry = next(self.symbols[name] for name in transform_spec.ENTRIES if name in self.symbols)
         handles: dict[ir.Value, Handle] = dict.fromkeys(entry.regions[0].blocks[0].arguments, Scope.MODULE)
         for op in _walk(entry):
             try:
@@ -350,7 +350,8 @@ def _pattern(template: Template, conditions: list[str]) -> str:
             if size is not None and name not in seen:
                 where.append(f"{name} == {size}")
             seen.add(name)
-    free = next((dim for c in conditions if (dim := c.split()[0]) not in seen), None)
+    sizes = [c for c in conditions if not c.startswith("lacks(")]
+    free = next((dim for c in sizes if (dim := c.split()[0]) not in seen), None)
     if free is not None:
         raise UnreadableError(template.op, "a check of a dim that no input of the pattern has")
     variables = [each.element for each in template.inputs if each.variable]

@@ -8,13 +8,14 @@ from iree.compiler import ir
 
 from opsplice.rewrites.importing.contention import Shape, template_node
 from opsplice.rewrites.importing.gaps import UnreadableError
-from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
+from opsplice.rewrites.importing.handles import ANY, Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.importing.structured import MATCHERS, Place, Structured
-from opsplice.rewrites.importing.templates import NAME_ONLY, Axes, Input, Template, check_root, read_template
+from opsplice.rewrites.importing.templates import Axes, Input, Parts, Template, check_root, read_template, type_parts
 from opsplice.spec_lang.decide import COMPARISONS
 
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 _NAME = "transform.match.operation_name"
+_REGIONS = "transform.iree.match.regions"
 _UNTUNED = "transform.iree.match.has_no_lowering_config"
 _IDLE = frozenset(
     {
@@ -116,13 +117,9 @@ class Matcher:
             raise UnreadableError(op, "a name that is not that of the template's op")
 
     def _untuned(self, op: ir.Operation) -> None:
-        """A template's op has no attribute that is not in the template; a pattern of what is computed says none."""
-        if (
-            self.structured is not None
-            or self.handles.get(op.operands[0]) != self.root
-            or NAME_ONLY in self.root.attributes
-        ):
-            raise UnreadableError(op, "a check of an attribute, of which a pattern of what is computed knows nothing")
+        if self.handles.get(op.operands[0]) != self.root:
+            raise UnreadableError(op, "a check of another op than the one that is matched")
+        self.conditions.append('lacks("lowering_config")')
 
     def _equal(self, op: ir.Operation, template: Template) -> None:
         places = self.sizes.get(op.operands[0])
@@ -202,10 +199,9 @@ class Matcher:
         if not named:
             strange = next((op for op in ops if op.name.startswith("transform.iree.match.")), self.sequence)
             raise UnreadableError(strange, "a matcher with neither a template that can be read nor the name of an op")
-        either = tuple(name for name in _names(named[0]) if all(name in _names(op) for op in named[1:]))
-        if not either:
-            raise UnreadableError(named[-1], "it never holds: the op has another name")
-        found = self.handles[root] = NamedOp(either, named[0])
+        found = self.handles[root] = NamedOp(_names(named[0]), named[0])
+        for op in named[1:]:
+            found.names = _both(found.names, op)
         names: list[str] = []
 
         def dim_of(value: Value, axis: int) -> str:
@@ -216,14 +212,20 @@ class Matcher:
             return value.axes[axis]
 
         for op in ops:
+            of = self.handles.get(op.operands[0]) if len(op.operands) else None
             if op in named or self._navigates(op):
+                continue
+            if op.name == _NAME and isinstance(of, NamedOp):
+                of.names = _both(of.names, op)
                 continue
             if op.name == "transform.iree.match.cast_compatible_type":
                 value = self._one(op)
                 assert isinstance(value, Asked), "an op by name has no other values"
                 value.kind = ir.TypeAttr(op.attributes["target_type"]).value
-            elif op.name == _UNTUNED and self.handles.get(op.operands[0]) is found:
-                found.absent.append("lowering_config")
+            elif op.name == _UNTUNED and isinstance(of, NamedOp):
+                of.absent.append("lowering_config")
+            elif op.name == _REGIONS and isinstance(of, NamedOp):
+                of.body = _body_text(op)
             else:
                 self._bounded(op, dim_of)
         return named_template(found), self.conditions
@@ -233,32 +235,85 @@ def _names(op: ir.Operation) -> tuple[str, ...]:
     return tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["op_names"]))
 
 
+def _both(known: tuple[str, ...], op: ir.Operation) -> tuple[str, ...]:
+    """The names that an op may have that is asked for its name once more."""
+    found = tuple(name for name in _names(op) if name in known or known == (ANY,))
+    if not found:
+        raise UnreadableError(op, "it never holds: the op has another name")
+    return found
+
+
+def _body_text(op: ir.Operation) -> str:
+    """What the one region of the op in a check of regions holds."""
+    inner = op.regions[0].blocks[0].operations[0].operation if len(op.regions[0].blocks) else op
+    if inner is op or len(inner.regions) != 1 or len(inner.regions[0].blocks) != 1:
+        raise UnreadableError(op, "a check of regions that is no body of one block")
+    lines = inner.get_asm(use_local_scope=True).splitlines()
+    if not any(line.lstrip().startswith("^") for line in lines):
+        lines = inner.get_asm(use_local_scope=True, print_generic_op_form=True).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("^"))
+    end = max(number for number, line in enumerate(lines) if line.lstrip().startswith("}"))
+    return "\n".join(lines[start:end])
+
+
 def named_template(named: NamedOp) -> Template:
     """The pattern of an op by its name. Raises UnreadableError for what patterns have no words for."""
-    check_root(named.op, *named.names)
-    axes = Axes()
-    known: dict[str, int] = {}
+    return _NamedTemplate(named).template()
 
-    def dims(asked: Asked) -> tuple[int, ...]:
+
+class _NamedTemplate:
+    """Ops by their names as a pattern in the making."""
+
+    def __init__(self, root: NamedOp) -> None:
+        self.root = root
+        self.axes = Axes()
+        self.known: dict[str, int] = {}
+        self.inputs: list[Input] = []
+
+    def template(self) -> Template:
+        check_root(self.root.op, *self.root.names)
+        called = self._called(self.root)
+        self.inputs.sort(key=lambda each: each.position)
+        return Template(self.inputs, [], called, (), "", self.axes, {}, {}, self.root.op)
+
+    def _called(self, named: NamedOp, kind: Parts = ()) -> Parts:
+        """A call of the op, with alternatives for its names. kind: the type that is written for it."""
+        operands: dict[int, Parts] = {
+            number: self._operand(asked) for (is_result, number), asked in named.values.items() if not is_result
+        }
+        words = [operands.get(number, ("_",)) for number in range(max(operands, default=-1) + 1)]
+        given: Parts = tuple(part for word in words for part in (*word, ", "))
+        asked = [f"!{name}" for name in dict.fromkeys(named.absent)]
+        attributes = (
+            f" {{{', '.join([*asked, '...'])}}}" if named.body is None else f" {{{', '.join(asked)}}}" * bool(asked)
+        )
+        body = "" if named.body is None else f" mlir {{\n{named.body}\n}}"
+        found: Parts = ()
+        for number, name in enumerate(named.names):
+            found += (" | " * (number > 0), f'"{name}"(', *given, f"...){attributes}{body}", *kind)
+        return found
+
+    def _operand(self, asked: Asked) -> Parts:
+        kind = asked.kind
+        is_tensor = kind is None or isinstance(kind, ir.RankedTensorType)
+        element = f"T{asked.position}" if kind is None else str(getattr(kind, "element_type", kind))
+        dims = self._dims(asked) if is_tensor else None
+        if asked.producer is None:
+            name = f"x{asked.position}"
+            unknown = kind is None
+            self.inputs.append(Input(name, element, dims, asked.position, unknown, unknown))
+            return (name,)
+        if kind is None and asked.axes:
+            raise UnreadableError(asked.producer.op, "a check of a dim of what an op makes whose type is not asked for")
+        written = () if kind is None else type_parts(dims, element) if dims is not None else (f" : {element}",)
+        return ("(", *self._called(asked.producer, written), ")")
+
+    def _dims(self, asked: Asked) -> tuple[int, ...]:
         kind = asked.kind
         if isinstance(kind, ir.RankedTensorType):
             sizes = [None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
         else:
             sizes = [None] * (max(asked.axes, default=-1) + 1)
         if max(asked.axes, default=-1) >= len(sizes):
-            raise UnreadableError(named.op, "it never holds: a check of a dim that the type does not have")
-        return tuple(axes.named(asked.axes.get(i), size, known) for i, size in enumerate(sizes))
-
-    inputs: list[Input] = []
-    for (_, number), asked in sorted(named.values.items(), key=lambda entry: entry[0]):
-        kind = asked.kind
-        is_tensor = kind is None or isinstance(kind, ir.RankedTensorType)
-        word = f"T{number}" if kind is None else str(getattr(kind, "element_type", kind))
-        inputs.append(Input(f"x{number}", word, dims(asked) if is_tensor else None, number, kind is None, kind is None))
-    words = ["_"] * (max((i.position for i in inputs), default=-1) + 1)
-    for each in inputs:
-        words[each.position] = each.name
-    operands = ", ".join([*words, "..."])
-    attributes = ", ".join([*(f"!{name}" for name in dict.fromkeys(named.absent)), "..."])
-    called = " | ".join(f'"{name}"({operands}) {{{attributes}}}' for name in named.names)
-    return Template(inputs, [], (called,), (), "", axes, {}, {}, named.op)
+            raise UnreadableError(self.root.op, "it never holds: a check of a dim that the type does not have")
+        return tuple(self.axes.named(asked.axes.get(i), size, self.known) for i, size in enumerate(sizes))

@@ -72,13 +72,21 @@ def convolution(op: ir.Operation) -> Structured:
 def attention(op: ir.Operation) -> Structured:
     """The template of a `transform.iree.match.attention`: sizes of its batch, m, n, k1 and k2 dims."""
     mask = (4,) if len(_attributes(op)) == 6 else ()
-    return dataclasses.replace(_of(op, _attention(op), _attended), any_type=mask)
+    return dataclasses.replace(_of(op, _attention(op, "attention", 1), _attended), any_type=mask)
+
+
+def online_attention(op: ir.Operation) -> Structured:
+    """The same of a `transform.iree.match.online_attention`, which also makes a maximum and a sum for each row."""
+    mask = (4,) if len(_attributes(op)) == 8 else ()
+    sizes = _of(op, _attention(op, "online_attention", 3), lambda maps: _attended(maps[:-2]))
+    return dataclasses.replace(sizes, any_type=mask)
 
 
 MATCHERS = {
     "transform.iree.match.contraction": contraction,
     "transform.iree.match.convolution": convolution,
     "transform.iree.match.attention": attention,
+    "transform.iree.match.online_attention": online_attention,
 }
 
 
@@ -199,23 +207,29 @@ def _product(op: ir.Operation) -> str:
     """
 
 
-def _attention(op: ir.Operation) -> str:
+def _attention(op: ir.Operation, name: str, results: int) -> str:
+    """An attention of some name that makes its result and, where there are more, values for each row."""
     attributes = _attributes(op)
     maps = [_Map(op, a) for a in attributes]
-    if len(maps) not in (5, 6):
-        raise UnreadableError(op, f"{len(maps)} indexing maps, where attention has 5, or 6 with a mask")
+    given = len(maps) - results
+    if given not in (4, 5):
+        raise UnreadableError(
+            op, f"{len(maps)} indexing maps, where it has {4 + results}, or {5 + results} with a mask"
+        )
     elements = _types(op, "query_type", "key_type", "value_type")
-    elements += [elements[0], *["i1"] * (len(maps) - 5), *_types(op, "output_type")]
+    elements += _types(op, "scale_type") if "scale_type" in op.attributes else elements[:1]
+    elements += ["i1"] * (given - 4) + _types(op, *("output_type", "max_type", "sum_type")[:results])
     kinds = [_tensor(each, element) if each.terms else element for each, element in zip(maps, elements, strict=True)]
     names = [f"%x{number}" for number in range(len(kinds))]
     arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True))
+    ins, outs = (", ".join(names[:given]), ", ".join(kinds[:given])), ", ".join(kinds[given:])
     return f"""
-    util.func private @attention({arguments}) -> {kinds[-1]} {{
-      %result = iree_linalg_ext.attention <indexing_maps = [{", ".join(map(str, attributes))}]>
-          ins({", ".join(names[:-1])} : {", ".join(kinds[:-1])}) outs({names[-1]} : {kinds[-1]}) {{
+    util.func private @attention({arguments}) -> ({outs}) {{
+      %result:{results} = iree_linalg_ext.{name} <indexing_maps = [{", ".join(map(str, attributes))}]>
+          ins({ins[0]} : {ins[1]}) outs({", ".join(names[given:])} : {outs}) {{
       ^bb0(%score: f32):
         iree_linalg_ext.yield %score : f32
-      }} -> {kinds[-1]}
-      util.return %result : {kinds[-1]}
+      }} -> {outs}
+      util.return {", ".join(f"%result#{number}" for number in range(results))} : {outs}
     }}
     """

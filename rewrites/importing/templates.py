@@ -17,9 +17,9 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers import effects, numbers
-from opsplice.matchers.index import SPLIT
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.spec_lang import ops
+from opsplice.spec_lang.named_ops import unmatchable
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 NAME_ONLY = "match.operation_name_only"
@@ -262,10 +262,10 @@ class _Reader:
         name = op.name
         if name in ("tensor.empty", "tensor.dim"):
             return None
-        if len(op.results) != 1:
-            raise UnreadableError(op, "an op with several results")
         if NAME_ONLY in op.attributes:
             return self._named(op)
+        if len(op.results) != 1:
+            return self._quoted(op)
         if name == "arith.constant":
             return self._constant(op)
         if name == "tensor.splat":
@@ -341,26 +341,29 @@ class _Reader:
         return Value((f'"{op.name}"(...) {{...}}', *type_parts(axes, element)), axes, element)
 
     def _quoted(self, op: ir.Operation) -> Value:
-        kind = op.results[0].type
-        if not isinstance(kind, ir.RankedTensorType):
+        kinds = [value.type for value in op.results]
+        if not all(isinstance(kind, ir.RankedTensorType) for kind in kinds):
             raise UnreadableError(op, "an op whose result is no tensor")
         if effects.has_own_region(op):
             raise UnreadableError(op, "an op with a body that its name does not tell")
-        axes = self._fresh(kind)
+        made = [Value((), self._fresh(kind), str(kind.element_type)) for kind in kinds]
         maps = _maps_of(op)
-        # What a structured op writes to is an operand too, and no part of what it computes.
-        writes = bool(maps) or op.name.startswith("linalg.")
-        read = list(op.operands)[: -1 if writes else None]
-        args = [self.operand(op, v) for v in read]
-        for value, operand in zip(maps, [*args, Value((), axes, "")], strict=False):
+        # What a structured op writes to are operands too, and no part of what it computes.
+        writes = len(made) if maps or op.name.startswith("linalg.") else 0
+        args = [self.operand(op, v) for v in list(op.operands)[: len(op.operands) - writes]]
+        for value, operand in zip(maps, [*args, *made], strict=False):
             for axis, position in zip(operand.axes, _positions(op, value), strict=True):
                 self.axes.join(self._loops(op)[position], axis)
         attributes = [f"{a} = {attribute_text(op.attributes[a])}" for a in op.attributes]
         words = [*attributes, *["..."] * bool(len(op.regions))]
         braces = f" {{{', '.join(words)}}}" if words else ""
-        element = str(kind.element_type)
-        called = _called(f'"{op.name}"', args, rest=writes)
-        return Value((*called, braces, *type_parts(axes, element)), axes, element)
+        called = (*_called(f'"{op.name}"', args, rest=bool(writes)), braces)
+        first = made[0]
+        if len(made) == 1:
+            return Value((*called, *type_parts(first.axes, first.element)), first.axes, first.element)
+        names = [f"r{len(self.lets)}_{number}" for number in range(len(made))]
+        self.lets.append((", ".join(names), called))
+        return Value((names[0],), first.axes, first.element)
 
     def _loops(self, op: ir.Operation) -> list[int]:
         if op not in self.loops:
@@ -514,8 +517,9 @@ class _Structured:
 
 def check_root(op: ir.Operation, *names: str) -> None:
     """Raises UnreadableError for ops that no pattern has as its root. op: where they are asked for."""
-    if SPLIT in names:
-        raise UnreadableError(op, f"{SPLIT} as a root, where patterns look at what it makes several dims of")
+    why = next(filter(None, (unmatchable(name, is_end=True) for name in names)), None)
+    if why is not None:
+        raise UnreadableError(op, f"no pattern finds it: {why}")
 
 
 def _element(kind: ir.Type) -> str:

@@ -255,3 +255,30 @@ MAPPED = '{indexing_maps = mlir "[]"}'
 )
 def test_a_rule_for_an_op_whose_body_is_not_looked_at(written, rule, count):
     assert len(_warnings(written, rule)) == count
+
+
+# ---- attributes of the op at the root --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [('lacks("other.tag")', 1), ('lacks("my.tag")', 0), ('not lacks("my.tag")', 1), ('m >= 1 and lacks("my.tag")', 0)],
+)
+def test_an_attribute_that_the_op_at_the_root_lacks(find, condition, count):
+    payload = """
+    func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %0 = math.absf %x : tensor<4x8xf32>
+      %1 = math.exp %0 {my.tag} : tensor<4x8xf32>
+      return %1 : tensor<4x8xf32>
+    }"""
+    outcome = find(payload, f"pattern p(x: tensor<m x n x f32>) where {condition} {{ exp(absf(x)) }}")
+    assert outcome.count == count
+    assert not count or not outcome.reasons
+    text = formatter.format(f"pattern p(x: tensor<m x n x f32>) where {condition} {{ exp(x) }}")
+    assert condition in text
+
+
+@pytest.mark.parametrize("written", ["lacks(x)", 'lacks("")'])
+def test_what_is_lacked_is_named(written):
+    with pytest.raises(OpspliceError, match="lacks takes an attribute's name"):
+        load_text(f"pattern p(x: tensor<m x f32>) where {written} {{ exp(x) }}")

@@ -11,7 +11,9 @@ from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
 import opsplice
+from opsplice import importing
 from opsplice.cli import main
+from opsplice.errors import OpspliceError
 from opsplice.matchers import engine
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.importing.importer import Imported, import_spec
@@ -146,6 +148,25 @@ def named(*names: str) -> str:
     return f"transform.match.operation_name %op [{listed}] : !transform.any_op\n"
 
 
+def producer(of: str, number: int, name: str, checks: str = "") -> str:
+    made = f"%p{number} = transform.get_producer_of_operand %{of}[{number}] : (!transform.any_op) -> !transform.any_op"
+    return "\n".join(
+        [made, *[f'transform.match.operation_name %p{number} ["{name}"] : !transform.any_op'] * bool(name), checks]
+    )
+
+
+_UNTUNED = "transform.iree.match.has_no_lowering_config %op : !transform.any_op\n"
+_REGIONS = """
+    transform.iree.match.regions %op : !transform.any_op {{
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %0 = linalg.generic {{indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}}
+          ins(%x : tensor<f32>) outs(%y : tensor<f32>) {{
+      ^bb0(%in: f32, %out: f32):
+        %1 = {} %in : f32
+        linalg.yield %1 : f32
+      }} -> tensor<f32>
+    }}
+"""
 _MN = _maps("a, c", "c, b", "a, b")
 _NK = _maps("a, c", "b, c", "a, b")
 _CONV = _maps("a, b + e, c + f, g", "e, f, g, d", "a, b, c, d")
@@ -272,6 +293,53 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         ),
         {"named": "matmul"},
     ),
+    "no lowering config yet, of a contraction": (
+        spec_of(
+            product=_UNTUNED + contraction(_MN),
+            tuned=contraction(_MN),
+            transposed=contraction(_NK, _UNTUNED),
+            conv=_UNTUNED + convolution(_CONV),
+        ),
+        {"named": "product", "added": "tuned", "transposed": "transposed", "conv": "conv"},
+    ),
+    "no lowering config yet, of ops in a row": (
+        spec_of(rows=_DAG.format(arguments=_ARGUMENTS, given="", only="", root=_ROWS) + _UNTUNED),
+        {"rows": "rows"},
+    ),
+    "operands of attention": (
+        spec_of(
+            wrong=attention(
+                _ATTENTION, operand("transform.iree.match.dim_is_multiple_of %in[1], 4 : !transform.any_value")
+            ),
+            attention=attention(
+                _ATTENTION,
+                operand("transform.iree.match.cast_compatible_type %in = tensor<?x6x4xf16> : !transform.any_value"),
+            ),
+        ),
+        {"attention": "attention"},
+    ),
+    "bodies": (
+        spec_of(
+            other=named("linalg.generic") + _REGIONS.format("math.exp"),
+            rows=named("linalg.generic") + _REGIONS.format("math.absf"),
+        ),
+        {"rows": "rows"},
+    ),
+    "what makes an operand": (
+        spec_of(
+            rows=named("linalg.generic") + producer("op", 0, "linalg.matmul"),
+            cleared=named("linalg.matmul", "linalg.generic")
+            + producer(
+                "op",
+                2,
+                "linalg.fill",
+                "%out = transform.get_operand %p2[1] : (!transform.any_op) -> !transform.any_value\n"
+                "transform.iree.match.cast_compatible_type %out = tensor<?x48xf32> : !transform.any_value",
+            ),
+            any=named("linalg.matmul", "linalg.conv_2d_nhwc_hwcf") + producer("op", 2, ""),
+        ),
+        {"named": "cleared", "transposed": "cleared", "rows": "rows"},
+    ),
 }
 
 
@@ -321,6 +389,53 @@ def test_the_same_ops_are_marked(case: str, context: ir.Context) -> None:
     assert not back.unread
     assert by_iree(PROGRAM, spec, context) == expected
     assert by_us(PROGRAM, back, context) == expected
+
+
+ONLINE = """
+#query = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#key = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#value = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#scale = affine_map<(b, m, n, d, k) -> ()>
+#out = affine_map<(b, m, n, d, k) -> (b, m, n)>
+#rows = affine_map<(b, m, n, d, k) -> (b, m)>
+util.func @main(%q: tensor<2x6x4xf16>, %k: tensor<2x5x4xf16>, %v: tensor<2x5x7xf16>, %s: f16, %o: tensor<2x6x7xf32>,
+                %max: tensor<2x6xf32>, %sum: tensor<2x6xf32>) -> (tensor<2x6x7xf32>, tensor<2x6xf32>) {
+  %0:3 = iree_linalg_ext.online_attention <indexing_maps = [#query, #key, #value, #scale, #out, #rows, #rows]>
+      {place = "online"} ins(%q, %k, %v, %s : tensor<2x6x4xf16>, tensor<2x5x4xf16>, tensor<2x5x7xf16>, f16)
+      outs(%o, %max, %sum : tensor<2x6x7xf32>, tensor<2x6xf32>, tensor<2x6xf32>) {
+  ^bb0(%score: f32):
+    iree_linalg_ext.yield %score : f32
+  } -> tensor<2x6x7xf32>, tensor<2x6xf32>, tensor<2x6xf32>
+  util.return %0#0, %0#2 : tensor<2x6x7xf32>, tensor<2x6xf32>
+}
+"""
+
+
+def online(checks: str) -> str:
+    maps = _maps("a, b, d", "a, e, d", "a, e, c", "", "a, b, c", "a, b", "a, b")
+    return (
+        "%b, %m, %n, %k1, %k2 = transform.iree.match.online_attention %op, query_type = f16, key_type = f16, "
+        "value_type = f16, scale_type = f16, output_type = f32, max_type = f32, sum_type = f32, "
+        f"indexing_maps = {maps} : !transform.any_op -> !transform.param<i64>\n{checks}"
+    )
+
+
+def test_attention_that_also_makes_values_for_each_row(context: ir.Context) -> None:
+    spec = spec_of(wrong=online(sizes("k2", "6")), online=_UNTUNED + online(sizes("n", "7") + sizes("k2", "5")))
+    with context:
+        back = import_spec(ir.Module.parse(spec))
+    assert not back.unread
+    assert by_iree(ONLINE, spec, context) == by_us(ONLINE, back, context) == {"online": "online"}
+
+
+def test_a_spec_that_tunes_dispatches_is_read_and_not_run(tmp_path: Path) -> None:
+    spec = spec_of(product=_UNTUNED + contraction(_MN)).replace("@__transform_main(%module", "@__kernel_config(%module")
+    (tmp_path / "tuning.mlir").write_text(spec)
+    assert 'lacks("lowering_config")' in importing.import_file(tmp_path / "tuning.mlir").text
+    (tmp_path / "model.mlir").write_text("module {}")
+    with pytest.raises(OpspliceError) as caught:
+        opsplice.transform(tmp_path / "model.mlir", [tmp_path / "tuning.mlir"])
+    assert "--iree-codegen-tuning-spec-path=" in caught.value.hint
 
 
 SIGNS = """
@@ -409,7 +524,7 @@ def test_the_same_ops_are_marked_in_other_programs(
 UNREADABLE = {
     "a root that patterns look through": (
         named("math.absf", "tensor.expand_shape"),
-        "transform.match.operation_name: tensor.expand_shape as a root",
+        "no pattern finds it: tensor.expand_shape is looked through",
     ),
     "a contraction of any shape": (
         contraction(_MN).replace(f", indexing_maps = {_MN}", ""),
@@ -439,17 +554,18 @@ UNREADABLE = {
         + "%0 = math.absf %x : tensor<?xf32>\n} : (!transform.any_op) -> (!transform.any_value, !transform.any_value)",
         "cast_compatible_dag_from_root: a template of another op than the one that is matched",
     ),
-    "a check of attributes of what is computed": (
-        contraction(_MN) + "transform.iree.match.has_no_lowering_config %op : !transform.any_op",
-        "transform.iree.match.has_no_lowering_config: a check of an attribute",
+    "attributes of another op than the root": (
+        _DAG.format(arguments=_ARGUMENTS, given="", only="", root=_ROWS)
+        + "%p = transform.get_producer_of_operand %op[0] : (!transform.any_op) -> !transform.any_op\n"
+        + _UNTUNED.replace("%op", "%p"),
+        "transform.iree.match.has_no_lowering_config: a check of another op",
     ),
-    "a body alone": (
+    "an op without a result": (named("linalg.yield"), "no pattern finds it: linalg.yield makes no value"),
+    "dims of what an op makes of unknown type": (
         named("linalg.generic")
-        + "transform.iree.match.regions %op : !transform.any_op {\n^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
-        + "%0 = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}"
-        + " ins(%x : tensor<f32>) outs(%y : tensor<f32>) {\n^bb0(%a: f32, %b: f32):\n"
-        + "%1 = math.absf %a : f32\nlinalg.yield %1 : f32\n} -> tensor<f32>\n}",
-        "transform.iree.match.regions: a check that patterns have no words for",
+        + producer("op", 0, "linalg.matmul")
+        + operand("transform.iree.match.dim_is_multiple_of %in[1], 4 : !transform.any_value"),
+        "transform.get_producer_of_operand: a check of a dim",
     ),
 }
 
