@@ -152,8 +152,6 @@ class _Writer:
             if part.element not in ops.KERNEL_ELEMENTS and not (scalar and part.element == "index"):
                 problem = problem or f"kernels take no {part.element}"
             dims = [self._dim(axis, "") for axis in part.axes]
-            if "" in dims:
-                problem = problem or "a result has a dim that no input has, and that is only known at run time"
             element = self._element(part.element)
             written = element if scalar else f"{element}[{', '.join(dims)}]"
             if isinstance(part, Input):

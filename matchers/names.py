@@ -110,7 +110,7 @@ _ROLES = {"arith.addf": "bias", "arith.addi": "bias", "arith.mulf": "gain", "ari
 
 @dataclass(frozen=True)
 class Names:
-    """What inputs and dims are called. made: dims that only results have, as far as their sizes are known."""
+    """What inputs and dims are called. made: dims that only results have."""
 
     inputs: Mapping[Input, str]
     dims: Mapping[Loop, str]
@@ -125,7 +125,7 @@ def name(captured: Captured) -> Names:
     return Names(
         inputs,
         {dim: name for dim, name in dims.items() if dim in given},
-        {dim: name for dim, name in dims.items() if dim not in given and dim.size is not None},
+        {dim: name for dim, name in dims.items() if dim not in given},
     )
 
 

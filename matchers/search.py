@@ -41,7 +41,7 @@ from opsplice.matchers.labels import Regrouped, pair, rank_text, regrouped
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
 from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Reduce, Started, Term
 from opsplice.matchers.verdicts import Verdicts, number_text
-from opsplice.matchers.views import Origin, Views, defining_op, element_type, is_tensor, shape_of
+from opsplice.matchers.views import Origin, Views, defining_op, element_type, is_structured, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -778,10 +778,10 @@ class Search(Verdicts):
 
     def _root_sizes(self, access: Access) -> tuple[Size, ...]:
         """The sizes of a root, axis by axis, read off the inputs rather than off what will be replaced."""
-        shape = shape_of(access.value) or ()
+        shape, shaped_by = shape_of(access.value) or (), _shaped_by(access.value)
         sizes: list[Size] = []
         for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
-            sizes.append(self.extents.get(index, DimSize(access.value, axis)) if size is None else size)
+            sizes.append(self.extents.get(index, DimSize(shaped_by, axis)) if size is None else size)
         return tuple(sizes)
 
 
@@ -801,6 +801,14 @@ def _progress(graph: Graph, failure: Failure) -> float:
 def _is_commutative(name: str) -> bool:
     op = ops.find(name)
     return op is not None and op.commutative
+
+
+def _shaped_by(root: ir.Value) -> ir.Value:
+    """A value of a root's shape that is there before it: what a `linalg` op starts from."""
+    op = defining_op(root)
+    if op is None or not is_structured(op) or len(op.results) > 1:
+        return root
+    return op.operands[len(op.operands) - 1]
 
 
 def _append(more: list[tuple[Any, Any]], rest: Goals) -> Goals:

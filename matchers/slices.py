@@ -25,11 +25,15 @@ _MAX_SHOWN = 8
 
 @dataclass(frozen=True)
 class Slice:
-    """A part of a program: the values that it makes, the ops that it may read, the values that it starts from."""
+    """A part of a program: the values that it makes, the ops that it may read, the values that it starts from.
+
+    unread: ops that lead up to it and have no expression.
+    """
 
     roots: tuple[ir.Value, ...]
     ops: frozenset[ir.Operation]
     inputs: frozenset[ir.Value]
+    unread: frozenset[ir.Operation] = frozenset()
 
     def starts_at(self, value: ir.Value) -> bool:
         """Whether a value is made outside."""
@@ -72,7 +76,8 @@ class _Selection:
         ranges = [isinstance(p, Lines) and p.ranged for p in places]
         own = {op for found, ranged in zip(pointed, ranges, strict=True) if ranged for op in found}
         starts = list(dict.fromkeys(sink for sink, ranged in zip(made, ranges, strict=True) if not ranged))
-        return Slice(tuple(roots), frozenset(own | (self._cone(starts) if starts else set())), given)
+        cone, unread = self._cone(starts) if starts else (set(), set())
+        return Slice(tuple(roots), frozenset(own | cone), given, frozenset(unread))
 
     # ---- what is made ---------------------------------------------------------------------------------------------
 
@@ -175,18 +180,23 @@ class _Selection:
             )
         return frozenset(lead)
 
-    def _cone(self, starts: Sequence[ir.Operation]) -> set[ir.Operation]:
+    def _cone(self, starts: Sequence[ir.Operation]) -> tuple[set[ir.Operation], set[ir.Operation]]:
+        """The ops that lead up to some, these included, and those that would if there were an expression for them."""
         block = starts[0].block
         reached = above(starts)
         order = [op for op in self.ops.all if op in reached and op.block == block]
         cone = set(starts)
+        unread: set[ir.Operation] = set()
         reduced = {op for op in starts if self._reduces(op)}
         closed = {op for op in starts if self._contracts(op)}
         for op in reversed(order):
             if op in cone:
                 continue
             users = [user for user in _users(op, block) if user.name != "tensor.dim"]
-            if not users or not all(user in cone for user in users) or not self._readable(op):
+            if not users or not all(user in cone for user in users):
+                continue
+            if not self._readable(op):
+                unread |= {op} if self._makes(op) else set()
                 continue
             view = self._only_views(op)
             if not view and not self._is_cast(op) and any(user in closed for user in users):
@@ -200,7 +210,7 @@ class _Selection:
                 reduced.add(op)
             if contracts or (any(user in closed for user in users)):
                 closed.add(op)
-        return cone
+        return cone, unread
 
     def _readable(self, op: ir.Operation) -> bool:
         values = [value for value in op.results if self._is_tensor(value)]

@@ -21,6 +21,7 @@ from opsplice.matchers.ir_names import location_text, symbol_of
 from opsplice.matchers.lift import lift
 from opsplice.matchers.match import Found, Match
 from opsplice.matchers.names import name as name_parts
+from opsplice.matchers.opaque import unreadable
 from opsplice.matchers.packs import packed
 from opsplice.matchers.parts import Captured, walk
 from opsplice.matchers.pointing import Ops
@@ -89,10 +90,15 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     _check_order(part.roots, captured, ops)
     _check_connected(part.roots, captured, ops)
     notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]
+    notes += [
+        f"cut at {_shown(ops, each.value)}, now an input: {unreadable(op)}"
+        for each in captured.inputs
+        if (op := defining_op(each.value)) in part.unread and op is not None
+    ]
     options = capture.Options(job.name, job.concrete, job.element_variable)
     attempts = [captured]
     if job.packs:
-        wider = packed(captured)
+        wider = packed(captured, part.roots)
         if wider is None:
             notes.append("no leading dims are only carried along, so there is no pack")
         else:
@@ -101,7 +107,11 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     for attempt in attempts:
         try:
             made = _written(attempt, options, job.file)
-            matches = _proven(module, made, part.roots)
+            matches, problem = _proven(module, made, part.roots)
+            if problem and attempt is not captured:
+                raise _UnprovenError(problem)
+            if problem:
+                made = _written(attempt, options, job.file, problem)
         except _UnprovenError as failure:
             failures.append(str(failure))
             continue
@@ -152,12 +162,14 @@ class _Spec:
     problem: str
 
 
-def _written(captured: Captured, options: capture.Options, file: str) -> _Spec:
+def _written(captured: Captured, options: capture.Options, file: str, problem: str = "") -> _Spec:
+    """problem: why there can be no kernel."""
     names = name_parts(captured)
     written = capture.write(captured, names, options)
     signature = written.signature
-    if signature.problem:
-        return _Spec(formatter.format(written.pattern), "", False, signature.problem)
+    problem = problem or signature.problem
+    if problem:
+        return _Spec(formatter.format(written.pattern), "", False, problem)
     code = reference(captured, names, options)
     arguments = ", ".join(name for name, _ in signature.parameters)
     rule = f"replace {options.name} with {signature.name}({arguments})"
@@ -180,8 +192,11 @@ def _kernel(signature: capture.Signature, options: capture.Options, file: str, b
 # ---- proof -------------------------------------------------------------------------------------------------------
 
 
-def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> Found:
-    """What the spec's pattern finds in the module. Raises _UnprovenError if the place is not among it."""
+def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> tuple[Found, str]:
+    """What the spec's pattern finds in the module, and why its kernel could not take the place, "" if it could.
+
+    Raises _UnprovenError if the place is not among what is found.
+    """
     try:
         spec = load_text(made.text)
     except OpspliceError as failure:
@@ -192,23 +207,20 @@ def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> Foun
     if not here:
         missed = [f"nearest: {miss}" for miss in found.near_misses[:_SHOWN]]
         raise _UnprovenError("\n".join([made.text, *missed]))
-    if spec.rules:
-        _check_kernel(module, spec, here[0], made.text)
-    return found
+    return found, _refusal(module, spec, here[0])
 
 
 def _graphs(spec: LoadedSpec) -> list[Graph]:
     return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
 
 
-def _check_kernel(module: ir.Module, spec: LoadedSpec, match: Match, text: str) -> None:
-    """Raise _UnprovenError if the kernel could not take the place of the match."""
-    targets = targets_of(module)
+def _refusal(module: ir.Module, spec: LoadedSpec, match: Match) -> str:
+    """Why the kernel could not take the place of the match, "" if it could."""
+    targets = targets_of(module) if spec.rules else ()
     if not targets:
-        return  # before phase `preprocessing` nothing says what the program is compiled for
+        return ""  # before phase `preprocessing` nothing says what the program is compiled for
     planned = plan([match], spec.rules, spec.kernels, targets, _no_artifact, fallback.obstacle(module, targets))
-    if planned.left:
-        raise _UnprovenError(f"{text}\nthe kernel cannot take its place: {planned.left[0].reason}")
+    return planned.left[0].reason if planned.left else ""
 
 
 def _no_artifact(clause: tree.ArtifactClause, _symbol: str, _target: Any) -> Artifact:

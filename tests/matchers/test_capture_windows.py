@@ -72,6 +72,94 @@ def test_the_c_of_windows_computes_what_the_program_does(tmp_path: Path) -> None
         np.testing.assert_allclose(program.run(name, *inputs), plain.run(name, *inputs), rtol=1e-5, atol=1e-5)
 
 
+DYNAMIC = """
+func.func @dynamic(%x: tensor<?x?x?x3xf32>, %w: tensor<3x2x3x4xf32>) -> tensor<?x?x?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %z = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?x?x?x3xf32>
+  %h = tensor.dim %x, %c1 : tensor<?x?x?x3xf32>
+  %v = tensor.dim %x, %c2 : tensor<?x?x?x3xf32>
+  %oh = arith.subi %h, %c2 : index
+  %ow = arith.subi %v, %c1 : index
+  %e = tensor.empty(%n, %oh, %ow) : tensor<?x?x?x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32>
+  %r = linalg.conv_2d_nhwc_hwcf ins(%x, %w : tensor<?x?x?x3xf32>, tensor<3x2x3x4xf32>)
+    outs(%f : tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32>
+  return %r : tensor<?x?x?x4xf32>
+}
+"""
+# The same layer for a batch of one, which is captured, and for several rows, which are computed.
+SOFTMAX = """
+func.func @softmax{rows}(%x: tensor<{rows}x64xf32>) -> tensor<{rows}x64xf32> {{
+  %e = tensor.empty() : tensor<{rows}x64xf32>
+  %s = linalg.softmax dimension(1) ins(%x : tensor<{rows}x64xf32>) outs(%e : tensor<{rows}x64xf32>)
+    -> tensor<{rows}x64xf32>
+  return %s : tensor<{rows}x64xf32>
+}}
+"""
+LINEAR = """
+func.func @linear{rows}(%x: tensor<{rows}x64xf32>, %w: tensor<64x32xf32>, %b: tensor<32xf32>)
+    -> tensor<{rows}x32xf32> {{
+  %e = tensor.empty() : tensor<{rows}x32xf32>
+  %from = linalg.broadcast ins(%b : tensor<32xf32>) outs(%e : tensor<{rows}x32xf32>) dimensions = [0]
+  %r = linalg.matmul ins(%x, %w : tensor<{rows}x64xf32>, tensor<64x32xf32>) outs(%from : tensor<{rows}x32xf32>)
+    -> tensor<{rows}x32xf32>
+  return %r : tensor<{rows}x32xf32>
+}}
+"""
+
+
+def test_dynamic_convolutions_and_a_batch_of_one_hold_for_more(tmp_path: Path) -> None:
+    taken = {
+        "dynamic": (DYNAMIC, "linalg.conv_2d_nhwc_hwcf"),
+        "softmax": (SOFTMAX.format(rows=1), "linalg.softmax"),
+        "linear": (LINEAR.format(rows=1), "linalg.matmul"),
+    }
+    specs = []
+    for name, (text, at) in taken.items():
+        capture = opsplice.capture(text, at, name=name, packs=True)
+        specs.append(capture.save(tmp_path / f"{name}.splice")[0])
+    assert "(x: f32[...m, k], w: f32[k, n], bias: f32[n]) -> f32[...m, n]" in specs[2].read_text()
+    assert "(x: f32[...m, n]) -> f32[...m, n]" in specs[1].read_text()
+    model = DYNAMIC + SOFTMAX.format(rows=5) + LINEAR.format(rows=5)
+    program, plain = opsplice.compile(model, specs, require_match=True), opsplice.compile(model)
+    draw = np.random.default_rng(2)
+    shapes = {"dynamic": [(2, 7, 9, 3), (3, 2, 3, 4)], "softmax5": [(5, 64)], "linear5": [(5, 64), (64, 32), (32,)]}
+    for name, given in shapes.items():
+        inputs = [draw.standard_normal(shape).astype(np.float32) for shape in given]
+        np.testing.assert_allclose(program.run(name, *inputs), plain.run(name, *inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_of_one_is_a_pack_of_what_has_it() -> None:
+    spec = squeezed(captured("nchw", packs=True))
+    assert "( x: f32[...n, c, h, w], filter: f32[f, c, kh, kw], bias: f32[f], ) -> f32[...n, f, oh, ow] {" in spec
+    assert "contract[...n c (2*oh + 2*kh) (2*ow + 2*kw), f c kh kw -> ...n f oh ow](x, filter)" in spec
+
+
+def test_where_no_kernel_could_take_the_place_there_is_the_pattern_alone() -> None:
+    capture = opsplice.capture(
+        """func.func @f(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %c = tensor.concat dim(0) %x, %y : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %c : tensor<?x8xf32>
+}""",
+        "tensor.concat",
+    )
+    assert capture.spec.startswith("pattern captured(")
+    assert capture.notes == ("there is no kernel: the size of its result depends on no input",)
+
+
+def test_an_op_that_ends_a_capture_is_named() -> None:
+    model = """func.func @f(%x: tensor<4x8xf32>, %y: tensor<2x8xf32>) -> tensor<6x8xf32> {
+  %c = tensor.concat dim(0) %x, %y : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<6x8xf32>
+  %r = math.exp %c : tensor<6x8xf32>
+  return %r : tensor<6x8xf32>
+}"""
+    (note,) = opsplice.capture(model, "math.exp").notes
+    assert note == "cut at tensor.concat#1 (-:2:8), now an input: tensor.concat has no expression"
+
+
 def test_a_convolution_is_written_with_strides_and_dilations() -> None:
     spec = squeezed(captured("nchw"))
     assert "(x: f32[c, h, w], filter: f32[f, c, kh, kw], bias: f32[f]) -> f32[f, oh, ow]" in spec
