@@ -1,0 +1,344 @@
+"""What views say that a program computes is what it computes: terms are evaluated element by element.
+
+Random programs rearrange, combine and reduce small tensors of whole numbers in many ways. Each value of a program is
+read as a term, down to the arguments, and every element of it is compared with the interpreter's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from opsplice import interpreter
+from opsplice.matchers.extents import Extent
+from opsplice.matchers.terms import (
+    UNIT,
+    Access,
+    Affine,
+    Apply,
+    Constant,
+    DimSize,
+    Flat,
+    Index,
+    Loop,
+    LoopIndex,
+    Part,
+    Reduce,
+    Started,
+    Sum,
+)
+from opsplice.matchers.views import Views
+from tests.effort import examples
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tensor:
+    name: str
+    shape: tuple[int, ...]
+    dynamic: tuple[bool, ...]
+
+    @property
+    def type(self) -> str:
+        dims = ("?" if free else str(size) for size, free in zip(self.shape, self.dynamic, strict=True))
+        return f"tensor<{''.join(f'{dim}x' for dim in dims)}f32>"
+
+
+@dataclass
+class Program:
+    """A random program. Sizes that are known at run time only are arguments: `%s3` is 3."""
+
+    rng: random.Random
+    arguments: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    fresh: int = 0
+
+    def name(self) -> str:
+        self.fresh += 1
+        return f"%v{self.fresh}"
+
+    def argument(self, shape: tuple[int, ...]) -> Tensor:
+        made = Tensor(f"%a{len(self.arguments)}", shape, (False,) * len(shape))
+        self.arguments.append(made)
+        return made
+
+    def add(self, shape: tuple[int, ...], dynamic: tuple[bool, ...], line: str) -> None:
+        made = Tensor(self.name(), shape, dynamic)
+        self.lines.append(f"{made.name} = {line.replace('RESULT', made.type)}")
+        self.values.append(made)
+
+    def any(self) -> Tensor:
+        return self.rng.choice(self.values[-4:])
+
+    def sizes_of(self, shape: tuple[int, ...], dynamic: tuple[bool, ...]) -> str:
+        return ", ".join(f"%s{size}" for size, free in zip(shape, dynamic, strict=True) if free)
+
+    def empty(self, shape: tuple[int, ...], dynamic: tuple[bool, ...]) -> Tensor:
+        made = Tensor(self.name(), shape, dynamic)
+        self.lines.append(f"{made.name} = tensor.empty({self.sizes_of(shape, dynamic)}) : {made.type}")
+        return made
+
+    # ---- ops ----
+
+    def cast(self) -> None:
+        x = self.any()
+        dynamic = tuple(self.rng.random() < 0.5 for _ in x.shape)
+        self.add(x.shape, dynamic, f"tensor.cast {x.name} : {x.type} to RESULT")
+
+    def transpose(self) -> None:
+        x = self.any()
+        order = self.rng.sample(range(len(x.shape)), len(x.shape))
+        shape, dynamic = tuple(x.shape[i] for i in order), tuple(x.dynamic[i] for i in order)
+        out = self.empty(shape, dynamic)
+        self.add(shape, dynamic, f"linalg.transpose ins({x.name} : {x.type}) outs({out.name} : {out.type}) "
+                                 f"permutation = {order}")  # fmt: skip
+
+    def broadcast(self) -> None:
+        x, size = self.any(), self.rng.choice([1, 2, 3])
+        at = self.rng.randrange(len(x.shape) + 1)
+        shape, dynamic = (*x.shape[:at], size, *x.shape[at:]), (*x.dynamic[:at], False, *x.dynamic[at:])
+        if len(shape) <= 4:
+            out = self.empty(shape, dynamic)
+            self.add(shape, dynamic, f"linalg.broadcast ins({x.name} : {x.type}) outs({out.name} : {out.type}) "
+                                     f"dimensions = [{at}]")  # fmt: skip
+
+    def collapse(self) -> None:
+        x = self.any()
+        groups = self.groups(len(x.shape))
+        if len(groups) < len(x.shape):
+            shape = tuple(math.prod(x.shape[i] for i in group) for group in groups)
+            dynamic = tuple(any(x.dynamic[i] for i in group) for group in groups)
+            self.add(shape, dynamic, f"tensor.collapse_shape {x.name} {groups} : {x.type} into RESULT")
+
+    def groups(self, rank: int) -> list[list[int]]:
+        groups: list[list[int]] = []
+        for i in range(rank):
+            if groups and self.rng.random() < 0.5:
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+        return groups
+
+    def expand(self) -> None:
+        x = self.any()
+        shape: list[int] = []
+        dynamic: list[bool] = []
+        groups: list[list[int]] = []
+        for size, free in zip(x.shape, x.dynamic, strict=True):
+            ways = [(a, size // a) for a in range(1, size + 1) if size % a == 0]
+            pieces = self.rng.choice(ways) if self.rng.random() < 0.6 else (size,)
+            groups.append(list(range(len(shape), len(shape) + len(pieces))))
+            at = self.rng.randrange(len(pieces))
+            both = free and self.rng.random() < 0.5
+            shape += pieces
+            dynamic += [free and (both or i == at) for i in range(len(pieces))]
+        if len(x.shape) < len(shape) <= 4:
+            written = ", ".join(f"%s{s}" if free else str(s) for s, free in zip(shape, dynamic, strict=True))
+            self.add(tuple(shape), tuple(dynamic), f"tensor.expand_shape {x.name} {groups} output_shape [{written}] : "
+                                                   f"{x.type} into RESULT")  # fmt: skip
+
+    def combine(self) -> None:
+        x = self.any()
+        same = [y for y in self.values if (y.shape, y.dynamic) == (x.shape, x.dynamic)]
+        op = self.rng.choice(["addf", "subf", "mulf", "maximumf"])
+        self.add(x.shape, x.dynamic, f"arith.{op} {x.name}, {self.rng.choice(same).name} : {x.type}")
+
+    def generic(self) -> None:
+        """Operands under random maps into random loops, a random op of them, and maybe a reduction of that."""
+        loops = [self.rng.choice([1, 2, 3, 4]) for _ in range(self.rng.choice([1, 2, 3]))]
+        reduced = {i for i in range(1, len(loops)) if self.rng.random() < 0.3}
+        operands = [self.any() for _ in range(self.rng.choice([1, 2]))]
+        maps = [self.map(x.shape, loops) for x in operands]
+        operands.append(self.argument(tuple(loops)))  # says how often each loop runs
+        maps.append([f"d{i}" for i in range(len(loops))])
+        kept = [i for i in range(len(loops)) if i not in reduced]
+        self.rng.shuffle(kept)
+        shape = tuple(loops[i] for i in kept)
+        still = (False,) * len(shape)
+        starts = [y for y in self.values if (y.shape, y.dynamic) == (shape, still)]
+        if reduced and starts and self.rng.random() < 0.3:
+            start = self.rng.choice(starts).name
+        else:
+            start = self.name()
+            out = self.empty(shape, still)
+            self.lines.append(f"{start} = linalg.fill ins(%zero : f32) outs({out.name} : {out.type}) -> {out.type}")
+        body = ["%r0 = arith.addf %x0, %x1 : f32"]
+        body += [f"%r{i} = arith.{self.rng.choice(['addf', 'mulf', 'subf'])} %r{i - 1}, %x{i + 1} : f32"
+                 for i in range(1, len(operands) - 1)]  # fmt: skip
+        last = f"%r{len(operands) - 2}"
+        if self.rng.random() < 0.3:
+            at = self.rng.randrange(len(loops))
+            body += [f"%i = linalg.index {at} : index", "%j = arith.index_cast %i : index to i32",
+                     "%k = arith.sitofp %j : i32 to f32", f"%q = arith.addf {last}, %k : f32"]  # fmt: skip
+            last = "%q"
+        if reduced:
+            body.append(f"%t = arith.addf {', '.join(self.rng.sample([last, '%o'], 2))} : f32")
+            last = "%t"
+        dims = ", ".join(f"d{i}" for i in range(len(loops)))
+        written = ", ".join(f"affine_map<({dims}) -> ({', '.join(m)})>" for m in [*maps, [f"d{i}" for i in kept]])
+        kinds = ", ".join('"reduction"' if i in reduced else '"parallel"' for i in range(len(loops)))
+        made = Tensor("", shape, still).type
+        names, types = ", ".join(x.name for x in operands), ", ".join(x.type for x in operands)
+        inside = ", ".join([*(f"%x{i}: f32" for i in range(len(operands))), "%o: f32"])
+        self.add(shape, still, f"linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}} "
+                               f"ins({names} : {types}) outs({start} : {made}) {{ ^bb0({inside}):\n"
+                               + "\n".join(body) + f"\nlinalg.yield {last} : f32 }} -> RESULT")  # fmt: skip
+
+    def map(self, shape: tuple[int, ...], loops: list[int]) -> list[str]:
+        """For each dim an expression of the loops that stays in it."""
+        found = []
+        for size in shape:
+            ways = [f"d{i}" for i, runs in enumerate(loops) if runs == size] * 4
+            ways += [str(self.rng.randrange(size))]
+            for (i, a), (j, b) in itertools.product(enumerate(loops), repeat=2):
+                ways += [f"d{i} + d{j}"] * (a + b - 2 < size) + [f"d{i} * 2 + d{j}"] * (2 * a + b - 3 < size)
+            ways += [f"d{i} floordiv 2" for i, runs in enumerate(loops) if (runs - 1) // 2 < size]
+            ways += [f"d{i} mod {size}" for i in range(len(loops))]
+            ways += [f"{size - 1} - d{i}" for i, runs in enumerate(loops) if runs <= size]
+            found.append(self.rng.choice(ways))
+        return found
+
+    def text(self) -> str:
+        sizes = [f"%s{size}" for size in range(1, 65)]
+        head = ", ".join([*(f"{a.name}: {a.type}" for a in self.arguments), *(f"{s}: index" for s in sizes)])
+        names, types = ", ".join(v.name for v in self.values), ", ".join(v.type for v in self.values)
+        body = "\n".join(["%zero = arith.constant 0.0 : f32", *self.lines])
+        return f"func.func @main({head}) -> ({types}) {{\n{body}\nreturn {names} : {types}\n}}"
+
+
+def program(seed: int) -> Program:
+    rng = random.Random(seed)
+    made = Program(rng)
+    made.values = [
+        made.argument(tuple(rng.choice([1, 2, 3, 4, 6]) for _ in range(rng.choice([1, 2, 3])))) for _ in "ab"
+    ]
+    ops = [made.cast, made.transpose, made.broadcast, made.collapse, made.expand, made.combine, made.generic]
+    for _ in range(7):
+        rng.choice(ops)()
+    return made
+
+
+# ---- terms in numbers ------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Evaluates terms. arrays: what each value of the program is."""
+
+    def __init__(self, views: Views, arrays: dict[Any, Any]) -> None:
+        self.views = views
+        self.arrays = arrays
+        self.runs: dict[Loop, int] = {}
+
+    def extent(self, index: Index) -> int:
+        if index == UNIT:
+            return 1
+        if isinstance(index, Loop):
+            return self.runs[index]
+        if isinstance(index, Flat):
+            return math.prod(self.extent(part) for part in index.parts)
+        if not isinstance(index, Part):
+            raise LookupError(f"how far {index} runs is not known")
+        return self.sizes(index)[index.position]
+
+    def sizes(self, index: Flat | Part, whole: int | None = None) -> list[int]:
+        """Sizes of dims as numbers; one that is not known follows from the others and from the size of the whole."""
+        known = [None if s is None else s if isinstance(s, int) else self.product(s) for s in index.sizes]
+        if None in known:
+            whole = whole or self.extent(index.whole if isinstance(index, Part) else index)
+            rest = whole // max(1, math.prod(s for s in known if s is not None))
+            known = [rest if s is None else s for s in known]
+        return [s for s in known if s is not None]
+
+    def product(self, extent: Extent) -> int:
+        atoms = ((self.arrays[a.value].shape[a.axis] if isinstance(a, DimSize) else self.arrays[a], power)
+                 for a, power in extent.atoms)  # fmt: skip
+        return extent.factor * math.prod(int(number) ** power for number, power in atoms)
+
+    def at(self, index: Index, loops: dict[Loop, int], size: int | None = None) -> int:
+        """An index as a number, in a dim of a size."""
+        if index == UNIT:
+            return 0
+        if isinstance(index, Loop):
+            return loops[index]
+        if isinstance(index, Flat):
+            found = 0
+            for part, inner in zip(index.parts, self.sizes(index, size), strict=True):
+                found = found * inner + self.at(part, loops, inner)
+            return found
+        if isinstance(index, Part):
+            sizes = self.sizes(index)
+            return self.at(index.whole, loops) // math.prod(sizes[index.position + 1 :]) % sizes[index.position]
+        if isinstance(index, Sum):
+            return sum(factor * self.at(part, loops) for factor, part in index.terms)
+        assert isinstance(index, Affine)
+        names = {f"d{n}": self.at(part, loops) for n, part in enumerate(index.parts)}
+        return eval(index.text.replace("floordiv", "//").replace("mod", "%"), {}, names)
+
+    def value(self, term: Any, loops: dict[Loop, int]) -> float:
+        if isinstance(term, Access):
+            step = self.views.expand(term)
+            if step is not None:
+                return self.value(step.term, loops)
+            array = self.arrays[term.value]
+            return array[tuple(self.at(i, loops, size) for i, size in zip(term.indices, array.shape, strict=True))]
+        if isinstance(term, Constant):
+            return term.value
+        if isinstance(term, LoopIndex):
+            return self.at(term.index, loops)
+        if isinstance(term, Reduce):
+            assert term.combiner == "arith.addf"
+            for loop in term.loops:
+                self.runs[loop] = loop.size
+            ways = itertools.product(*(range(loop.size) for loop in term.loops))
+            return sum(self.value(term.body, loops | dict(zip(term.loops, way, strict=True))) for way in ways)
+        assert isinstance(term, (Apply, Started))
+        args = [self.value(arg, loops) for arg in term.args]
+        return OPS[term.op](*args)
+
+
+OPS = {
+    "arith.addf": lambda a, b: a + b,
+    "arith.subf": lambda a, b: a - b,
+    "arith.mulf": lambda a, b: a * b,
+    "arith.maximumf": max,
+    "arith.index_cast": lambda a: a,
+    "arith.sitofp": float,
+}
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_terms_are_what_the_program_computes(session, block):
+    count, unknown, read = examples(20, 2000), 0, 0
+    for seed in range(block * count, (block + 1) * count):
+        made = program(seed)
+        module = ir.Module.parse(made.text(), context=session.context)
+        numbers = np.random.default_rng(seed)
+        inputs = [numbers.integers(-3, 4, a.shape).astype(np.float64) for a in made.arguments] + list(range(1, 65))
+        results = interpreter.evaluate(module, "main", inputs, np.float64)
+        block_ = module.body.operations[0].regions[0].blocks[0]
+        *_, last = block_.operations
+        arrays = dict(zip(last.operands, results, strict=True)) | dict(zip(block_.arguments, inputs, strict=True))
+        views = Views()
+        for value, wanted in zip(last.operands, results, strict=True):
+            whole = views.whole(value)
+            reader = Reader(views, arrays)
+            reader.runs = {i: size for i, size in zip(whole.indices, wanted.shape, strict=True) if isinstance(i, Loop)}
+            for place in itertools.product(*map(range, wanted.shape)):
+                loops = {i: at for i, at in zip(whole.indices, place, strict=True) if isinstance(i, Loop)}
+                try:
+                    found = reader.value(whole, loops)
+                except LookupError:
+                    unknown += 1
+                    break
+                assert found == wanted[place], f"seed {seed}, {value}, {place}\n{made.text()}"
+                read += 1
+    assert unknown * 20 < read
