@@ -235,14 +235,16 @@ class Search(Verdicts):
         else:
             yield lambda: self._reduce(node, term)
 
-    def _has_form(self, condition: Form) -> bool:
+    def _has_form(self, condition: Form) -> bool | None:
         """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""
         mark, furthest, place = len(self.trail), self.furthest, self.place
-        held = False
-        for value in self._values(condition.name)[-1:]:
+        held, values, named = False, self._values(condition.name)[-1:], self.named.get(condition.name)
+        if named is not None and not values and self._may_hold(condition.form.node, named):
+            return None  # no tensor holds it, so that its dims cannot be told
+        for value in values:
             whole = self.views.whole(value)
             goals = [(self.operands.setdefault(id(condition), _Operand(condition.form)), whole)]
-            held = self._solve(_append(goals, None), end=lambda: True)
+            held = self._solve(_append(goals, None), end=self._fits)
         self._undo(mark)
         self.furthest, self.place = furthest, place
         return held != condition.negated

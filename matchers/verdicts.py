@@ -28,7 +28,11 @@ class Verdicts(Bindings):
     """Judges the state of a search at its end."""
 
     def _holds(self) -> bool:
-        """What can only be judged when everything is bound: sizes, numbers, and the pattern's conditions."""
+        """What can only be judged when everything is bound: what `_fits` says, and the pattern's conditions."""
+        return self._fits() and self._meets(self.graph.conditions, self._static_dims())
+
+    def _fits(self) -> bool:
+        """Whether what is bound goes together: sizes, reductions and numbers."""
         self.place = None  # what was looked at last is not to blame
         for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
             self._set(self.dims, factor, (1, (UNIT,)))
@@ -47,7 +51,7 @@ class Verdicts(Bindings):
             if not self._same_number(node, found, sizes, classes):
                 return False
             self._set(self.held, id(node))
-        return self._meets(self.graph.conditions, sizes)
+        return True
 
     def _meets(self, wanted: Sequence[Any], sizes: conditions.Sizes) -> bool:
         """Whether conditions hold."""
@@ -105,8 +109,8 @@ class Verdicts(Bindings):
             return self._is_weight(condition.name)
         return (next(self._other_users(condition.name), None) is None) == (condition.kind == "only")
 
-    def _has_form(self, condition: Form) -> bool:
-        """Whether a value is made in some way."""
+    def _has_form(self, condition: Form) -> bool | None:
+        """Whether a value is made in some way, None where that cannot be told."""
         raise NotImplementedError
 
     def _is_weight(self, name: str) -> bool:

@@ -290,6 +290,55 @@ def test_what_differs_is_not_searched_for_together(session, first, second):
     assert covers(other, one) is None or not is_understood(one) or not is_understood(other)
 
 
+# ---- conditions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "numbers"),
+    [
+        ("mulf(_, 2.0)", ["2.0"]),
+        ("mulf(_, const(1.5..2.5))", ["2.0"]),
+        ("mulf(_, const(n / 4))", ["2.0"]),
+        ("(mulf(_, 2.0) | mulf(_, 4.0))", ["2.0", "4.0"]),
+        ("doubled(_)", ["2.0"]),
+        ("wide(_)", []),
+    ],
+)
+def test_what_makes_a_value_has_the_numbers_and_sizes_that_are_asked_for(find, form, numbers):
+    payload = """
+    func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %c = arith.constant dense<{number}> : tensor<8xf32>
+      %y = arith.mulf %x, %c : tensor<8xf32>
+      %r = math.exp %y : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    patterns = """
+    pattern doubled(x: tensor<n x f32>) { mulf(x, 2.0) }
+    pattern wide(x: tensor<16 x f32>) { mulf(x, _) }
+    pattern p(x: tensor<n x f32>) where x is """
+    for number in ("2.0", "3.0", "4.0"):
+        for negated in (False, True):
+            spec = f"{patterns}{'not ' * negated}{form} {{ exp(x) }}"
+            assert find(payload.format(number=number), spec).count == ((number in numbers) != negated)
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [("is negf(_)", 0), ("is not negf(_)", 0), ("is not addf(_, _)", 1), ("is absf(_)", 0), ("is not absf(_)", 1)],
+)
+def test_what_makes_a_value_of_a_body_is_known_by_its_op_at_most(find, condition, count):
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {
+      %r = linalg.map ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) (%1: f32, %o: f32) {
+        %2 = arith.negf %1 : f32
+        %3 = math.exp %2 : f32
+        linalg.yield %3 : f32 }
+      return %r : tensor<8xf32>
+    }"""
+    spec = f"pattern p(x: tensor<n x f32>) where t {condition} {{ t = negf(x)  exp(t) }}"
+    assert find(payload, spec).count == count
+
+
 # ---- ops by name ----------------------------------------------------------------------------------------------------
 
 
