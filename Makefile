@@ -1,6 +1,7 @@
 # Everything runs in .venv, made from the pinned versions in constraints.txt.
 #   make demo    the main job on real input        make test    checks and tests
 #   make table   the tables in README.md and docs/language.md
+#   make fuzz    every reader for a minute: make fuzz SECONDS=600
 #   make bench   the figures of docs/              make check   lint, format, types
 #   make gpu     a bundle to run kernels on a machine with a CUDA GPU (docs/gpu.md)
 
@@ -15,7 +16,9 @@ SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
 
-.PHONY: setup demo test table check bench gpu format clean
+.PHONY: setup demo test table check bench gpu fuzz format clean
+# For each target of `make fuzz`.
+SECONDS ?= 60
 
 setup: $(VENV)/.ready
 
@@ -56,6 +59,11 @@ format: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+fuzz: setup
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]' \
+		|| echo "atheris cannot be installed: inputs are not guided by what they reach"
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
 gpu: setup
 	@$(BIN)/python -m scripts.gpu_bundle

@@ -7,7 +7,8 @@ import re
 from iree.compiler import ir
 
 FUNCTIONS = (".func", ".initializer")
-_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_PLACE = re.compile(rf"{_NAME.pattern}:(\d+):(\d+)")
 
 
 def short(name: str) -> str:
@@ -49,12 +50,16 @@ def places_of(op: ir.Operation) -> list[tuple[str, int, int]]:
 
 
 def location_of(op: ir.Operation) -> str:
-    """`file:line:column`: the innermost place, where an op was inlined or fused; else what its location says, or ""."""
+    """`file:line:column`: the innermost place, where an op was inlined or fused; else its name there, or "".
+
+    Ops that came without a place have the name that `frontends/numbering.py` gives them.
+    """
     text = str(op.location)
     place = _PLACE.search(text)
     if place is not None:
         return f"{place[1]}:{place[2]}:{place[3]}"
-    return "" if text == "loc(unknown)" else text.removeprefix("loc(").removesuffix(")")
+    name = _NAME.search(text)
+    return name[1] if name is not None else ""
 
 
 def location_text(op: ir.Operation) -> str:

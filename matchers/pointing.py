@@ -14,8 +14,8 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 
-_LINES = re.compile(r"(?:(?P<file>.*?):)?(?P<first>\d+)(?:-(?P<last>\d+)|:\d+)?")
-_OP = re.compile(r"(?P<name>[A-Za-z_][\w.$-]*\.[\w.$-]+)(?:#(?P<number>\d+))?")
+_LINES = re.compile(r"(?:(?P<file>.*?):)?(?P<first>\d{1,18})(?:-(?P<last>\d{1,18})|:\d+)?")
+_OP = re.compile(r"(?P<name>[A-Za-z_][\w.$-]*\.[\w.$-]+)(?:#(?P<number>\d{1,18}))?")
 # Ops whose regions are scalar code of their own or other programs.
 _CLOSED = ("linalg.", "iree_linalg_ext.", "tensor.generate", "flow.dispatch", "flow.executable", "stream.", "hal.")
 _FORMS = "write file:line, file:first-last, or the k-th op of a name: linalg.generic#3"

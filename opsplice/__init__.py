@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opsplice.api import compile as compile  # noqa: A004
     from opsplice.api import explain as explain
     from opsplice.api import export as export
+    from opsplice.api import load as load
     from opsplice.api import match as match
     from opsplice.api import transform as transform
     from opsplice.captures import Capture as Capture
@@ -39,6 +40,7 @@ _HOMES = {
     "compile": "opsplice.api",
     "explain": "opsplice.api",
     "export": "opsplice.api",
+    "load": "opsplice.api",
     "match": "opsplice.api",
     "transform": "opsplice.api",
 }
@@ -55,6 +57,7 @@ __all__ = [
     "compile",
     "explain",
     "export",
+    "load",
     "match",
     "transform",
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from opsplice import frontends
 from opsplice.errors import OpspliceError
-from opsplice.files import write_file
+from opsplice.files import read_file, write_file
 from opsplice.job import Job, Question
 from opsplice.report import Report
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from opsplice.runtime import LoadedProgram
 
 SpecPath = str | os.PathLike[str]
+# A program may hold its weights.
+_LARGEST_PROGRAM = 1 << 36
+
 Progress = Callable[[Any], None]
 
 
@@ -33,26 +36,36 @@ class Program:
 
     vmfb: IREE's flatbuffer; it needs nothing of this machine but the CPU that it was compiled for.
     warnings: the compiler's.
+    report: None for a program that was loaded.
     provided: the kernels that are not in it, by name and format. `run` gives them to it; any other host has to.
     commands: the files of what it calls on the host, by module.
+    providers: folders of kernels that are not in it, or one `.vmfb` of them.
     """
 
     vmfb: bytes = field(repr=False)
-    report: Report
+    report: Report | None
     warnings: tuple[str, ...] = ()
     provided: Mapping[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
     commands: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    providers: tuple[Path, ...] = ()
 
     def run(
-        self, function: str | None, *inputs: Any, device: str = "local-task", plugins: Sequence[SpecPath] = ()
+        self,
+        function: str | None,
+        *inputs: Any,
+        device: str = "local-task",
+        plugins: Sequence[SpecPath] = (),
+        parameters: Sequence[SpecPath] = (),
     ) -> Any:
         """Call a function (None: the only one) with numpy arrays and numbers.
 
         plugins: the files with what the program imports; later ones shadow earlier ones.
+        parameters: the archives of its weights, `.irpa`, `.gguf` or `.safetensors`: `"SCOPE=FILE"`, or the file alone
+        where the scope is empty.
         Returns its result, or a list where there are several. Raises OpspliceError for a function that is not there,
-        for inputs of the wrong number, shape or dtype, and for plugins that lack what the program imports.
+        for inputs of the wrong number, shape or dtype, and for plugins and archives that lack what the program imports.
         """
-        results = self._loaded(device, plugins).call(function, *inputs)
+        results = self._loaded(device, plugins, parameters).call(function, *inputs)
         return results[0] if len(results) == 1 else results
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -69,19 +82,22 @@ class Program:
     def _programs(self) -> dict[Any, LoadedProgram]:
         return {}
 
-    def _loaded(self, device: str, plugins: Sequence[SpecPath]) -> LoadedProgram:
+    def _loaded(self, device: str, plugins: Sequence[SpecPath], parameters: Sequence[SpecPath]) -> LoadedProgram:
         from opsplice.devices import read_plugins
         from opsplice.host_commands import Commands
+        from opsplice.parameters import read_archives
         from opsplice.providers import Provider, split_plugins
         from opsplice.runtime import load_program
 
         libraries, functions = split_plugins(plugins)
         loaded = tuple(plugin.identity for plugin in read_plugins(libraries, device))
-        key = (device, loaded, tuple(file.identity for file in functions))
+        archives = read_archives(parameters)
+        key = (device, loaded, tuple(file.identity for file in functions), archives)
         if key not in self._programs:
-            provider = Provider([self.provided], functions) if self.provided else None
+            sources: list[Any] = [*self.providers, *([self.provided] if self.provided else [])]
+            provider = Provider(sources, functions) if sources else None
             commands = Commands(self.commands) if self.commands else None
-            self._programs[key] = load_program(self.vmfb, device, libraries, provider, commands)
+            self._programs[key] = load_program(self.vmfb, device, libraries, provider, commands, archives)
         return self._programs[key]
 
 
@@ -122,6 +138,33 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     if require_match:
         check_matched(outcome.report)
     return Program(outcome.vmfb, outcome.report, outcome.warnings, outcome.provided, outcome.commands)
+
+
+def load(
+    vmfb: bytes | str | os.PathLike[str],
+    *,
+    provider: Iterable[SpecPath] = (),
+    commands: str | Sequence[str] = (),
+) -> Program:
+    """A compiled program, from its bytes or a file, to be run.
+
+    provider: folders of kernels that are not in it, as `Program.save_kernels` writes them; the first one that has a
+    kernel is taken. commands: the Python files of what it calls on the host, `"MODULE=FILE"`, or the file alone, whose
+    name is then the module's.
+
+    Raises OpspliceError for a file that cannot be read, or holds no compiled program.
+    """
+    from iree.runtime import VmInstance
+
+    from opsplice.host_commands import named_files
+    from opsplice.runtime import read_module
+
+    name = "the program"
+    if not isinstance(vmfb, bytes):
+        name = str(vmfb)
+        vmfb = read_file(Path(vmfb), _LARGEST_PROGRAM)
+    read_module(vmfb, name, VmInstance())
+    return Program(vmfb, None, commands=named_files(_texts(commands)), providers=_paths(provider))
 
 
 def match(model: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, archs: Sequence[str] = ()) -> Report:

@@ -6,6 +6,9 @@ raises it) for a mistake of the user's or a failure of the outside world. Anythi
 
 from __future__ import annotations
 
+# A name in a damaged file may be as long as the file.
+_LONGEST_SENTENCE = 2000
+
 
 class OpspliceError(Exception):
     """A failure that the user can act on.
@@ -13,12 +16,13 @@ class OpspliceError(Exception):
     message: what went wrong, one sentence, lower case start, no full stop.
     hint:    what to do about it, or None.
     details: further lines shown as they are (a compiler's own output, a rendered source excerpt), or "".
+    The middle of a message or a hint that nobody would read to its end is left out.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, details: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _readable(message)
+        super().__init__(self.message)
+        self.hint = hint and _readable(hint)
         self.details = details
 
     def __reduce__(self):
@@ -32,6 +36,13 @@ class OpspliceError(Exception):
         if self.hint:
             lines.append(f"help: {self.hint}")
         return "\n".join(lines)
+
+
+def _readable(text: str) -> str:
+    if len(text) <= _LONGEST_SENTENCE:
+        return text
+    half = _LONGEST_SENTENCE // 2
+    return f"{text[:half]} ... {text[-half:]}"
 
 
 def _rebuild(kind: type[OpspliceError], message: str, hint: str | None, details: str) -> OpspliceError:

@@ -28,8 +28,10 @@ def read_file(path: Path, largest: int = LARGEST) -> bytes:
         # What has taken the file's place since then is no pipe to wait for either.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(handle, "rb") as file:
-            _check_status(path, os.fstat(handle), largest)
-            return file.read(largest)
+            status = os.fstat(handle)
+            _check_status(path, status, largest)
+            # Python takes memory for all that it is told to read; what has no size, as in /proc, is small.
+            return file.read(status.st_size or LARGEST_TEXT)
     except OSError as error:
         raise _unreadable(path, error) from None
 

@@ -94,6 +94,12 @@ class Commands:
         return function
 
 
+def named_files(texts: Sequence[str]) -> dict[str, Path]:
+    """Files by their module, as users name them: `blas=blas.py`, or the file alone, whose name is the module's."""
+    pairs = (text.partition("=") for text in texts)
+    return {name if equals else Path(name).stem: Path(path if equals else name) for name, equals, path in pairs}
+
+
 def _no_file(name: str, module: str, suffix: str) -> OpspliceError:
     return OpspliceError(
         f"the program calls '{name}' of {module}, and there is no file for it",

@@ -91,10 +91,12 @@ def parse_input(text: str) -> list[Value]:
             f"input '{_cut(text)}' has an unknown element type '{typed['element']}'",
             hint=f"element types are {', '.join(ELEMENT_TYPES)}",
         )
-    shape = tuple(int(dim) for dim in typed["dims"].split("x")[:-1])
     try:
+        shape = tuple(int(dim) for dim in typed["dims"].split("x")[:-1])
+        if math.prod(shape) * dtype.itemsize > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+            raise MemoryError
         return [_array(text, shape, dtype, typed["values"] or "")]
-    except (MemoryError, OverflowError):
+    except (MemoryError, OverflowError, ValueError):  # ValueError: no array has such a dim, or so many
         raise OpspliceError(f"input '{_cut(text)}' is too large for this machine's memory") from None
 
 
@@ -231,10 +233,13 @@ def _read_npy(path: Path) -> list[np.ndarray]:
             while file.tell() < os.fstat(file.fileno()).st_size:
                 array = np.lib.format.read_array(file, allow_pickle=False)
                 arrays.append(np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C"))
-    except (ValueError, EOFError, MemoryError) as error:
-        raise OpspliceError(f"cannot read array {len(arrays)} of {path}: {error}") from None
+    except OpspliceError:
+        raise
     except OSError as error:
         raise OpspliceError(f"cannot read the input {path}: {(error.strerror or str(error)).lower()}") from None
+    except Exception as error:  # numpy lets Python parse the header, and passes on what goes wrong there
+        reason = error if isinstance(error, ValueError | EOFError) else "its header is damaged, or asks for too much"
+        raise OpspliceError(f"cannot read array {len(arrays)} of {path}: {reason}") from None
     return arrays
 
 

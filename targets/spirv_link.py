@@ -13,6 +13,8 @@ functions are for.
 
 from __future__ import annotations
 
+import collections
+import functools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,6 +60,7 @@ _WHAT = {
     50: "a specialization constant", 51: "a specialization constant", 52: "a specialization constant", 252: "a discard",
     Op.TYPE_IMAGE: "images", Op.TYPE_RUNTIME_ARRAY: "arrays of no known size", 224: "a barrier", 225: "a barrier",
 }  # fmt: skip
+_DEEPEST = 64
 _FORMATS = {16: "f16", 32: "f32", 64: "f64"}
 
 
@@ -97,23 +100,22 @@ class _Module:
         for opcode, operands in self.parts[_DECLARATIONS]:
             yield operands[0] if Op.TYPE_BOOL - 1 <= opcode < 40 else operands[1], (opcode, operands)
 
-    def imported(self) -> dict[str, str]:
-        """The types of the functions that it imports, by name."""
-        return {symbol: self.type_text(self.functions[at].kind) for symbol, at in self.imports.items()}
+    def types(self, functions: Mapping[str, int]) -> dict[str, str]:
+        """The types of functions by name, as MLIR writes them, as far as functions on elements have such."""
+        declared = dict(self.declared())
 
-    def type_text(self, kind: int) -> str:
-        """A type as MLIR writes it, as far as functions on elements have such."""
-        found = dict(self.declared()).get(kind)
-        if found is None:
-            return "?"
-        opcode, operands = found
-        if opcode == _TYPE_FUNCTION:
-            return f"({', '.join(map(self.type_text, operands[2:]))}) -> {self.type_text(operands[1])}"
-        if opcode == Op.TYPE_FLOAT and len(operands) == 2:  # a third says that it is not IEEE's
-            return _FORMATS.get(operands[1], f"f{operands[1]}")
-        return {Op.TYPE_INT: f"i{operands[1] if len(operands) > 1 else 0}", Op.TYPE_BOOL: "i1", 19: "()"}.get(
-            opcode, f"a type of opcode {opcode}"
-        )
+        @functools.cache
+        def text(kind: int, *, inside: bool = True) -> str:
+            opcode, operands = declared.get(kind, (0, ()))
+            if opcode == _TYPE_FUNCTION and not inside and len(operands) > 1:
+                return f"({', '.join(map(text, operands[2:]))}) -> {text(operands[1])}"
+            if opcode == Op.TYPE_FLOAT and len(operands) == 2:  # a third says that it is not IEEE's
+                return _FORMATS.get(operands[1], f"f{operands[1]}")
+            width = operands[1] if len(operands) > 1 else 0
+            known = {0: "?", Op.TYPE_INT: f"i{width}", Op.TYPE_BOOL: "i1", 19: "()"}
+            return known.get(opcode, f"a type of opcode {opcode}")
+
+        return {symbol: text(self.functions[at].kind, inside=False) for symbol, at in functions.items()}
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,7 @@ class Library:
 
     def functions(self) -> dict[str, str]:
         """The types of its functions by name, as `(f32) -> f32`. Raises OpspliceError for what is no such module."""
-        module = self.module
-        return {symbol: module.type_text(module.functions[at].kind) for symbol, at in module.exports.items()}
+        return self.module.types(self.module.exports)
 
     @cached_property
     def module(self) -> _Module:
@@ -144,7 +145,8 @@ def as_library(data: bytes, name: str) -> bytes:
 
 def imports(data: bytes, name: str) -> dict[str, str]:
     """The types of the functions that a module imports, by name. Raises OpspliceError for what is no SPIR-V."""
-    return _read(data, name).imported()
+    module = _read(data, name)
+    return module.types(module.imports)
 
 
 def link(data: bytes, name: str, libraries: Sequence[Library]) -> bytes:
@@ -154,7 +156,7 @@ def link(data: bytes, name: str, libraries: Sequence[Library]) -> bytes:
     what functions on elements cannot.
     """
     module = _read(data, name)
-    chosen = choose(module.imported(), name, libraries, "a .spv with functions, or a .wgsl")
+    chosen = choose(module.types(module.imports), name, libraries, "a .spv with functions, or a .wgsl")
     linker = _Linker(module)
     try:
         for library, symbols in chosen:
@@ -279,6 +281,8 @@ def _with_called(library: _Module, wanted: Sequence[int]) -> list[_Function]:
     def visit(at: int, around: tuple[int, ...]) -> None:
         if at in around:
             raise OpspliceError(f"a function of {library.name} calls itself", hint="no shader may")
+        if len(around) > _DEEPEST:
+            raise OpspliceError(f"functions of {library.name} call each other more than {_DEEPEST} deep")
         if at not in found:
             function = library.functions[at]
             for called in function.calls():
@@ -324,6 +328,9 @@ def _read(data: bytes, name: str) -> _Module:
         functions = {each.id: each for each in _functions(instructions[first:], name)}
         words = struct.unpack_from("<5I" if data[:4] == struct.pack("<I", spirv_reader.MAGIC) else ">5I", data)
         module = _Module(name, words, parts, functions)
+        for function in functions.values():
+            function.kind  # noqa: B018 - read for its errors, as what is declared
+        collections.deque(module.declared(), maxlen=0)
         entries = {function for _, function, _ in declarations.entries}
         for at, symbol in declarations.names.items():
             if at in functions and at not in entries:

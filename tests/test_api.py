@@ -12,6 +12,8 @@ import pytest
 import opsplice
 from opsplice.runtime import load_program
 
+from .archives import gguf, irpa, safetensors
+
 MODEL = """
 func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
   %0 = arith.mulf %a, %b : tensor<?xf32>
@@ -72,6 +74,48 @@ def test_saving(spec: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_program(path).call("main", *arguments())[0], EXPECTED)
     with pytest.raises(opsplice.OpspliceError, match="cannot write"):
         opsplice.compile(MODEL).save(tmp_path / "absent" / "model.vmfb")
+
+
+WEIGHTED = """
+util.global private @a = #flow.parameter.named<"model"::"a"> : tensor<3xf32>
+util.global private @b = #flow.parameter.named<"more"::"b"> : tensor<3xf32>
+util.global private @c = #flow.parameter.named<"c"> : tensor<3xf32>
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %a = util.global.load @a : tensor<3xf32>
+  %b = util.global.load @b : tensor<3xf32>
+  %c = util.global.load @c : tensor<3xf32>
+  %0 = arith.mulf %a, %x : tensor<3xf32>
+  %1 = arith.subf %0, %b : tensor<3xf32>
+  %2 = arith.addf %1, %c : tensor<3xf32>
+  return %2 : tensor<3xf32>
+}
+"""
+
+
+def test_weights_from_archives_of_every_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.irpa").write_bytes(irpa("a", np.array([2, 3, 4], np.float32)))
+    (tmp_path / "b.safetensors").write_bytes(safetensors("b", np.full(3, 7, np.float32)))
+    (tmp_path / "c.gguf").write_bytes(gguf("c", np.array([100, 200, 300], np.float32)))
+    archives = [f"model={tmp_path / 'a.irpa'}", f"more={tmp_path / 'b.safetensors'}", tmp_path / "c.gguf"]
+    program, x = opsplice.compile(WEIGHTED), np.array([1, 10, 100], np.float32)
+    assert program.run(None, x, parameters=archives).tolist() == [95, 223, 693]
+    # A file that has changed is read anew.
+    (tmp_path / "c.gguf").write_bytes(gguf("c", np.zeros(3, np.float32)))
+    assert program.run(None, x, parameters=archives).tolist() == [-5, 23, 393]
+    with pytest.raises(opsplice.OpspliceError, match="handles scopes like 'more'"):
+        program.run(None, x, parameters=archives[:1])
+
+
+def test_a_saved_program_is_loaded(spec: Path, tmp_path: Path) -> None:
+    path = opsplice.compile(MODEL, [spec]).save(tmp_path / "model.vmfb")
+    for loaded in (opsplice.load(path), opsplice.load(path.read_bytes()), opsplice.load(str(path))):
+        assert loaded.report is None
+        np.testing.assert_array_equal(loaded.run("main", *arguments()), EXPECTED)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(opsplice.OpspliceError, match=r"model\.vmfb is not a compiled program, or is damaged"):
+        opsplice.load(path)
+    with pytest.raises(opsplice.OpspliceError, match="no such file"):
+        opsplice.load(tmp_path / "absent.vmfb")
 
 
 def test_require_match(spec: Path) -> None:

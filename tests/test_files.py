@@ -91,7 +91,7 @@ def refusals(path: Path) -> dict[str, str]:
         ".npy": lambda p: parse_input(f"@{p}"),
         ".raw": lambda p: parse_input(f"4xf32=@{p}"),
         ".vmfb": lambda p: runtime.load_program(p),
-        ".irpa": lambda p: parameters.module_of(None, [f"model={p}"]),
+        ".irpa": lambda p: parameters.module_of(None, parameters.read_archives(f"model={p}")),
         ".so": plugin_file.read,
         ".bin": lambda p: providers.read_kernel(("k", "embedded-elf-x86_64"), p),
         ".h": included,

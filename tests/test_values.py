@@ -104,6 +104,27 @@ def test_files_that_are_not_what_they_should_be(tmp_path):
     assert "no such file" in error_of(f"@{tmp_path / 'none.npy'}").message
 
 
+@pytest.mark.parametrize(
+    "dims", ["9" * 5000 + "x", "1x" * 70, "0x" + "9" * 20 + "x", "9" * 20 + "x", "500000000000x"], ids=range(5)
+)
+def test_what_no_memory_holds(dims):
+    assert error_of(f"{dims}f32=1").message.endswith("is too large for this machine's memory")
+
+
+def test_what_no_file_can_be_called():
+    with pytest.raises(OpspliceError, match="cannot read x\0y: embedded null byte"):
+        parse_input("@x\0y")
+
+
+def test_the_middle_of_a_long_text_is_left_out_of_an_error():
+    with pytest.raises(OpspliceError) as error:
+        parse_input(f"2xf32=@{'x' * 100_000}")
+    assert len(str(error.value)) < 2100
+    assert error.value.message.startswith("cannot read xxx")
+    assert error.value.message.endswith("xxx: file name too long")
+    assert " ... " in error.value.message
+
+
 def test_raw_files(tmp_path):
     path = tmp_path / "raw.bin"
     path.write_bytes(np.arange(6, dtype=np.int16).tobytes())

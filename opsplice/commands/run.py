@@ -11,12 +11,14 @@ from opsplice.api import check_matched
 from opsplice.commands import stdout
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
+from opsplice.parameters import read_archives
 from opsplice.providers import Provider, split_plugins
 
 
 def run(options: argparse.Namespace) -> int:
     # What is wrong with the inputs and plugins is said before anything is compiled.
     from opsplice import values
+    from opsplice.host_commands import Commands, named_files
 
     inputs = [value for text in options.input for value in values.parse_input(text)]
     plugins, functions = split_plugins(options.plugin)
@@ -25,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
 
         read_plugins(plugins, options.device)
     report = None
-    commands = dict(map(_command, options.command_files))
+    commands = named_files(options.command_files)
+    archives = read_archives(options.parameters)
     sources: list[Path | Mapping[tuple[str, str], bytes]] = [Path(each) for each in options.provider]
     vmfb: bytes | Path = Path(options.model)
     if Path(options.model).suffix == ".vmfb":
@@ -45,13 +48,12 @@ def run(options: argparse.Namespace) -> int:
         if outcome.provided and not sources:
             sources = [outcome.provided]
 
-    from opsplice.host_commands import Commands
     from opsplice.runtime import load_program
 
     provider = Provider(sources, functions) if sources else None
     with stdout.kept_free():
         known = Commands(commands) if commands else None
-        program = load_program(vmfb, options.device, plugins, provider, known, options.parameters)
+        program = load_program(vmfb, options.device, plugins, provider, known, archives)
         results = program.call(options.function, *inputs)
     saved = _save(options.output, results)
     if options.json:
@@ -63,12 +65,6 @@ def run(options: argparse.Namespace) -> int:
     for path in saved:
         print(f"saved {path}")
     return 0
-
-
-def _command(text: str) -> tuple[str, Path]:
-    """`blas=blas.py`, or the file alone, whose name is then the module's."""
-    name, equals, path = text.partition("=")
-    return (name, Path(path)) if equals else (Path(text).stem, Path(text))
 
 
 def _for_this_cpu(flags: tuple[str, ...], archs: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,10 @@ from opsplice.files import check_file
 
 # https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
 BYTECODE_MAGIC = b"ML\xefR"
+
+# Behind it stand the format's version, one byte so far, and who wrote it.
+_PORTABLE = re.compile(re.escape(BYTECODE_MAGIC) + rb".StableHLO_v([\w.]{1,32})\0", re.DOTALL)
+_HEAD_SIZE = 64
 
 # How MLIR's parser calls text that has no file.
 UNNAMED = "-"
@@ -48,7 +53,13 @@ class ModuleSource:
 
     @property
     def is_bytecode(self) -> bool:
-        return self._head == BYTECODE_MAGIC
+        return self._head.startswith(BYTECODE_MAGIC)
+
+    @property
+    def portable_version(self) -> str:
+        """The version of a portable artifact of StableHLO, as `1.15.0`; "" for other modules."""
+        found = _PORTABLE.match(self._head)
+        return found[1].decode() if found else ""
 
     def read(self) -> bytes:
         """The whole content; text as UTF-8."""
@@ -65,7 +76,7 @@ class ModuleSource:
 
     @property
     def _head(self) -> bytes:
-        size = len(BYTECODE_MAGIC)
+        size = _HEAD_SIZE
         if self.path is not None:
             with self.path.open("rb") as file:
                 return file.read(size)

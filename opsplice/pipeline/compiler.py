@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_functions
+from opsplice.frontends.numbering import number_ops
 from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.pipeline import diagnostics as diag
 from opsplice.pipeline.bytecode import parse_bytecode
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 _DIAGNOSTIC_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+_SYMBOLIC = "failed to legalize operation 'stablehlo.dynamic_"
+
+# What IREE makes of a portable artifact of StableHLO, without a word to its context.
+_OF_PORTABLE = ("func", "stablehlo", "chlo", "shape", "quant")
 
 
 class Edit(Protocol):
@@ -144,11 +151,15 @@ class Compilation:
     def load(self, source: ModuleSource) -> None:
         """Reads a module. Raises CompileError when it does not parse or verify, with the line shown."""
         self._source = source
+        if source.portable_version:
+            for dialect in _OF_PORTABLE:
+                self.context.dialects[dialect]
         with self._captured():
             module = _read(source, self.context)
         if isinstance(module, list):
             raise self._unreadable(module)
         check_module(module, self._name)
+        number_ops(module)
         declare_functions(module)
         self.adopt(module)
 
@@ -255,11 +266,10 @@ class Compilation:
     def _unreadable(self, diagnostics: list[diag.Diagnostic]) -> CompileError:
         if any(one.is_verifier_error for one in diagnostics):
             return CompileError(f"{self._name} is not valid", details=self._rendered(diagnostics))
-        return CompileError(
-            f"cannot read {self._name} as MLIR",
-            details=self._rendered(diagnostics),
-            hint="expected MLIR, as text or bytecode, in dialects that IREE 3.13 knows",
-        )
+        hint = "expected MLIR, as text or bytecode, in dialects that IREE 3.13 knows"
+        if self._source is not None and (version := self._source.portable_version):
+            hint = f"it is StableHLO {version}, damaged or newer than IREE 3.13: give its text, or an older version"
+        return CompileError(f"cannot read {self._name} as MLIR", details=self._rendered(diagnostics), hint=hint)
 
     def _broken(self, culprit: str, diagnostics: list[diag.Diagnostic]) -> CompileError:
         return CompileError(
@@ -271,7 +281,10 @@ class Compilation:
     def _failure(self, message: str, noise: str) -> CompileError:
         errors = [one for one in self._drain() if one.severity == "error"]
         details = [self._rendered(errors), noise.strip()]
-        return CompileError(message, details="\n".join(part for part in details if part))
+        hint = None
+        if any(_SYMBOLIC in one.message for one in errors):
+            hint = "IREE compiles no StableHLO with symbolic shapes: export the model for each shape it is called with"
+        return CompileError(message, details="\n".join(part for part in details if part), hint=hint)
 
 
 def run(

@@ -21,6 +21,7 @@ _PLACE = r"(?:[^\n]+?:\d+:\d+|loc\([^\n]*?\))"
 _FILE_HEAD = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)", re.DOTALL)
 _NAME_HEAD = re.compile(r"loc\((?P<name>[^\n]*?)\): (?P<message>.*)", re.DOTALL)
 _NOTE_BREAK = re.compile(rf"\n\n(?={_PLACE}: )")
+_FIRST_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _FIRST_FILE = re.compile(r'"(?P<file>(?:[^"\\]|\\.)*)":(?P<line>\d+):(?P<column>\d+)')
 
 # MLIR appends this note to verifier errors; it prints the whole op, regions and constants too.
@@ -122,8 +123,7 @@ def render(diagnostics: Iterable[Diagnostic], line_reader: LineReader | None = N
 
 def _split_head(text: str) -> tuple[str, Location | None]:
     if found := _NAME_HEAD.match(text):
-        name = found["name"]
-        return found["message"], None if name == "unknown" else Location(name)
+        return found["message"], _named(found["name"])
     if found := _FILE_HEAD.match(text):
         return found["message"], Location(found["file"], int(found["line"]), int(found["column"]))
     return text, None
@@ -133,8 +133,13 @@ def _from_ir_location(text: str) -> Location | None:
     # The bindings give a location as text only: loc("f":1:2), loc(callsite(... at ...)), loc("name"), loc(unknown).
     if found := _FIRST_FILE.search(text):
         return Location(found["file"], int(found["line"]), int(found["column"]))
-    inner = text.removeprefix("loc(").removesuffix(")")
-    return None if inner == "unknown" else Location(inner)
+    return _named(text.removeprefix("loc(").removesuffix(")"))
+
+
+def _named(text: str) -> Location | None:
+    """What stands in a location that names no line."""
+    name = _FIRST_NAME.search(text)
+    return None if text == "unknown" else Location(name[1] if name else text)
 
 
 def _shortened(diagnostic: Diagnostic) -> Diagnostic:

@@ -53,7 +53,7 @@ def test_places(text: str, place: Lines | NamedOp) -> None:
     assert parse_place(text) == place
 
 
-@pytest.mark.parametrize("text", ["", "here", "linalg.generic#0", "a.mlir:0", "a.mlir:5-4", "#3", "%5"])
+@pytest.mark.parametrize("text", ["", "here", "linalg.generic#0", "a.mlir:0", "a.mlir:5-4", "#3", "%5", "7" * 5000])
 def test_no_places(text: str) -> None:
     with pytest.raises(OpspliceError) as failure:
         parse_place(text)

@@ -21,7 +21,7 @@ def test_callback_text_is_split_into_place_message_and_notes():
 
 def test_callback_text_without_a_file():
     assert parse_callback(2, "loc(unknown): no devices") == Diagnostic("error", "no devices")
-    assert parse_callback(1, 'loc("my op"): odd') == Diagnostic("warning", "odd", Location('"my op"'))
+    assert parse_callback(1, 'loc("my op"): odd') == Diagnostic("warning", "odd", Location("my op"))
 
 
 def test_empty_lines_within_a_message_make_no_notes():

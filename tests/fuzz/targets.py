@@ -1,0 +1,567 @@
+"""All that reads bytes or text from outside, as targets: each takes any bytes, and raises OpspliceError only.
+
+Seeds are good inputs, most of them made by the builders of the readers' own tests. To add a reader, add a function and
+a row to the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import itertools
+import re
+import resource
+import struct
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+
+ROOT = Path(__file__).parent.parent.parent
+FOUND = Path(__file__).parent / "found"
+BUILD = ROOT / "build" / "fuzz"
+_SPLICE_BLOCK = re.compile(rb"^```splice\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# What costs the square of its size shows with parts that are written again and again, so seeds can be small.
+_LARGEST_SEED = 4000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader. native: code of others reads the bytes, in a process of its own, so nothing tells which lines ran."""
+
+    name: str
+    read: Callable[[bytes], object]
+    made: Callable[[], Iterable[bytes]]
+    native: bool = False
+
+    def seeds(self) -> list[bytes]:
+        """Good inputs."""
+        return list(self.made())
+
+    def found(self) -> list[bytes]:
+        """Inputs that were not handled once."""
+        return [path.read_bytes() for path in sorted((FOUND / self.name).glob("*"))]
+
+
+def _refusals() -> contextlib.suppress:
+    """Lets a target go on to another reader of the same bytes."""
+    return contextlib.suppress(OpspliceError)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def _file(data: bytes, name: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="opsplice-fuzz-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(data)
+        yield path
+
+
+# ---- specs and programs ----------------------------------------------------------------------------------------------
+
+
+def _specs() -> list[bytes]:
+    files = [path.read_bytes() for path in sorted((ROOT / "samples").glob("*/*.splice"))]
+    examples = _SPLICE_BLOCK.findall((ROOT / "docs" / "language.md").read_bytes())
+    library = (ROOT / "spec_lang" / "library" / "nn.splice").read_bytes().split(b"\n\n")
+    return [text for text in (*files, *examples, *library[:60:6]) if len(text) <= _LARGEST_SEED]
+
+
+def _read_spec(data: bytes) -> None:
+    """Parsed, checked and linted; written anew by the formatter it loads again."""
+    from opsplice import linting
+    from opsplice.spec_lang import formatter, loader
+
+    text = loader.decoded(data, "s.splice")
+    spec = loader.load_text(text)
+    linting.findings(spec)
+    formatted = formatter.format(text)
+    assert formatter.format(formatted) == formatted, "what is formatted is formatted otherwise"
+    loader.load_text(formatted)
+
+
+def _match_spec(data: bytes) -> None:
+    """What the patterns of a spec find in a program, and why not more."""
+    from opsplice.spec_lang import loader
+
+    _explain(_program(), loader.load_text(loader.decoded(data, "s.splice")))
+
+
+def _explain(module: Any, spec: Any) -> None:
+    from opsplice.matchers import engine
+    from opsplice.matchers.explain import Explainer
+    from opsplice.matchers.graph import compile_pattern
+
+    graphs = [compile_pattern(p, spec.patterns, spec.types) for p in spec.patterns.values()]
+    found = engine.find(module, [graph for each in graphs for graph in each])
+    for each in graphs:
+        Explainer(spec.patterns).nearest(module, each, found.matches, 3)
+
+
+@functools.cache
+def _context() -> Any:
+    from opsplice.pipeline.session import Session
+
+    session = Session()
+    session.context.enable_multithreading(False)
+    return session, session.context
+
+
+# MLIR's parser has no limit of its own, and fills the stack.
+_DEEPEST = 200
+_BRACKET = re.compile(rb"[\[({<]|[\])}>]|-")
+
+
+def _check_nesting(data: bytes) -> None:
+    depths = itertools.accumulate(1 if each in b"[({<-" else -1 for each in _BRACKET.findall(data))
+    if max(depths, default=0) > _DEEPEST:
+        raise OpspliceError("brackets nest too deeply for MLIR's parser")
+
+
+def _parsed(data: bytes) -> Any:
+    from opsplice.frontends import source
+    from opsplice.pipeline import compiler
+    from opsplice.pipeline.diagnostics import render
+
+    _check_nesting(data)
+    given = source.load(data)
+    module = compiler._read(given, _context()[1])
+    if isinstance(module, list):
+        raise OpspliceError("cannot read the module", details=render(module, lambda place: given.line(place.line)))
+    return module
+
+
+@functools.cache
+def _program() -> Any:
+    return _parsed((ROOT / "tests" / "matchers" / "library" / "norms.mlir").read_bytes())
+
+
+@functools.cache
+def _many_patterns() -> Any:
+    from opsplice.spec_lang import loader
+
+    return loader.load_text((ROOT / "samples" / "transformer" / "transformer.splice").read_text(), ROOT / "s.splice")
+
+
+def _models() -> list[bytes]:
+    paths = [*(ROOT / "samples").glob("*/model.mlir"), *(ROOT / "tests" / "matchers" / "library").glob("*.mlir")]
+    return [text for path in sorted(paths) if len(text := path.read_bytes()) <= 2 * _LARGEST_SEED]
+
+
+def _bytecode() -> list[bytes]:
+    return _in_child(_written)
+
+
+def _written() -> list[bytes]:
+    found = []
+    for text in _models()[:6]:
+        buffer = io.BytesIO()
+        _parsed(text).operation.write_bytecode(buffer)
+        found.append(buffer.getvalue())
+    return found
+
+
+def _read_model(data: bytes) -> None:
+    """A program as text, matched with the patterns of a spec."""
+    from opsplice.frontends.declarations import declare_functions
+    from opsplice.matchers.pointing import Ops, parse_place
+
+    module = _parsed(data)
+    declare_functions(module)
+    _explain(module, _many_patterns())
+    with _refusals():
+        Ops(module).at(parse_place("3"))
+
+
+def _read_bytecode(data: bytes) -> None:
+    _apart(_read_model, b"ML\xefR" + data[4:])
+
+
+def _apart(read: Callable[[bytes], object], data: bytes) -> None:
+    """A reader of bytes that are not ours to check, as the command line calls it: in a process of its own."""
+    _in_child(_within_limits, read, data)
+
+
+def _within_limits(read: Callable[[bytes], object], data: bytes) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+    read(data)
+
+
+def _in_child(work: Callable[..., Any], *arguments: Any) -> Any:
+    import iree.compiler.ir
+    import iree.runtime  # noqa: F401 - what each child would load
+
+    from opsplice.pipeline.isolate import call_isolated
+
+    # With other threads a child may wait for ever for what they held.
+    tasks = Path("/proc/self/task")
+    alone = tasks.is_dir() and len(list(tasks.iterdir())) == 1
+    return call_isolated(_work, (work, arguments), method="fork" if alone else "spawn")
+
+
+def _work(_report: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return work(*arguments)
+
+
+def _transform_specs() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((ROOT / "samples").glob("*/replace.mlir"))]
+
+
+def _import_spec(data: bytes) -> None:
+    """A transform spec read as a `.splice` file, which loads."""
+    _check_nesting(data)
+    from opsplice.rewrites import transform_spec
+    from opsplice.rewrites.importing.importer import import_spec
+    from opsplice.spec_lang import loader
+
+    context = _context()[1]
+    with _file(data, "spec.mlir") as path, context:
+        found = import_spec(transform_spec.parse(context, path))
+    if found.text:
+        loader.load_text(found.text)
+
+
+# ---- code for CPUs ---------------------------------------------------------------------------------------------------
+
+
+def _objects() -> list[bytes]:
+    from tests.targets.test_object_files import FUNCTION, GLOBAL, KERNEL, LOCAL, TEXT, WEAK, elf
+
+    symbols = [KERNEL, ("expf", GLOBAL, 0, 0), ("helper", LOCAL, FUNCTION, TEXT), ("hook", WEAK, 0, 0)]
+    return [elf(symbols, relocations=[1, 2], text=".init_array"), elf([KERNEL], machine=183), elf([KERNEL], kind=3)]
+
+
+def _read_object(data: bytes) -> None:
+    from opsplice.targets import elf_dispatch, objects
+
+    with _refusals():
+        code = objects.read_object(data, "k.o")
+        objects.check_arch(code, "k.o", "x86_64")
+        objects.check_links(code, "k.o", ["scale"], "object")
+    with _refusals():
+        elf_dispatch.check(data, "k.so", "x86_64")
+
+
+def _plugins() -> list[bytes]:
+    from opsplice.targets import fatelf
+
+    libraries = [data for data in _objects() if data[16] == 3]
+    parts = [library[:18] + struct.pack("<H", machine) + library[20:] for machine in (62, 183) for library in libraries]
+    return [*libraries, fatelf.write(parts)]
+
+
+def _read_plugin(data: bytes) -> None:
+    from opsplice.targets import plugin_file
+
+    with _file(data, "k.sos") as path:
+        plugin_file.check_loadable(plugin_file.read(path))
+
+
+def _code_objects() -> list[bytes]:
+    from tests.targets.test_rocm import GOOD, library
+
+    return [library(GOOD)]
+
+
+def _read_code_object(data: bytes) -> None:
+    from opsplice.targets import hsaco
+
+    module = hsaco.reflect(data, "k.hsaco")
+    with _refusals():
+        hsaco.check_target(module, "k.hsaco", "gfx942")
+    hsaco.check(module, "k.hsaco", "scale", buffers=2, constants=1, workgroup=(64, 1, 1))
+
+
+# ---- code for GPUs ---------------------------------------------------------------------------------------------------
+
+
+def _spirv() -> list[bytes]:
+    from tests.targets import spirv_assembly, test_spirv_binary, test_spirv_link, test_spirv_to_mlir
+
+    binary = spirv_assembly.binary
+    return [
+        test_spirv_binary.RICH,
+        test_spirv_link.program(),
+        binary(*test_spirv_link.LIBRARY),
+        binary(*test_spirv_to_mlir.MODULE, order=">"),
+    ]
+
+
+def _read_spirv(data: bytes) -> None:
+    from opsplice.targets import spirv_binary, spirv_link, spirv_reader, spirv_to_mlir
+
+    name = "k.spv"
+    with _refusals():
+        module = spirv_binary.reflect(data, name)
+        entry = spirv_binary.choose_entry(module, name, "scale")
+        buffers = (False, True)
+        spirv_binary.check(module, name, entry, buffers=buffers, push_constant_bytes=8, workgroup=(4, 2, 2))
+    with _refusals():
+        spirv_reader.without_sources(spirv_reader.little_endian(data), name)
+    with _refusals():
+        spirv_to_mlir.to_mlir(data, name, ["f"])
+    seeds = _spirv()
+    for program, library in ((seeds[1], data), (data, seeds[2])):
+        with _refusals():
+            spirv_link.link(program, name, [spirv_link.Library("f.spv", library)])
+    spirv_link.imports(spirv_link.as_library(data, name), name)
+
+
+def _ptx() -> list[bytes]:
+    from tests.targets import test_ptx, test_ptx_link
+
+    return [text.encode() for text in (test_ptx.TEXT, test_ptx_link.PROGRAM, test_ptx_link.LIBRARY)]
+
+
+def _read_ptx(data: bytes) -> None:
+    from opsplice.targets import ptx, ptx_link
+
+    text = ptx.decode(data, "k.ptx")
+    with _refusals():
+        module = ptx.reflect(text, "k.ptx")
+        ptx.check(module, "k.ptx", "scale", buffers=1, constants=0, workgroup=(64, 1, 1))
+    seeds = [seed.decode() for seed in _ptx()]
+    for program, library in ((seeds[1], text), (text, seeds[2])):
+        with _refusals():
+            ptx_link.link(program, "p", [ptx_link.Library("k.ptx", library)])
+
+
+def _metal() -> list[bytes]:
+    from tests.targets.test_metal import SHADER
+
+    return [SHADER.encode()]
+
+
+def _read_metal(data: bytes) -> None:
+    from opsplice.targets import metal_source
+
+    module = metal_source.reflect(_text(data), "k.metal")
+    for entry in module.entries:
+        metal_source.unchecked(entry)
+    metal_source.check(module, "k.metal", "scale", buffers=(False, True), constants=2, workgroup=(64, 1, 1))
+
+
+def _executables() -> list[bytes]:
+    """Code for Vulkan, CUDA and Metal as IREE's compiler wraps it."""
+    held = ((b"VKE1", 4, _spirv()[1]), (b"CDA1", 2, _ptx()[1]), (b"MTL1", 2, _metal()[0]))
+    return [_executable(*each) for each in held]
+
+
+def _executable(magic: bytes, fields: int, code: bytes) -> bytes:
+    """A FlatBuffer with a vector of one table in each field, whose fields all lead to the same vector of bytes."""
+    vtable = struct.pack("<HH", 4 + 2 * fields, 4 + 4 * fields) + b"".join(
+        struct.pack("<H", 4 + 4 * number) for number in range(fields)
+    )
+    vtable += bytes(-len(vtable) % 4)
+    root = 4 + len(vtable)
+    vector, inner = root + 4 + 4 * fields, root + 4 + 4 * fields + 8
+    leaf = inner + 4 + 4 * fields
+    data = struct.pack("<I", root) + vtable
+    data += struct.pack("<i", root - 4) + b"".join(
+        struct.pack("<I", vector - (root + 4 + 4 * number)) for number in range(fields)
+    )
+    data += struct.pack("<II", 1, inner - vector - 4)
+    data += struct.pack("<i", inner - 4) + b"".join(
+        struct.pack("<I", leaf - (inner + 4 + 4 * number)) for number in range(fields)
+    )
+    data += struct.pack("<I", len(code) // 4) + code + bytes(8)
+    return struct.pack("<4sIQ", magic, 0, len(data)).ljust(64, b"\0") + data
+
+
+def _read_executable(data: bytes) -> None:
+    from opsplice.targets import function_link, metal_executable
+
+    form = {b"VKE1": function_link.SPIRV, b"CDA1": function_link.CUDA}.get(data[:4])
+    if form is None:
+        metal_executable.replace(data, metal_executable.Kernel("kernel void k() {}", "k", (1, 1, 1)))
+    else:
+        function_link.imports(data, form, "k.bin")
+
+
+# ---- inputs, parameters, and words -----------------------------------------------------------------------------------
+
+
+def _input_texts() -> list[bytes]:
+    return [b"8xf32=2", b"2x2xi32=1,2,3,4", b"8xf32", b"1.5", b"i1=true", b"2xcomplex<f32>=1 2", b"2xbf16=nan", b"1"]
+
+
+def _read_input(data: bytes) -> None:
+    from opsplice import values
+
+    for value in values.parse_input(_text(data)):
+        values.format_value(value)
+
+
+def _arrays() -> list[bytes]:
+    import numpy as np
+
+    found = []
+    rows = np.arange(6, dtype="<f4").reshape(2, 3)
+    for array in (rows, np.zeros((), ">i8"), np.asfortranarray(rows), np.ones(2, bool)):
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        found.append(buffer.getvalue())
+    return [*found, found[0] + found[1]]
+
+
+def _read_array(data: bytes) -> None:
+    from opsplice import values
+
+    with _file(data, "x.npy") as path:
+        for value in values.parse_input(f"@{path}"):
+            values.format_value(value)
+
+
+def _words() -> list[bytes]:
+    return [
+        b"model.mlir:12", b"model.mlir:10-25", b"linalg.generic#3", b"x86_64+avx2+fma", b"aarch64", b"+avx2,-avx512f",
+        b"sync func @main(%input0: tensor<?x4xf32>, %x: i32 {a = 1}) -> (%output0: tensor<?xf32>)",
+        b'file.mlir:3:4: error: no\n\nloc("x"): a note', b"k.o: k.c \\\n  a\\ b.h $$c.h\n", b"vulkan:llvmpipe",
+    ]  # fmt: skip
+
+
+def _read_words(data: bytes) -> None:
+    """What stands in arguments, in programs' declarations, and in what compilers say."""
+    from opsplice.matchers import pointing
+    from opsplice.pipeline import devices, diagnostics
+    from opsplice.runtime import declared_function
+    from opsplice.targets import arch, toolchains
+
+    text = _text(data)
+    declared_function("main", {"iree.abi.declaration": text})
+    diagnostics.render([diagnostics.parse_callback(2, text)], lambda _place: text)
+    arch.feature_string(arch.parse_features(text))
+    with _file(data.replace(b"\0", b""), "k.d") as path:  # a compiler writes it, about files
+        toolchains.read_dependencies(path, path.parent)
+    for read in (pointing.parse_place, arch.normalize, arch.from_iree_key):
+        with _refusals():
+            read(text)
+    with _refusals():
+        devices.parse_archs(text.split(","))
+    devices.target_step(text.split(","), ())
+
+
+def _sources() -> list[bytes]:
+    includes = b'#include "a.h"\n#include <b.h>\n__asm__(".incbin \\"c\\"");\n'
+    return [includes, b"import a.b;\n__include scale;\nmodule x;", b"int f(void) { return 1 < 2; }"]
+
+
+def _read_source(data: bytes) -> None:
+    """What a source includes: files of its folder, each of which includes the others."""
+    from opsplice.targets import shaders, sources
+
+    with _file(data, "k.c") as path:
+        for name in ("a.h", "b.h", "c"):
+            (path.parent / name).write_bytes(data)
+        flags = [flag for flag in _text(data[:64]).split() if "\0" not in flag]
+        with _refusals():
+            sources.read_inputs(path, flags)
+        sources.read_inputs(path, (), names=shaders.slang_names)
+
+
+def _archives() -> list[bytes]:
+    import numpy as np
+
+    from tests.archives import gguf, irpa, safetensors
+
+    return [make("w", np.ones((2, 2), np.float32)) for make in (irpa, gguf, safetensors)]
+
+
+def _read_archive(data: bytes) -> None:
+    _apart(_index, data)
+
+
+def _index(data: bytes) -> None:
+    import iree.runtime
+
+    from opsplice import parameters
+
+    suffix = {b"IRPA": "irpa", b"GGUF": "gguf"}.get(data[:4], "safetensors")
+    with _file(data, f"w.{suffix}") as path:
+        parameters.module_of(iree.runtime.VmInstance(), parameters.read_archives(path))
+
+
+def _programs() -> list[bytes]:
+    return [_in_child(_compiled)]
+
+
+def _compiled() -> bytes:
+    from opsplice.frontends.source import ModuleSource
+    from opsplice.pipeline.compiler import compile_module
+
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = arith.negf %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""
+    flags = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=vmvx"]
+    return compile_module(ModuleSource(content=text), (), flags).vmfb
+
+
+def _read_program(data: bytes) -> None:
+    _apart(_load, data)
+
+
+def _load(data: bytes) -> None:
+    import numpy as np
+
+    from opsplice.runtime import load_program
+
+    load_program(data, "local-sync").call("main", np.zeros(4, np.float32))
+
+
+def _bitcode() -> list[bytes]:
+    from llvmlite import binding
+
+    text = "define void @scale(ptr %x, i64 %n) { store float 1.0, ptr %x ret void }\n@t = thread_local global i32 0"
+    return [binding.parse_assembly(text).as_bitcode()]
+
+
+def _read_bitcode(data: bytes) -> None:
+    from opsplice.targets import llvm
+    from opsplice.targets.artifacts import CpuTarget
+
+    with _file(data, "k.bc") as path:
+        llvm.import_bitcode(path, "k.bc", CpuTarget.of("x86_64"), neutral=path.with_suffix(".out"))
+
+
+def _llvm_texts() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((ROOT / "samples").glob("*/*.ll"))]
+
+
+def _compile_llvm(data: bytes) -> None:
+    from opsplice.targets import llvm
+    from opsplice.targets.artifacts import CpuTarget
+
+    with _file(data, "k.ll") as path:
+        llvm.compile_ir(path, path.with_suffix(".o"), CpuTarget.of("x86_64"), "object")
+
+
+TARGETS = (
+    Target("spec", _read_spec, _specs),
+    Target("match", _match_spec, _specs),
+    Target("model", _read_model, _models),
+    Target("bytecode", _read_bytecode, _bytecode, native=True),
+    Target("transform", _import_spec, _transform_specs),
+    Target("object", _read_object, _objects),
+    Target("plugin", _read_plugin, _plugins),
+    Target("hsaco", _read_code_object, _code_objects),
+    Target("spirv", _read_spirv, _spirv),
+    Target("ptx", _read_ptx, _ptx),
+    Target("metal", _read_metal, _metal),
+    Target("executable", _read_executable, _executables),
+    Target("input", _read_input, _input_texts),
+    Target("npy", _read_array, _arrays),
+    Target("words", _read_words, _words),
+    Target("source", _read_source, _sources),
+    Target("archive", _read_archive, _archives, native=True),
+    Target("vmfb", _read_program, _programs, native=True),
+    Target("bitcode", _read_bitcode, _bitcode, native=True),
+    Target("llvm", _compile_llvm, _llvm_texts, native=True),
+)

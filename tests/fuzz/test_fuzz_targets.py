@@ -1,0 +1,54 @@
+"""The targets of `make fuzz` read what is good, and handle what was not handled once and a few changed inputs."""
+
+from random import Random
+
+import pytest
+
+from .judging import TooSlowError, outcome
+from .mutation import LARGEST, is_text, mutant
+from .targets import FOUND, TARGETS
+
+NAMES = [target.name for target in TARGETS]
+CHANGED = 40
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+def test_inputs_are_read_or_refused(target, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of files in inputs lead nowhere from there
+    seeds, random = target.seeds(), Random(target.name)
+    # An input of a native target costs a process.
+    seeds = seeds[:1] if target.native else seeds[:8]
+    good = [outcome(target.read, seed) for seed in seeds]
+    assert not all(found.refused for found in good), "no seed is read: the target tests the first line of its reader"
+    changed = [] if target.native else [mutant(random.choice(seeds), seeds, random, 4096) for _ in range(CHANGED)]
+    found = [outcome(target.read, data) for data in (*target.found(), *changed)]
+    assert [each.trace for each in (*good, *found) if each.failure] == []
+
+
+def test_what_was_found_belongs_to_a_target():
+    assert {path.name for path in FOUND.glob("*")} <= set(NAMES)
+
+
+def test_failures_are_told_apart():
+    def fails(data: bytes) -> None:
+        if data == b"slow":
+            while True:
+                pass
+        if data == b"large":
+            raise KeyError
+        raise ValueError(data)
+
+    first, second, other = (outcome(fails, data) for data in (b"a", b"b", b"large"))
+    assert first.failure == second.failure != other.failure
+    assert first.failure.startswith("ValueError at test_fuzz_targets.py:")
+    assert outcome(fails, b"slow", seconds=0.1).failure.startswith(TooSlowError.__name__)
+    assert outcome(len, b"").failure == ""
+
+
+def test_mutants_differ_and_are_not_too_large():
+    for seed in (b"pattern p(x) { negf(x) }", bytes(range(256))):
+        random = Random(0)
+        made = {mutant(seed, [seed], random) for _ in range(300)}
+        assert len(made) > 150
+        assert max(map(len, made)) == LARGEST
+        assert is_text(seed) == (seed[:1] == b"p")
