@@ -18,6 +18,7 @@ import opsplice
 from opsplice import frontends
 from opsplice.interpreter import EvaluationError, evaluate
 from opsplice.pipeline.compiler import Compilation
+from opsplice.pipeline.flags import split_flags
 
 
 class Plain:
@@ -29,7 +30,8 @@ class Plain:
 
     @cached_property
     def _module(self) -> Any:
-        compilation = self._stack.enter_context(Compilation(self.flags))
+        # Flags of the process would be those of all later tests, and change no numbers.
+        compilation = self._stack.enter_context(Compilation(split_flags(self.flags).session))
         compilation.load(frontends.load(self.model))
         compilation.run_to("input")
         return compilation.module

@@ -19,6 +19,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import toolchains
 from tests.plain import Plain
+from tests.rewrites.conftest import assert_same
 
 DEVICES = ("local-sync", "local-task")
 WITH_F64 = "--iree-input-demote-f64-to-f32=false"
@@ -29,7 +30,7 @@ class Plugged:
     """A program that imports, the same program without its spec, and plugins: a system library and embedded ELF."""
 
     program: opsplice.Program
-    plain: opsplice.Program
+    plain: Plain
     plugins: tuple[Path, ...]
 
     def run(self, function: str, *inputs: Any) -> None:
@@ -39,7 +40,7 @@ class Plugged:
             for device in DEVICES:
                 results = _listed(self.program.run(function, *inputs, device=device, plugins=[plugin]))
                 for got, want in zip(results, wanted, strict=True):
-                    np.testing.assert_array_equal(np.asarray(got), np.asarray(want), err_msg=f"{plugin} on {device}")
+                    assert_same(np.asarray(got), np.asarray(want), f"{plugin} on {device}")
         for was, now in zip(before, inputs, strict=True):
             np.testing.assert_array_equal(was, now)
 
@@ -65,8 +66,7 @@ def plugged(tmp_path: Path) -> Callable[..., Plugged]:
             plugins.append(tmp_path / f"k{suffix}")
             plugins[-1].write_bytes(plugin_kernels.build(path, suffix).data)
         flags = ("--iree-llvmcpu-target-cpu=host", *flags)
-        program, plain = (opsplice.compile(mlir, specs, flags, **options) for specs in ([path], []))
-        made = Plugged(program, plain, tuple(plugins))
+        made = Plugged(opsplice.compile(mlir, [path], flags, **options), Plain(mlir, flags), tuple(plugins))
         assert made.program.report.replacements
         assert {r.action for r in made.program.report.replacements} == {"dynamic function"}
         return made
