@@ -17,10 +17,10 @@ from hypothesis import settings
 from tests import kept
 from tests.approaches import Cells
 
-# The same examples each time, so that what passes once passes always; with OPSPLICE_FUZZ=1 new ones are tried.
+# The same examples each time, so that what passes once passes always; with OPSPLICE_SOAK=1 new ones are tried.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("new", print_blob=True)
-settings.load_profile("new" if os.environ.get("OPSPLICE_FUZZ") else "same")
+settings.load_profile("new" if os.environ.get("OPSPLICE_SOAK") else "same")
 
 ROOT = Path(__file__).parent.parent
 
