@@ -6,6 +6,7 @@ failure that came furthest along is kept.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,17 @@ from iree.compiler import ir
 from opsplice.matchers import numbers
 from opsplice.matchers.graph import Graph, Input, Label, Number, Window
 from opsplice.matchers.ir_names import short
-from opsplice.matchers.labels import Regrouped, Sizes, nontrivial, pair, rank_text, sizes_of, unflattened, window_sizes
+from opsplice.matchers.labels import (
+    Regrouped,
+    Sizes,
+    aligned,
+    nontrivial,
+    pair,
+    rank_text,
+    sizes_of,
+    unflattened,
+    window_sizes,
+)
 from opsplice.matchers.match import Binding, Kind, Size
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Sum, Term
 from opsplice.matchers.uses import results_with
@@ -59,6 +70,7 @@ class Bindings:
         self.integers: dict[str, int] = {}  # bound to attributes
         self.trail: list[tuple[dict, Any]] = []
         self.furthest: Failure | None = None
+        self.ones_first = False  # whether dims of size one of the first root come before its others
         self.place: ir.Operation | None = None  # the payload op that was read last
 
     def _set(self, table: dict, key: Any, value: Any = None) -> None:
@@ -138,6 +150,8 @@ class Bindings:
     ) -> list[tuple[Label, tuple[Index, ...]]] | None:
         """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
         pairs = pair(labels, indices, self.labels)
+        if self.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
+            pairs = aligned(labels, indices, self.labels) or pairs
         if pairs is None:
             self._fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
             return None
@@ -146,13 +160,20 @@ class Bindings:
                 return None
         return pairs
 
+    def _may_be(self, label: Label, found: tuple[Index, ...]) -> bool:
+        """Whether a label is bound to these indices, or not yet."""
+        bound = self.labels.get(label)
+        if bound is None or nontrivial(bound) == nontrivial(found):
+            return True
+        return label.pack and unflattened(bound) == unflattened(found)
+
     def _unify_label(self, node: Any, label: Label, found: tuple[Index, ...]) -> bool:
         if isinstance(label, Window):
             return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
         if bound is not None:
-            same = nontrivial(bound) == nontrivial(found) or (label.pack and unflattened(bound) == unflattened(found))
-            return same or self._fail(node, f"dim {label.name} here", "another dim or order of dims", Kind.DIMS)
+            wanted = f"dim {label.name} here"
+            return self._may_be(label, found) or self._fail(node, wanted, "another dim or order of dims", Kind.DIMS)
         scope = self.scopes.get(label)
         if scope is not None:
             loops = self.reductions[scope]

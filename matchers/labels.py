@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opsplice.matchers.graph import Label
@@ -49,6 +50,28 @@ def pair(
         rest = iter(indices)
         return [(label, (UNIT,) if label in units else (next(rest),)) for label in labels]
     return [(label, (index,)) for label, index in zip(labels, indices, strict=True)]
+
+
+def aligned(
+    labels: tuple[Label, ...], indices: tuple[Index, ...], bound: Mapping[Label, tuple[Index, ...]]
+) -> list[tuple[Label, tuple[Index, ...]]] | None:
+    """Labels against indices in order, wherever either have dims of size one; None if that cannot be told."""
+    rest, pairs = nontrivial(indices), []
+    for label in labels:
+        known = bound.get(label) if isinstance(label, Label) else None
+        if known is None and (label.pack or label.windowed):
+            return None
+        wanted = rest[:1] if known is None else nontrivial(known)
+        if rest[: len(wanted)] != wanted:
+            return None
+        rest = rest[len(wanted) :]
+        pairs.append((label, known or wanted or (UNIT,)))
+    return None if rest else pairs
+
+
+def ones_first(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Indices with those of dims of size one before all others."""
+    return (*(i for i in indices if i == UNIT), *nontrivial(indices))
 
 
 def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:

@@ -43,6 +43,7 @@ class Match:
     dims:   the size of each dim of the pattern; types: the element type of each type variable.
     ops:    the payload ops that the match accounts for, the roots' own among them.
     held:   how many ops of the pattern it is made of; alternatives and optional ops make a difference here.
+    ones_first: whether the pattern has dims of size one of the first root before its others, which the program has not.
 
     The size of a pack is a tuple.
     """
@@ -58,6 +59,7 @@ class Match:
     held: int
     function: str
     location: str
+    ones_first: bool = False
 
     def static_dims(self) -> dict[str, Known | tuple[Known, ...]]:
         """The dims as numbers, None for those known only at run time, or what the program assumes of them.

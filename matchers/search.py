@@ -37,9 +37,10 @@ from opsplice.matchers.graph import (
 from opsplice.matchers.grouping import groupings, ungrouped
 from opsplice.matchers.inverse import solved
 from opsplice.matchers.ir_names import location_text, short
-from opsplice.matchers.labels import Regrouped, pair, rank_text, regrouped
+from opsplice.matchers.labels import Regrouped, ones_first, pair, rank_text, regrouped
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
-from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Reduce, Started, Term
+from opsplice.matchers.nodes import nodes_below
+from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Index, Reduce, Started, Term
 from opsplice.matchers.verdicts import Verdicts, number_text
 from opsplice.matchers.views import Origin, Views, defining_op, element_type, is_structured, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
@@ -47,6 +48,8 @@ from opsplice.spec_lang import ops, tree
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
+# Failures that dims of size one elsewhere may mend.
+_OF_DIMS = frozenset({Kind.DIMS, Kind.RANK, Kind.SIZE, Kind.SAME_SIZE})
 _WIDENINGS = frozenset({"arith.extf", "arith.extsi"})
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
 _RESHAPES = frozenset(
@@ -123,12 +126,28 @@ class Search(Verdicts):
                 self.rearranging, self.grouped = False, access
                 if self._at_root(0, value, goals) or (self.may_rearrange and self._again(value, goals)):
                     return self._match(value)
+            if not self.is_view and self._may_have_ones_first(value):
+                self._undo(0)
+                self.rearranging, self.grouped, self.ones_first = False, None, True
+                if self._at_root(0, value, goals):
+                    return self._match(value)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
             self.furthest = Failure(
                 None, "a decision", "one too large to decide", (len(self.held), 0), None, Kind.STEPS
             )
         return None
+
+    def _may_have_ones_first(self, value: ir.Value) -> bool:
+        """Whether a match failed at its dims, and the result has one of size one behind others.
+
+        The pattern reduces dims of its result, and contracts none: only then their places say nothing.
+        """
+        indices = self.views.whole(value).indices
+        if self.furthest is None or self.furthest.kind not in _OF_DIMS or ones_first(indices) == indices:
+            return False
+        nodes = nodes_below([self.graph.results[0].node])
+        return any(type(node) is Reduce for node in nodes) and not any(isinstance(node, Product) for node in nodes)
 
     def _holds_at_source(self, view: ir.Value) -> bool:
         """Whether what a view rearranges is a match itself: then the view is none, nor a near miss."""
@@ -294,17 +313,18 @@ class Search(Verdicts):
             return None
         access = self.grouped if self.grouped is not None and number == 0 else self.views.whole(value)
         self._set(self.roots, number, access)
-        if not self._bind_whole(result, access):
+        indices = tuple(ungrouped(access.indices))
+        if not self._bind_whole(result, access, ones_first(indices) if self.ones_first and number == 0 else indices):
             return None
         return [(result.node, access)]
 
-    def _bind_whole(self, result: Result, access: Access) -> bool:
-        """Give the labels of a result the fresh loops of a whole tensor."""
+    def _bind_whole(self, result: Result, access: Access, indices: tuple[Index, ...]) -> bool:
+        """Give the labels of a result the fresh loops of a whole tensor, in the order of `indices`."""
         self._note_sizes(access)
         free = [label for label in result.labels if label not in self.labels]
         if len(free) != len(result.labels):
             return self._unify(result.node, result.labels, access.indices) is not None
-        pairs = pair(result.labels, tuple(ungrouped(access.indices)), {})
+        pairs = pair(result.labels, indices, {})
         if pairs is None:
             return self._fail(result.node, f"rank {rank_text(result.labels)}", f"rank {len(access.indices)}", Kind.RANK)
         for label, indices in pairs:
@@ -517,7 +537,7 @@ class Search(Verdicts):
         """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""
         if type(node) is not Reduce or not isinstance(found, Apply) or found.op != node.combiner:
             return None
-        return self.views.unchanged(found) if all(label.windowed for label in node.loops) else None
+        return self.views.unchanged(found) if any(label.windowed for label in node.loops) else None
 
     def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._look(node, term)
@@ -646,7 +666,8 @@ class Search(Verdicts):
             op = defining_op(term.value)
 
     def _operand(self, result: Result, whole: Access) -> list[tuple[Any, Any]] | None:
-        return [(result.node, whole)] if self._bind_whole(result, whole) else None
+        indices = tuple(ungrouped(whole.indices))
+        return [(result.node, whole)] if self._bind_whole(result, whole, indices) else None
 
     # ---- inputs ---------------------------------------------------------------------------------------------------
 
@@ -776,6 +797,7 @@ class Search(Verdicts):
             held=len(self.held),
             function=self.function,
             location=location_text(value.owner.operation),
+            ones_first=self.ones_first,
         )
 
     def _root_sizes(self, access: Access) -> tuple[Size, ...]:

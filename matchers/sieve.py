@@ -130,7 +130,7 @@ class _Outlines:
                 return _Outline("apply", node.op, below, self._casts)
             written = tuple(self._of(arg, 0) for arg in node.args)
             return _Outline("chain", node.op, below, self._casts, written)
-        if type(node) is Reduce and all(label.windowed for label in node.loops):
+        if type(node) is Reduce and any(label.windowed for label in node.loops):
             return _ANYTHING  # of a window of one place there is no loop
         if type(node) is Reduce:
             return _Outline("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)

@@ -26,7 +26,7 @@ from opsplice.rewrites import emit, helpers
 from opsplice.rewrites.annotation import SETTERS
 from opsplice.rewrites.calls import Argument, Insertion, Written
 from opsplice.rewrites.helpers import Block, Helpers
-from opsplice.rewrites.placing import Placer, builtin_type, has_other_dims
+from opsplice.rewrites.placing import Placer, builtin_type, has_other_axes, has_other_dims
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import PLACEHOLDER
 
@@ -194,7 +194,7 @@ def _names(match: Match, *, ranked: bool) -> _Names:
         kind = None if binding.value is None else builtin_type(binding.value)
         if isinstance(kind, ir.RankedTensorType) and name in match.shapes:
             sizes = flat(match.shapes[name])
-            if has_other_dims(kind, sizes) or (ranked and len(sizes) != kind.rank):
+            if has_other_dims(kind, sizes) or (ranked and has_other_axes(kind, sizes)):
                 types[name] = f"tensor<{''.join(f'{_size_text(size)}x' for size in sizes)}{binding.element}>"
                 fitted[name] = ir.Type.parse(types[name]), sizes
     for name, size in match.dims.items():

@@ -78,7 +78,7 @@ class Placer:
             return value
         if not isinstance(value.type, ir.RankedTensorType):
             return emit.value("tensor.from_elements", [value], kind)
-        if value.type.rank == kind.rank and not has_other_dims(value.type, sizes):
+        if not has_other_axes(value.type, sizes):
             return emit.value("tensor.cast", [value], kind)
         old = [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in _dynamic(value.type)]
         new = [self._index(sizes[i]) for i in _dynamic(kind)]
@@ -168,10 +168,21 @@ def builtin_type(value: ir.Value) -> ir.Type:
 
 def has_other_dims(kind: ir.RankedTensorType, sizes: tuple[Size, ...]) -> bool:
     """Whether a tensor has other dims than some sizes say, those of size one apart, as far as sizes are known."""
-    own = [None if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)]
-    wanted = [size if isinstance(size, int) else None for size in sizes]
-    own, wanted = [s for s in own if s != 1], [s for s in wanted if s != 1]
-    return len(own) != len(wanted) or any(a != b and None not in (a, b) for a, b in zip(own, wanted, strict=True))
+    return _differ([s for s in _known(kind) if s != 1], [s for s in sizes if s != 1])
+
+
+def has_other_axes(kind: ir.RankedTensorType, sizes: tuple[Size, ...]) -> bool:
+    """Whether a tensor has another size than some sizes say, axis by axis, as far as sizes are known."""
+    return _differ(_known(kind), sizes)
+
+
+def _known(kind: ir.RankedTensorType) -> list[int | None]:
+    return [None if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)]
+
+
+def _differ(own: Sequence[int | None], wanted: Sequence[Size]) -> bool:
+    pairs = zip(own, wanted, strict=False)
+    return len(own) != len(wanted) or any(a != b and a is not None and isinstance(b, int) for a, b in pairs)
 
 
 def _dynamic(kind: ir.RankedTensorType) -> list[int]:

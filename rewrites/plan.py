@@ -730,6 +730,8 @@ class _Signature:
                 raise _LeaveError(
                     f"kernel {self.kernel.name} makes rank {len(kind.dims)}, and the result has rank {len(sizes)}"
                 )
+            if self.match.ones_first and number == 0:
+                shape = tuple(sorted(shape, key=lambda size: size != 1))
             for dim, size in _paired(kind.dims, shape):
                 if dim.symbol is not None:
                     self.dims.setdefault(dim.symbol, size)
