@@ -527,3 +527,31 @@ def test_a_row_s_squares_are_no_convolution(find):
     for text, before, count in ((program, same, 0), (other, reshape, 1)):
         found = find(text.replace("%zero =", f"{before}\n%zero =", 1).replace("%FILTER", "%w"), spec)
         assert found.count == count
+
+
+@pytest.mark.parametrize(("mode", "count"), [("", 1), ("to_nearest_even", 1), ("downward", 0), ("toward_zero", 0)])
+@pytest.mark.parametrize(
+    ("op", "pattern"),
+    [
+        ("arith.truncf %x {mode} : tensor<8xf32> to tensor<8xf16>", "truncf(x) : tensor<n x f16>"),
+        ("arith.addf %x, %x {mode} : tensor<8xf32>", "addf(x, x)"),
+        ("arith.divf %x, %x {mode} : tensor<8xf32>", "mulf(x, divf(1.0, x))"),
+    ],
+)
+def test_an_op_that_rounds_otherwise_is_another_op(find, op, pattern, mode, count):
+    kind = "f16" if "truncf" in op else "f32"
+    payload = f"""func.func @f(%x: tensor<8xf32>) -> tensor<8x{kind}> {{
+      %r = {op.format(mode=mode)}
+      return %r : tensor<8x{kind}> }}"""
+    assert find(payload, f"pattern p(x: tensor<n x f32>) {{ {pattern} }}").count == count
+
+
+@pytest.mark.parametrize(("mode", "count"), [("", 1), ("downward", 0)])
+def test_a_sum_that_rounds_otherwise_is_another_one(find, mode, count):
+    payload = f"""func.func @f(%x: tensor<8x4xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {{
+      %zero = arith.constant 0.0 : f32
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+      %r = linalg.reduce ins(%x : tensor<8x4xf32>) outs(%z : tensor<8xf32>) dimensions = [1]
+        (%a: f32, %b: f32) {{ %s = arith.addf %a, %b {mode} : f32  linalg.yield %s : f32 }}
+      return %r : tensor<8xf32> }}"""
+    assert find(payload, "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }").count == count
