@@ -35,7 +35,7 @@ def _may_hold(element: str, constant: tree.Constant) -> bool:
     if low is None or high is None:  # it depends on dims, unless it is a number too large for all types
         return any(conditions.names_in(end) for end in (constant.value, constant.high))
     if ops.is_integer(element):
-        return constant.high is not None or _is_whole(low, ops.bits(element) or 0)
+        return constant.high is not None or _is_whole(low, ops.width(element))
     if not ops.is_float(element):
         return True
     held = (numbers.rounded(low, element), numbers.rounded(high, element))

@@ -99,6 +99,8 @@ def literal(value: int | float, element: str, digits: str | None = None) -> str:
         if element == "i1":
             return "true" if value else "false"
         return f"({value + 1} - 1)" if value == -(2**63) else f"{int(value)}{'LL' if abs(value) >= 2**31 else ''}"
+    if math.isnan(value):
+        return "NAN"
     if math.isinf(value):
         return "INFINITY" if value > 0 else "-INFINITY"
     text = digits or repr(float(value))
@@ -197,7 +199,8 @@ def _extremum(name: str, element: str, needs: Needs) -> str:
     kind, sign = type_of(element), _EXTREMA[name]
     # maximumf and its like give NaN where one is NaN; maxnumf, which gives the other one, is read as maximumf.
     test = {"maximumf": " || a != a", "minimumf": " || a != a"}
-    a, b = (_unsigned(side, element) if name.endswith("ui") else side for side in "ab")
+    seen = _unsigned if name.endswith("ui") else _signed
+    a, b = (seen(side, element) for side in "ab")
     body = f"return {a} {sign} {b}{test.get(name, '')} ? a : b;"
     needs.helpers.setdefault(helper, f"static inline {kind} {helper}({kind} a, {kind} b) {{ {body} }}")
     return helper
@@ -224,7 +227,7 @@ def _integer(name: str, x: Sequence[str], element: str) -> str:
         return f"({kind})((uint64_t){x[0]} {_WRAPPING[name]} (uint64_t){x[1]})"
     plain = {"divsi": "/", "remsi": "%", "shrsi": ">>"}
     if name in plain:
-        return f"({kind})({x[0]} {plain[name]} {x[1]})"
+        return f"({kind})({_signed(x[0], element)} {plain[name]} {_signed(x[1], element)})"
     if name == "shli":
         return f"({kind})((uint64_t){x[0]} << {x[1]})"
     unsigned = {"divui": "/", "remui": "%", "shrui": ">>"}
@@ -249,15 +252,17 @@ def _compare_integers(predicate: str, x: Sequence[str], kind: str) -> str:
     sign = _COMPARE_INTEGERS[predicate[-2:]]
     if predicate.startswith("u"):
         return f"({_unsigned(x[0], kind)} {sign} {_unsigned(x[1], kind)})"
-    if kind == "index" and predicate.startswith("s"):
-        return f"((ptrdiff_t){x[0]} {sign} (ptrdiff_t){x[1]})"
     if kind == "i1" and predicate.startswith("s"):
         raise NoCodeError("there is no plain C for signed comparisons of i1")
-    return f"({x[0]} {sign} {x[1]})"
+    return f"({_signed(x[0], kind)} {sign} {_signed(x[1], kind)})"
 
 
 def _unsigned(x: str, element: str) -> str:
     return x if element in ("i1", "index") else f"(u{type_of(element)}){x}"
+
+
+def _signed(x: str, element: str) -> str:
+    return f"(ptrdiff_t){x}" if element == "index" else x
 
 
 def _cast(name: str, x: str, source: str, element: str) -> str:
@@ -268,6 +273,8 @@ def _cast(name: str, x: str, source: str, element: str) -> str:
         return f"({kind})-(int){x}"
     if name in ("uitofp", "extui", "index_castui"):
         return f"({kind}){_unsigned(x, source)}"
+    if name == "fptoui":
+        return f"({kind}){_unsigned(f'(float){x}' if source in ('f16', 'bf16') else x, element)}"
     if name == "trunci" and element == "i1":
         return f"(({x} & 1) != 0)"
     if source in ("f16", "bf16"):

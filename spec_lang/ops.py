@@ -161,16 +161,16 @@ def is_elementwise(name: str) -> bool:
 
 
 def _lowest(element: str) -> int:
-    width = _integer_width(element)
-    return -(1 << (width - 1))
+    return -(1 << (width(element) - 1))
 
 
 def _highest(element: str) -> int:
     return -1 - _lowest(element)
 
 
-def _integer_width(element: str) -> int:
-    return bits(element) or 64  # index is 64 bits wide on every target that IREE has
+def width(element: str) -> int:
+    """The width of an integer type; index is 64 bits wide on every target that IREE has."""
+    return bits(element) or 64
 
 
 _IDENTITIES: dict[str, Callable[[str], int | float]] = {

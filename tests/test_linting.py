@@ -249,11 +249,12 @@ def test_conditions_on_what_a_match_may_lack_contradict_nothing(body: str, tmp_p
         ("f32", "const(1e39 / n)", None),
         ("i8", "256", "no i8 is 256"),
         ("i8", "255", None),
+        ("index", "-2", None),
     ],
 )
 def test_constants_that_their_type_does_not_hold(kind: str, constant: str, why: str | None, tmp_path: Path):
     path = tmp_path / "spec.splice"
-    op = "addi" if kind == "i8" else "addf"
+    op = "addi" if kind in ("i8", "index") else "addf"
     head = f"pattern p<T in {{f16, f32}}, U in {{f16}}>(x: tensor<n x {kind}>)"
     found: list[list[str]] = []
     for part in (f"{op}(x, {constant})", f"{op}(x, x) | {op}(x, {constant})"):

@@ -231,3 +231,47 @@ def test_what_plain_c_has_no_words_for_does_not_compile(tmp_path: Path) -> None:
     with pytest.raises(OpspliceError) as failure:
         opsplice.compile(model, [tmp_path / "waves.splice"])
     assert "waves_kernel is not written yet" in str(failure.value)
+
+
+INDICES = {
+    "divsi": lambda x, y: np.trunc(x / y),
+    "remsi": np.fmod,
+    "maxsi": np.maximum,
+    "minsi": np.minimum,
+    "shrsi": lambda x, y: x >> (y & 1),
+}
+
+
+def test_indices_have_a_sign_and_bytes_may_have_none(tmp_path: Path) -> None:
+    whole, index = "tensor<37xi32>", "tensor<37xindex>"
+    names = ", ".join(f"%r{op}" for op in INDICES)
+    lines = [
+        line
+        for op in INDICES
+        for line in (
+            f"  %{op} = arith.{op} %i, %{'k' if op == 'shrsi' else 'j'} : {index}",
+            f"  %r{op} = arith.index_cast %{op} : {index} to {whole}",
+        )
+    ]
+    model = f"""
+func.func @main(%x: {whole}, %y: {whole}) -> ({f"{whole}, " * len(INDICES)}tensor<37xi8>) {{
+  %i = arith.index_cast %x : {whole} to {index}
+  %j = arith.index_cast %y : {whole} to {index}
+  %one = arith.constant dense<1> : {index}
+  %k = arith.andi %j, %one : {index}
+{"".join(f"{line}{chr(10)}" for line in lines)}
+  %last = arith.constant dense<255> : {whole}
+  %few = arith.andi %x, %last : {whole}
+  %z = arith.sitofp %few : {whole} to tensor<37xf32>
+  %byte = arith.fptoui %z : tensor<37xf32> to tensor<37xi8>
+  return {names}, %byte : {f"{whole}, " * len(INDICES)}tensor<37xi8>
+}}"""
+    handles = [*(f"arith.index_cast#{i + 3}" for i in range(len(INDICES))), "arith.fptoui#1"]
+    capture = opsplice.capture(model, handles, FLAGS, name="indices")
+    assert "(int8_t)(uint8_t)" in capture.code
+    x, y = np.arange(-18, 19) * 5, np.where(np.arange(37) % 9 == 4, 3, np.arange(37) % 9 - 4)
+    program = spliced(model, capture, tmp_path)
+    *results, byte = program.run(None, x.astype(np.int32), y.astype(np.int32))
+    for op, result in zip(INDICES, results, strict=True):
+        np.testing.assert_array_equal(result, INDICES[op](x, y).astype(np.int32), err_msg=op)
+    np.testing.assert_array_equal(byte.view(np.uint8), x & 255)
