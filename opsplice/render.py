@@ -138,7 +138,7 @@ def _misses(nearest: Iterable[Miss]) -> list[str]:
     lines = []
     for miss in nearest:
         place = f"{short_location(miss.location)} in @{miss.function}"
-        asked = f" (asked at {short_location(miss.spec_location)})" if miss.spec_location else ""
+        asked = f" (the pattern: {short_location(miss.spec_location)})" if miss.spec_location else ""
         there = f" at {short_location(miss.at)}" if miss.at not in ("", miss.location) else ""
         lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{there}{asked}")
     return lines

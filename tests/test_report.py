@@ -57,7 +57,7 @@ def test_replaced_kept_and_lost_are_told_apart(capsys: pytest.CaptureFixture[str
         "  m.mlir:4:8  root(n = 8) in @main: kernel other has no artifact for llvm-cpu embedded-elf-x86_64",
         "1 match lost to other rules, shown with --verbose",
         "warning: s.splice:10:1: `replace none with k` matched nothing",
-        "  nearest: m.mlir:3:8 in @main: wanted tanh, found the program's input0 (asked at s.splice:6:45)",
+        "  nearest: m.mlir:3:8 in @main: wanted tanh, found the program's input0 (the pattern: s.splice:6:45)",
         "help: `opsplice explain` shows how far a pattern goes and what to change",
     ]
     verbose = report_text(report, verbose=True, color=False).splitlines()
@@ -87,7 +87,7 @@ def test_many_rules_without_a_match_are_cut_and_those_that_come_near_go_first() 
     assert len(lines) == 1 + 2 * 8 + 2
     assert lines[1:3] == [
         "warning: s:91:1: `replace p91 with k` matched nothing",
-        "  nearest: m:1:1 in @main: wanted exp, found tanh (asked at s:2:2)",
+        "  nearest: m:1:1 in @main: wanted exp, found tanh (the pattern: s:2:2)",
     ]
     assert "  and 92 more rules matched nothing, shown with --verbose" in lines
     verbose = report_text(report, verbose=True, color=False)
@@ -107,3 +107,25 @@ def test_rows_that_are_too_wide_for_the_terminal_are_broken_before_the_kernel() 
 def test_dir_lists_the_api() -> None:
     assert {"compile", "capture", "explain", "match", "Program", "__version__"} <= set(dir(opsplice))
     assert all(hasattr(opsplice, name) for name in dir(opsplice))
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ([], ["opsplice capture model.mlir", "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."]),
+        (["match"], ["A near miss is a place in the model where a part of a pattern holds", "lost to another rule"]),
+        (["explain"], ["A near miss is a place", "docs/explain.md says how to read it."]),
+        (["compile"], ["--target TARGET,...", "cpu (this machine's), x86_64", "as cuda:sm_80"]),
+        (["kernel", "plugin"], [".sos for CPUs of any system"]),
+    ],
+)
+def test_help_is_in_plain_words_and_fits_a_terminal(
+    command: list[str], told: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command, "--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert all(part in " ".join(text.split()) for part in told)
+    assert max(map(len, text.splitlines())) <= 80

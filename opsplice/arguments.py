@@ -1,0 +1,419 @@
+"""The arguments of the command line, and what `--help` says of them."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from typing import Any
+
+from opsplice import __version__
+
+_CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."
+_EPILOG = f"""\
+Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile
+(write --flag=value).
+{_CODES}
+"""
+_START = f"""\
+A first look:
+  opsplice doctor                        what this machine can build and run
+  opsplice capture model.mlir            the ops of a model
+  opsplice capture model.mlir --at model.mlir:12 -o first.splice
+                                         a pattern, a kernel and a rule for one
+  opsplice match model.mlir --spec=first.splice
+                                         what would be replaced
+  opsplice compile model.mlir --spec=first.splice -o model.vmfb
+
+Each command says more with --help, as `opsplice capture --help`.
+{_CODES}
+"""
+_NEAR_MISSES = """
+A near miss is a place in the model where a part of a pattern holds and another
+part does not. It is told with what the pattern wants there and what the model
+has."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands. It sets `command`, and `takes_flags` for those that take the compiler's flags."""
+    parser = argparse.ArgumentParser(
+        prog="opsplice",
+        description="Find computations in MLIR programs by pattern and splice in your own kernels.",
+        epilog=_START,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"opsplice {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    _add_compile(commands)
+    _add_run(commands)
+    _add_match(commands)
+    _add_explain(commands)
+    _add_export(commands)
+    _add_import(commands)
+    _add_capture(commands)
+    _add_fmt(commands)
+    _add_lint(commands)
+    _add_kernel(commands)
+    _add_doctor(commands)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction, name: str, about: str, *, flags: bool, more: str = ""
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=about,
+        description="\n".join(textwrap.wrap(f"{about[0].upper()}{about[1:]}.", 80)) + more,
+        epilog=_EPILOG if flags else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(takes_flags=flags)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: bool, may_fail: bool = True) -> None:
+    parser.add_argument("model", help=what)
+    parser.add_argument(
+        "--spec",
+        action="append",
+        default=[],
+        metavar="FILE",
+        required=spec_required,
+        help="patterns, kernels and rules: a .splice file, or a transform-dialect .mlir file; several apply in order",
+    )
+    parser.add_argument(
+        "--target",
+        type=_targets,
+        action=_Joined,
+        default=(),
+        metavar="TARGET,...",
+        help="what the program is to run on: cpu (this machine's), x86_64, aarch64, riscv64, vulkan, cuda, rocm or "
+        "metal, a GPU with its chip if you know it, as cuda:sm_80. The program holds code for each that is named, "
+        "and runs on the first that it finds. Default: what the --iree-... flags say, or this machine's kind of CPU",
+    )
+    if may_fail:
+        parser.add_argument("--require-match", action="store_true", help="fail if a rule matches nothing")
+
+
+def _add_common(parser: argparse.ArgumentParser, verbose: str = "matches that other rules have the place of") -> None:
+    shown = f"show {verbose}, and IREE's own messages" if verbose else "show IREE's own messages"
+    parser.add_argument("--verbose", action="store_true", help=shown)
+    parser.add_argument(
+        "--no-isolate", action="store_true", help="work in this process: a crash of IREE's compiler then ends it"
+    )
+    _add_json(parser)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout, errors too")
+
+
+def _add_building(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--build-timeout", metavar="SECONDS", help="the longest that the compiler of a kernel may take (default: 600)"
+    )
+
+
+def _add_no_code(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-code",
+        action="store_true",
+        help="build and run nothing of the specs: take prebuilt artifacts only (docs/security.md)",
+    )
+
+
+def _add_compile(commands: argparse._SubParsersAction) -> None:
+    about = "compile a model with specs to a program for IREE's runtime, a .vmfb file"
+    parser = _command(commands, "compile", about, flags=True)
+    _add_model(parser, "MLIR text or bytecode", spec_required=False)
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
+    _add_building(parser)
+    _add_no_code(parser)
+    parser.add_argument(
+        "--provider",
+        metavar="DIR",
+        help="where to write kernels that are `as provided`, so not in the program (default: the output's name with "
+        "the ending .kernels)",
+    )
+    _add_common(parser)
+
+
+def _add_run(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "run", "run a .vmfb, or compile a model with specs and run it", flags=True)
+    _add_model(parser, "MLIR, or a .vmfb to run as it is", spec_required=False)
+    parser.add_argument("--function", metavar="NAME", help="the function to call; not needed if there is only one")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="VALUE",
+        help="a value, once for each input in their order: 8xf32=2 (2 in all places), 2x2xi32=1,2,3,4, f32=1.5, "
+        "@x.npy, 4xf32=@raw.bin",
+    )
+    parser.add_argument(
+        "--provider",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder of kernels that are not in the program, as `compile` writes it, or a .vmfb of them; the first "
+        "that has a kernel wins",
+    )
+    parser.add_argument(
+        "--command",
+        dest="command_files",
+        action="append",
+        default=[],
+        metavar="MODULE=FILE",
+        help="the Python file with the functions of a module that the program calls on the host (`as command`); FILE "
+        "alone if the module is called like it",
+    )
+    parser.add_argument(
+        "--device",
+        default="local-task",
+        metavar="URI",
+        help="where to run: local-task (the CPU, default), local-sync (on one thread), vulkan, cuda, hip or metal",
+    )
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file with functions that the program imports (`as plugin`): .so or .sos for a CPU, .spv, .wgsl, .ptx "
+        "or .ll for GPUs; the last one that has a function is taken",
+    )
+    parser.add_argument(
+        "--parameters",
+        action="append",
+        default=[],
+        metavar="SCOPE=FILE",
+        help="an archive of the program's weights, .irpa, .gguf or .safetensors; FILE alone if they have no scope",
+    )
+    parser.add_argument(
+        "--output", metavar="@FILE", help="where to save the results: @out.npy, or @folder/ for a file each"
+    )
+    _add_building(parser)
+    _add_no_code(parser)
+    _add_common(parser)
+
+
+def _add_match(commands: argparse._SubParsersAction) -> None:
+    about = "show what specs would replace; nothing is changed or built"
+    parser = _command(
+        commands,
+        "match",
+        about,
+        flags=True,
+        more=f"""
+A match is replaced, kept as the compiler's own code, or lost to another rule
+that has its place. For a rule without a match the nearest near miss is shown.
+{_NEAR_MISSES}""",
+    )
+    _add_model(parser, "MLIR text or bytecode", spec_required=True)
+    _add_common(parser)
+
+
+def _add_explain(commands: argparse._SubParsersAction) -> None:
+    about = "show why patterns match, and where and why they do not"
+    parser = _command(
+        commands,
+        "explain",
+        about,
+        flags=True,
+        more=f"""
+{_NEAR_MISSES}
+docs/explain.md says how to read it.""",
+    )
+    _add_model(parser, "MLIR text or bytecode", spec_required=True, may_fail=False)
+    parser.add_argument("--pattern", metavar="NAME", help="only this pattern (default: those that rules use)")
+    parser.add_argument(
+        "--at",
+        metavar="PLACE",
+        help="only at a line, as model.mlir:12, or at an op: linalg.generic#3 is the third of the program",
+    )
+    _add_common(parser, "all patterns, matches and near misses")
+
+
+def _add_export(commands: argparse._SubParsersAction) -> None:
+    about = "write a .splice spec as a transform-dialect spec, for IREE's own iree-compile"
+    parser = _command(commands, "export", about, flags=True)
+    parser.add_argument("spec", help="a .splice file")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .mlir to write; - for stdout")
+    parser.add_argument(
+        "--partial", action="store_true", help="leave out what a transform-dialect spec cannot say, and list it"
+    )
+    parser.add_argument(
+        "--objects",
+        choices=("path", "copy", "bytes"),
+        default="path",
+        help="how the spec has its kernels: by their path in the cache (default), as a copy beside it, or as bytes in "
+        "it (bitcode only)",
+    )
+    parser.add_argument(
+        "--target",
+        type=_targets,
+        action=_Joined,
+        default=(),
+        metavar="ARCH,...",
+        help="the CPUs that kernels are built for: cpu (this machine's, default), x86_64, aarch64, riscv64",
+    )
+    _add_building(parser)
+    _add_no_code(parser)
+    _add_json(parser)
+
+
+def _add_import(commands: argparse._SubParsersAction) -> None:
+    about = "write a transform-dialect spec as a .splice file"
+    parser = _command(commands, "import", about, flags=False)
+    parser.add_argument("spec", help="a transform-dialect .mlir file")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .splice to write; - for stdout")
+    parser.add_argument("--partial", action="store_true", help="leave out what a .splice file cannot say, and list it")
+    _add_json(parser)
+
+
+def _add_capture(commands: argparse._SubParsersAction) -> None:
+    about = "write a pattern, a kernel and a rule from ops of a model, or without --at list the ops"
+    parser = _command(commands, "capture", about, flags=True)
+    parser.add_argument("model", help="MLIR text or bytecode")
+    parser.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="what to take: the op of a line, model.mlir:12, or of a name, linalg.generic#3, with what leads up to it; "
+        "or just the ops of lines, model.mlir:10-25. Several times for several results",
+    )
+    parser.add_argument(
+        "--to", action="append", default=[], metavar="PLACE", help="take all ops from this place down to --at"
+    )
+    parser.add_argument(
+        "--inputs",
+        action="extend",
+        type=_list,
+        default=[],
+        metavar="VALUE,...",
+        help="take all ops from these values down to --at: places, or names such as %%5 from the list of ops",
+    )
+    parser.add_argument("--name", help="the pattern's name (default: that of the file of -o)")
+    parser.add_argument(
+        "--phase",
+        choices=("input", "preprocessing"),
+        default="preprocessing",
+        help="the phase of IREE's compiler at which the program is read (default: preprocessing)",
+    )
+    parser.add_argument(
+        "--concrete", action="store_true", help="write sizes as numbers: the pattern holds for these only"
+    )
+    parser.add_argument(
+        "--element-variable", action="store_true", help="write a type variable for the element type: f32 or f64"
+    )
+    parser.add_argument(
+        "--packs",
+        action="store_true",
+        help="write ...m for leading dims, such as batches: the pattern holds for any number of them",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the .splice to write, and beside it the kernel's .c unless there is one (default: print it)",
+    )
+    _add_common(parser, "")
+
+
+def _add_fmt(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "fmt", "format .splice files in place", flags=False)
+    parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; - reads stdin and writes stdout")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file would change")
+    _add_json(parser)
+
+
+def _add_lint(commands: argparse._SubParsersAction) -> None:
+    about = "warn of what is likely a mistake in .splice files"
+    parser = _command(commands, "lint", about, flags=False, more="\ndocs/lint.md lists the warnings with their codes.")
+    parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; what it imports is checked too")
+    for flag, about in (("--deny", "exit with 1 for these warnings; all: for any"), ("--allow", "hide these warnings")):
+        parser.add_argument(flag, action="extend", type=_list, default=[], metavar="CODE,...", help=about)
+    _add_json(parser)
+
+
+def _add_kernel(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "kernel", "build and inspect kernels that programs load at run time", flags=True)
+    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
+
+    about = "build a plugin: the kernels of a spec that are `as plugin`, for --plugin of `opsplice run`"
+    plugin = _command(actions, "plugin", about, flags=False)
+    plugin.add_argument("spec", nargs="?", help="a .splice file (without one the plugin has no functions)")
+    plugin.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="what to write, by its ending: .so for this system, .sos for CPUs of any system, .spv for Vulkan",
+    )
+    plugin.add_argument(
+        "--kernel", action="append", default=[], metavar="NAME", help="only this kernel; several times for several"
+    )
+    plugin.add_argument(
+        "--arch",
+        type=_targets,
+        action=_Joined,
+        default=(),
+        metavar="ARCH,...",
+        help="the CPUs to build for (default: this machine's); several go into one .sos",
+    )
+    plugin.add_argument(
+        "--features",
+        default="",
+        metavar="NAME,...",
+        help="what the CPU has, for the kernels' `when`: avx2,fma, or host for what this machine's has",
+    )
+    _add_building(plugin)
+    _add_json(plugin)
+
+    fat = _command(actions, "fat", "join plugins (.sos) of several architectures into one", flags=False)
+    fat.add_argument("files", nargs="+", metavar="file", help="a .sos of one architecture, or of several")
+    fat.add_argument("-o", "--output", required=True, metavar="FILE", help="the .sos to write")
+    _add_json(fat)
+
+    about = "make a .vmfb of kernels that are `as provided`, so that any host of IREE can provide them"
+    provider = _command(actions, "provider", about, flags=True)
+    provider.add_argument(
+        "folders", nargs="+", metavar="folder", help="a .kernels folder that `opsplice compile` wrote"
+    )
+    provider.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write")
+    provider.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a .spv, .wgsl, .ptx or .ll with functions that the kernels import; the last one that has one is taken",
+    )
+    _add_json(provider)
+
+    listed = _command(actions, "list", "show the architectures and functions of a plugin", flags=False)
+    listed.add_argument("file", help="a .so, .sos, .spv, .wgsl or .ptx")
+    _add_json(listed)
+
+
+def _add_doctor(commands: argparse._SubParsersAction) -> None:
+    about = "show what this machine can build and run, and how to get what is missing"
+    parser = _command(commands, "doctor", about, flags=False)
+    _add_json(parser)
+
+
+class _Joined(argparse.Action):
+    """An option with a list, which may be given several times."""
+
+    def __call__(self, _parser: object, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest), *values))
+
+
+def _targets(text: str) -> tuple[str, ...]:
+    names = _list(text)
+    if not names or len(names) < len(text.split(",")):
+        raise argparse.ArgumentTypeError(f"'{text}' lacks a name: write names with commas between, x86_64,aarch64")
+    return names
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
