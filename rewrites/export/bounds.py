@@ -43,7 +43,12 @@ class Check:
     factor: int = 1
 
 
-Alternative = tuple[Check, ...]
+@dataclass(frozen=True)
+class Untuned:
+    """That the op at the root has no lowering config."""
+
+
+Alternative = tuple[Check | Untuned, ...]
 
 
 def alternatives(where: tree.Condition, dims: Mapping[str, Extent]) -> tuple[Alternative, ...]:
@@ -79,6 +84,8 @@ def _limited(where: tree.Condition, found: tuple[Alternative, ...]) -> tuple[Alt
 
 
 def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bool) -> tuple[Alternative, ...]:
+    if isinstance(where, tree.Predicate) and (where.name, where.value, negated) == ("lacks", "lowering_config", False):
+        return ((Untuned(),),)
     if isinstance(where, tree.Comparison):
         return _comparison(where, dims, _NEGATED[where.op] if negated else where.op)
     if not isinstance(where, tree.Logical):

@@ -28,10 +28,11 @@ from opsplice.rewrites.apply import apply
 from opsplice.rewrites.calls import KernelCall
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.export import bounds
-from opsplice.rewrites.export.bounds import Alternative, Axis, Extent
+from opsplice.rewrites.export.bounds import Alternative, Axis, Check, Extent
+from opsplice.rewrites.export.direct import Direct, direct
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.placing import Carrier, place
-from opsplice.rewrites.export.sequences import Case, Group, OpsByName, Pass, spec_text
+from opsplice.rewrites.export.sequences import Case, Group, Pass, spec_text
 from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings, with_options
 from opsplice.rewrites.export.writer import NAME_ONLY
@@ -130,13 +131,13 @@ class _Draft:
 
 @dataclass(frozen=True)
 class _Program:
-    """A template (or the name of an op) with its replacement, if there is one, and the ways in which its conditions
-    hold.
+    """A template, or what is asked of an op, with its replacement, if there is one, and the ways in which its
+    conditions hold.
     """
 
     name: str
     covers: str
-    template: Template | OpsByName
+    template: Template | Direct
     alternatives: tuple[Alternative, ...]
     paths: dict[Axis, tuple[int, ...]]
     call: KernelCall | None
@@ -181,11 +182,10 @@ class _Exporter:
     def _programs(self, rule: tree.Rule, name: str) -> list[_Program]:
         """Every template of a rule, with its replacement. Raises GapError if there is none."""
         _check_rule(rule, self.spec)
-        named = _by_name(self.spec.patterns[rule.pattern])
-        if named is not None and rule.attributes and rule.where is None:
-            covers = f"every {' and '.join(named.names)}{' without a lowering config' * named.untuned}"
-            return [_Program(name, covers, named, ((),), {}, None)]
         failures: list[GapError] = []
+        asked = list(self._direct(rule, name)) if rule.attributes else []
+        if asked:
+            return asked
         drafts = list(self._drafts(rule, name, failures))
         matches, misses = self._matches(rule)
         programs: list[_Program] = []
@@ -202,6 +202,18 @@ class _Exporter:
         if not programs:
             raise failures[0]
         return programs
+
+    def _direct(self, rule: tree.Rule, name: str) -> Iterator[_Program]:
+        """Matchers without a template, for a pattern that needs none."""
+        pattern = self.spec.patterns[rule.pattern]
+        for number, instance in enumerate(_instances(pattern, rule)):
+            found = direct(pattern, instance)
+            if found is None:
+                return
+            alternatives = _alternatives(rule, found, None, None)
+            axes = {check.axis for each in alternatives for check in each if isinstance(check, Check)}
+            paths = {axis: found.paths[axis.argument] for axis in axes}
+            yield _Program(f"{name}_{number}", found.covers, found, alternatives, paths, None)
 
     def _drafts(self, rule: tree.Rule, name: str, failures: list[GapError]) -> Iterator[_Draft]:
         """Each distinct template, as a function of the module."""
@@ -266,7 +278,8 @@ class _Exporter:
             self._note(rule, error)  # other ranks and types may do without, but the rule is not whole
             raise
         root = draft.root.owner.operation
-        paths = {check.axis: _path(root, check.axis.argument) for a in alternatives for check in a}
+        checks = [check for each in alternatives for check in each if isinstance(check, Check)]
+        paths = {check.axis: _path(root, check.axis.argument) for check in checks}
         if call is None:
             draft.function.erase()
         return _Program(draft.name, draft.covers, draft.template, alternatives, paths, call)
@@ -303,28 +316,6 @@ def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
     if "reshape" in pattern.through:
         why = "a matcher looks through nothing, and the pattern looks through reshapes"
         raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
-
-
-def _by_name(pattern: tree.Pattern) -> OpsByName | None:
-    """The ops that a pattern is of, whatever their operands and regions: `"linalg.matmul"(...) {...}`, or several."""
-    (expr, *others) = pattern.results
-    if others or pattern.parameters or pattern.body or pattern.where:
-        return None
-    options = expr.options if isinstance(expr, tree.Alternatives) else (expr,)
-    calls = [each for each in options if isinstance(each, tree.Call) and _is_any(each)]
-    if len(calls) != len(options) or len({_is_untuned(each) for each in calls}) != 1:
-        return None
-    return OpsByName(tuple(dict.fromkeys(each.callee for each in calls)), _is_untuned(calls[0]))
-
-
-def _is_any(call: tree.Call) -> bool:
-    """Whether a call is of all ops of one name, or of those that have no lowering config."""
-    of_all = call.quoted and call.rest and call.regions and not call.args and call.type is None
-    return of_all and not call.optional and "*" not in call.callee and (not call.attributes or _is_untuned(call))
-
-
-def _is_untuned(call: tree.Call) -> bool:
-    return [(each.name, each.absent) for each in call.attributes] == [("lowering_config", True)]
 
 
 def _check_kernel(rule: tree.Rule, kernel: tree.Kernel) -> None:
@@ -377,7 +368,7 @@ def _instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
     for types in itertools.product(*choices):
         for ranks in itertools.product(range(MAX_RANK + 1), repeat=len(packs)):
             instance = Instance(dict(zip(packs, ranks, strict=True)), dict(zip(names, types, strict=True)), sizes)
-            if max((_rank(kind, instance) for kind in kinds), default=0) > MAX_RANK:
+            if packs and max((_rank(kind, instance) for kind in kinds), default=0) > MAX_RANK:
                 continue
             made += 1
             if made > MAX_INSTANCES:
@@ -413,7 +404,7 @@ def _covers(instance: Instance, spelling: Spelling) -> str:
 
 
 def _alternatives(
-    rule: tree.Rule, template: Template, kernel: tree.Kernel | None, call: KernelCall | None
+    rule: tree.Rule, template: Template | Direct, kernel: tree.Kernel | None, call: KernelCall | None
 ) -> tuple[Alternative, ...]:
     """The ways in which all conditions hold: the pattern's, those of the patterns it uses, the rule's, the kernel's."""
     wheres = list(template.scopes)

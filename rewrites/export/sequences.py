@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opsplice.rewrites.export.bounds import Alternative, Axis
+from opsplice.rewrites.export.bounds import Alternative, Axis, Untuned
+from opsplice.rewrites.export.direct import Direct
 from opsplice.rewrites.export.speller import Template
 from opsplice.rewrites.export.writer import NAME_ONLY
 
@@ -15,19 +16,11 @@ RULE = "opsplice.rule"
 
 
 @dataclass(frozen=True)
-class OpsByName:
-    """Ops of one of some names, whatever else they are. untuned: those that have no lowering config."""
-
-    names: tuple[str, ...]
-    untuned: bool
-
-
-@dataclass(frozen=True)
 class Case:
     """A matcher and its action.
 
     name:     what is left of their names after `match_` and `rewrite_`; call: the function put in, "" for none.
-    template: what is looked for, or ops by their names.
+    template: what is looked for, as ops or as questions.
     comment:  what it covers. checks: what must hold of dims.
     paths:    for each axis of a check, the operand positions that lead from the root to the argument.
     imports:  the symbols that the function needs.
@@ -35,7 +28,7 @@ class Case:
 
     name: str
     comment: str
-    template: Template | OpsByName
+    template: Template | Direct
     checks: Alternative
     paths: dict[Axis, tuple[int, ...]]
     call: str
@@ -86,14 +79,13 @@ def _indented(lines: Sequence[str], by: int = 2) -> list[str]:
 
 
 def _matcher(case: Case, rule: str) -> list[str]:
-    if isinstance(case.template, OpsByName):
-        listed = ", ".join(f'"{name}"' for name in case.template.names)
+    if isinstance(case.template, Direct):
         return [
             f"// {case.comment}",
             f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {_OP}",
             f"    attributes {{{RULE} = {_quoted(rule)}}} {{",
-            f"  transform.match.operation_name %root [{listed}] : {_OP}",
-            *[f"  transform.iree.match.has_no_lowering_config %root : {_OP}"] * case.template.untuned,
+            *_indented(case.template.lines),
+            *_indented(_checks(case)),
             f"  transform.yield %root : {_OP}",
             "}",
         ]
@@ -123,7 +115,10 @@ def _quoted(text: str) -> str:
 def _checks(case: Case) -> list[str]:
     lines: list[str] = []
     values: dict[tuple[int, ...], str] = {}
-    for check in case.checks:
+    for check in dict.fromkeys(case.checks):
+        if isinstance(check, Untuned):
+            lines.append(f"transform.iree.match.has_no_lowering_config %root : {_OP}")
+            continue
         path = case.paths[check.axis]
         if path not in values:
             values[path] = f"%arg{len(values)}"

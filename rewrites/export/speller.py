@@ -100,6 +100,7 @@ class _Speller:
         self.writer = Writer(spelling, outside)
         self.scopes: list[tuple[tree.Condition, Mapping[str, Extent]]] = []
         self.gaps: dict[Gap, None] = {}
+        self.accumulated: set[tree.Expr] = set()  # reductions that may start from anything
 
     def spell(self, pattern: tree.Pattern) -> Template:
         if len(pattern.results) != 1:
@@ -235,6 +236,9 @@ class _Speller:
             return self._reduce(expr, scope)
         if isinstance(expr, tree.Rearrange):
             return self._rearranged(expr, scope)
+        if isinstance(expr, tree.Uses) and expr.kind == "accumulated":
+            self.accumulated.add(expr.arg)
+            return self._value(expr.arg, scope)
         if isinstance(expr, tree.Alternatives) and self.spelling.option is not None:
             return self._value(expr.options[self.spelling.option], scope)
         what = f"`{_written(expr)}`"
@@ -375,7 +379,7 @@ class _Speller:
         assert combiner is not None, "the checker lets only known combiners pass"
         neutral = ops.identity(expr.combiner, value.element)
         assert neutral is not None, "the checker lets only combiners of these elements pass"
-        start = self.writer.filled(neutral, value.element, tuple(_size(sizes, la) for la in result))
+        start = self._start(expr, neutral, value.element, tuple(_size(sizes, la) for la in result))
         running, new = ("%out.0", "%in.0") if self.spelling.accumulator else ("%in.0", "%out.0")
         kind = value.element
         body = [f'%made.0 = "{combiner.full_name}"({running}, {new}) : ({kind}, {kind}) -> {kind}']
@@ -386,6 +390,14 @@ class _Speller:
         maps = [[labels.index(labels[a]) for a in value.axes], [labels.index(la) for la in result]]
         iterators = ["parallel" if la in result else "reduction" for la in labels]
         return self.writer.leaf(self.writer.generic([value.tensor], start, maps, iterators, ["%in.0"], body, "%made.0"))
+
+    def _start(self, expr: tree.Expr, neutral: float, element: str, dims: tuple[Size, ...]) -> Tensor:
+        """What a reduction starts from: its neutral value, or for one that is accumulated an argument."""
+        if expr not in self.accumulated:
+            return self.writer.filled(neutral, element, dims)
+        start = Tensor(f"%start{len(self.writer.extra)}", element, dims)
+        self.writer.extra.append((start.name, start.type))
+        return start
 
     def _contract(self, expr: tree.Contract, scope: _Scope) -> Lazy:
         values = [self._value(a, scope) for a in expr.args]
@@ -402,7 +414,7 @@ class _Speller:
         letters = _letters(operands, result) if self.spelling.named else None
         named = None if letters is None else _NAMED.get(letters)
         dims = tuple(_size(sizes, la) for la in result)
-        zero = self.writer.filled(0.0 if ops.is_float(element) else 0, element, dims)
+        zero = self._start(expr, 0.0 if ops.is_float(element) else 0, element, dims)
         if named is not None:
             return self.writer.leaf(
                 self.writer.named(named, [self.writer.materialise(v, expr.span) for v in values], zero)

@@ -146,12 +146,15 @@ class Matcher:
         shape = template.result_dims
         if argument >= 0:
             shape = next((i.dims or () for i in template.inputs if i.position == argument), ())
-        elif comparison == "==":
-            template.axes.fix(shape[axis], size)
+        self._is(template, shape[axis], comparison, size)
+
+    def _is(self, template: Template, axis: int, comparison: str, size: int) -> None:
+        """A condition on a dim; of one that no input has, the result's type says what it is."""
         known = {template.axes.root(a) for each in template.inputs for a in each.dims or ()}
-        if comparison == "==" and template.axes.root(shape[axis]) not in known:
-            return  # the result's type says it
-        self.conditions.append(f"{template.dim(shape[axis])} {comparison} {size}")
+        if comparison == "==" and template.axes.root(axis) not in known:
+            template.axes.fix(axis, size)
+            return
+        self.conditions.append(f"{template.dim(axis)} {comparison} {size}")
 
     def _typed(self, op: ir.Operation, template: Template) -> None:
         value = self._one(op)
@@ -163,7 +166,7 @@ class Matcher:
             raise UnreadableError(op, "it never holds: the template has another type there")
         for number, axis in enumerate(found.axes):
             if not kind.is_dynamic_dim(number):
-                self.conditions.append(f"{template.dim(axis)} == {kind.get_dim_size(number)}")
+                self._is(template, axis, "==", kind.get_dim_size(number))
 
     def _dim(self, op: ir.Operation, template: Template, value: Value, axis: int) -> str:
         found = template.values.get(value) if isinstance(value, ir.Value) else None

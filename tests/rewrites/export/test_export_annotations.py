@@ -201,3 +201,32 @@ def test_what_import_cannot_read_of_it(old: str, new: str, why: str, context: ir
         back = import_spec(ir.Module.parse(text))
     assert any(why in line for line in back.unread)
     assert not back.rules
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ('(x: tensor<m x m x f32>) { "linalg.copy"(x, ...) {...} }', "the dim m twice"),
+        ('(x: tensor<m x f32>) { "linalg.add"(x, x, ...) {...} }', "`x` twice"),
+        (
+            "(x: tensor<m x k x i8>, w: tensor<k x n x i8>) "
+            "{ accumulated(contract[mk, kn -> mn](x, w) : tensor<m x n x i32>) }",
+            "IREE takes integers with their signs and without",
+        ),
+        (
+            "(x: tensor<n x h x c x f32>, w: tensor<k x c x f x f32>) "
+            "{ accumulated(contract[n (s*o + i) c, i c f -> n o f](x, w)) }",
+            "give s a size, as in `s == 1`",
+        ),
+        ('(x: tensor<m x f32>) where lacks("my.tag") { exp(x) }', "this condition"),
+    ],
+)
+def test_what_no_matcher_asks_for(pattern: str, why: str) -> None:
+    found = exported(f"pattern p{pattern}\nannotate p with {{my.tag}}")
+    assert why in "".join(str(gap) for _, gaps in found.gaps for gap in gaps)
+    assert not found.rules
+
+
+def test_many_dims_without_a_pack() -> None:
+    dims = " x ".join("abcdef")
+    assert exported(f"pattern p(x: tensor<{dims} x f32>) {{ exp(x) }}\nannotate p with {{my.tag}}").rules

@@ -1,0 +1,295 @@
+"""Matchers that ask an op for what it is, without a template: ops by their names, and contractions from any start.
+
+`"linalg.matmul"(x, ...) {...}` asks for the name and the types of operands, `accumulated(contract ...)` for the maps
+and element types of `iree.match.contraction`. They hold at more ops than templates, which compare all attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from opsplice.rewrites.export.bounds import Axis, Extent
+from opsplice.rewrites.export.gaps import GapError
+from opsplice.rewrites.export.speller import Instance
+from opsplice.spec_lang import ops, tree
+
+_OP, _VALUE = "!transform.any_op", "!transform.any_value"
+_ANY = "*.*"
+_ATTENTION = "iree_linalg_ext.attention"
+# Its operands, by the words for their types; the scale has the type of the query.
+_ROLES = ("query_type", "key_type", "value_type")
+_CASTS = frozenset({"extsi", "extui"})
+
+
+@dataclass(frozen=True)
+class Direct:
+    """What is asked of an op.
+
+    lines: the ops of the matcher, in which `%root` is the op. covers: what it holds at. scopes, dims: as of `Template`.
+    paths: for each parameter, by its position, the operand positions that lead to it from the root.
+    """
+
+    lines: tuple[str, ...]
+    covers: str
+    scopes: tuple[tuple[tree.Condition, Mapping[str, Extent]], ...]
+    dims: Mapping[str, Extent]
+    paths: Mapping[int, tuple[int, ...]]
+
+
+def direct(pattern: tree.Pattern, instance: Instance) -> Direct | None:
+    """The matcher of a pattern for one choice of ranks and types; None for a pattern that needs a template.
+
+    Raises GapError for one that needs neither and still asks for what has no counterpart.
+    """
+    if pattern.body or len(pattern.results) != 1:
+        return None
+    (expr,) = pattern.results
+    options = expr.options if isinstance(expr, tree.Alternatives) else (expr,)
+    asker = _Asker(pattern, instance)
+    calls = [each for each in options if isinstance(each, tree.Call) and _is_open(each)]
+    if len(calls) == len(options):
+        return asker.named(calls)
+    if isinstance(expr, tree.Call) and expr.callee == _ATTENTION:
+        return asker.attention(expr)
+    products = [each.arg for each in options if isinstance(each, tree.Uses) and each.kind == "accumulated"]
+    contracts = [each for each in products if isinstance(each, tree.Contract)]
+    return asker.contraction(contracts) if len(contracts) == len(options) else None
+
+
+def _is_open(call: tree.Call) -> bool:
+    """Whether a call is of all ops of one name, or of those that have no lowering config, whatever they hold."""
+    if not (call.quoted and call.rest and call.regions and not call.optional and call.type is None):
+        return False
+    return "*" not in call.callee and (not call.attributes or _is_untuned(call))
+
+
+def _is_untuned(call: tree.Call) -> bool:
+    return [(each.name, each.absent) for each in call.attributes] == [("lowering_config", True)]
+
+
+class _Asker:
+    def __init__(self, pattern: tree.Pattern, instance: Instance) -> None:
+        self.pattern = pattern
+        self.instance = instance
+        self.parameters = {p.name: (number, p.type) for number, p in enumerate(pattern.parameters)}
+        self.lines: list[str] = []
+        self.dims: dict[str, Extent] = {}
+        self.paths: dict[int, tuple[int, ...]] = {}
+
+    # ---- ops by their names ---------------------------------------------------------------------------------------
+
+    def named(self, calls: list[tree.Call]) -> Direct | None:
+        first = calls[0]
+        written = {tuple(_text(arg) for arg in call.args) for call in calls}
+        if len(written) != 1 or len({_is_untuned(call) for call in calls}) != 1:
+            return None
+        names = tuple(dict.fromkeys(call.callee for call in calls))
+        if not self._call(first, names, "%root", ()):
+            return None
+        return self._made(f"every {' and '.join(names)}{' without a lowering config' * _is_untuned(first)}")
+
+    def _call(self, call: tree.Call, names: tuple[str, ...], handle: str, path: tuple[int, ...]) -> bool:
+        """Ask an op for its name and its operands. False for operands that only a template can ask for."""
+        if names != (_ANY,):
+            listed = ", ".join(f'"{name}"' for name in names)
+            self.lines.append(f"transform.match.operation_name {handle} [{listed}] : {_OP}")
+        if _is_untuned(call):
+            self.lines.append(f"transform.iree.match.has_no_lowering_config {handle} : {_OP}")
+        return all(self._operand(arg, handle, (*path, number)) for number, arg in enumerate(call.args))
+
+    def _operand(self, arg: tree.Expr, handle: str, path: tuple[int, ...]) -> bool:
+        if isinstance(arg, tree.Wildcard):
+            return True
+        if isinstance(arg, tree.Name) and arg.name in self.parameters:
+            number, kind = self.parameters[arg.name]
+            if number in self.paths:
+                raise GapError.at(arg.span, f"`{arg.name}` twice", "matchers do not compare operands by their names")
+            self.paths[number] = path
+            self._typed(handle, path, self._type(number, kind))
+            return True
+        if not isinstance(arg, tree.Call) or not (arg.quoted and arg.rest and arg.regions) or arg.optional:
+            return False
+        if (arg.attributes and not _is_untuned(arg)) or ("*" in arg.callee and arg.callee != _ANY):
+            return False
+        made = f"%made{'_'.join(map(str, path))}"
+        self.lines.append(f"{made} = transform.get_producer_of_operand {handle}[{path[-1]}] : ({_OP}) -> {_OP}")
+        if arg.type is not None:
+            self._typed(handle, path, self._type(-1, arg.type))
+        return self._call(arg, (arg.callee,), made, path)
+
+    def _typed(self, handle: str, path: tuple[int, ...], kind: str) -> None:
+        value = f"%operand{'_'.join(map(str, path))}"
+        self.lines.append(f"{value} = transform.get_operand {handle}[{path[-1]}] : ({_OP}) -> {_VALUE}")
+        self.lines.append(f"transform.iree.match.cast_compatible_type {value} = {kind} : {_VALUE}")
+
+    def _sized(self, path: tuple[int, ...], kind: str) -> None:
+        """Ask for a type whose element type and rank are known already, if it says a size."""
+        if any(part.isdigit() for part in kind.partition("<")[2].split("x")):
+            self._typed("%root", path, kind)
+
+    # ---- contractions ---------------------------------------------------------------------------------------------
+
+    def contraction(self, options: list[tree.Contract]) -> Direct | None:
+        """The matcher of a sum of products of two inputs, which IREE takes with signs or without."""
+        expr = options[0]
+        names = [_input(arg) for arg in expr.args]
+        kinds = [self.parameters[name][1] for name in names if name in self.parameters]
+        if len(set(names)) != 2 or not all(isinstance(kind, tree.TensorType) for kind in kinds) or len(kinds) != 2:
+            return None
+        elements = [self._element(kind) for kind in kinds]
+        result = elements[0] if expr.type is None else self._element(expr.type)
+        casts = {tuple(_cast(arg) for arg in each.args) for each in options}
+        widened = ops.is_integer(result) and elements[0] != result
+        alike = {(_text(each.subscripts), tuple(map(_input, each.args))) for each in options}
+        if len(alike) != 1 or casts != (_SIGNS if widened else {("", "")}):
+            why = "IREE takes integers with their signs and without; write all four, as `opsplice import` does"
+            raise GapError.at(expr.span, f"`{_text(expr)}`", why)
+        maps, is_window = self._maps(expr, names)
+        kind, count = ("convolution", 8) if is_window else ("contraction", 4)
+        sizes = ", ".join(f"%size{number}" for number in range(count))
+        types = f"lhs_type = {elements[0]}, rhs_type = {elements[1]}, output_type = {result}"
+        self.lines += [
+            f"{sizes} = transform.iree.match.{kind} %root, {types},",
+            f"    indexing_maps = [{', '.join(maps)}] : {_OP} -> !transform.param<i64>",
+        ]
+        for number, name in enumerate(names):
+            position, parameter = self.parameters[name]
+            self.paths[position] = (number,)
+            written = self._type(position, parameter)
+            self._sized((number,), written)
+        if isinstance(expr.type, tree.TensorType):  # what it adds to is of the result's type
+            self.paths[-1] = (len(names),)
+            self._sized((len(names),), self._type(-1, expr.type))
+        return self._made(f"every {kind} of {', '.join(elements)} to {result}")
+
+    def _maps(self, expr: tree.Contract, names: list[str]) -> tuple[list[str], bool]:
+        """The indexing maps, whose loops are those of the result first, and whether one slides over an operand."""
+        packs = {f"...{name}": rank for name, rank in self.instance.packs.items()}
+        subscripts = expr.subscripts
+        ranks = {
+            label: packs.get(label, 1)
+            for labels in (*subscripts.operands, subscripts.result)
+            for label in _flat(labels)
+        }
+        order = dict.fromkeys([*subscripts.result, *(la for labels in subscripts.operands for la in _flat(labels))])
+        loops = {
+            (label, i): number for number, (label, i) in enumerate((la, i) for la in order for i in range(ranks[la]))
+        }
+
+        def text(labels: tuple[str | tree.Window, ...]) -> str:
+            places = [place for label in labels for place in self._places(label, ranks, loops)]
+            return f"affine_map<({', '.join(f'd{n}' for n in range(len(loops)))}) -> ({', '.join(places)})>"
+
+        return [text(labels) for labels in (*subscripts.operands, subscripts.result)], bool(subscripts.windows)
+
+    def _places(
+        self, label: str | tree.Window, ranks: Mapping[str, int], loops: Mapping[tuple[str, int], int]
+    ) -> Iterator[str]:
+        if isinstance(label, str):
+            yield from (f"d{loops[label, i]}" for i in range(ranks[label]))
+            return
+        terms = []
+        for factor, name in label.terms:
+            number = self.instance.sizes.get(factor) if isinstance(factor, str) else factor
+            if number is None:
+                why = f"indexing maps say how far a window moves; give {factor} a size, as in `{factor} == 1`"
+                raise GapError.at(label.span, f"`{_text(label)}`", why)
+            loop = f"d{loops[name, 0]}"
+            terms.append(loop if number == 1 else f"{loop} * {number}")
+        yield " + ".join(terms)
+
+    # ---- attention ------------------------------------------------------------------------------------------------
+
+    def attention(self, call: tree.Call) -> Direct | None:
+        """The matcher of attention by its indexing maps, which make dims of its operands equal."""
+        maps = [a.value for a in call.attributes if a.name == "indexing_maps" and isinstance(a.value, tree.MlirText)]
+        names = [arg.name if isinstance(arg, tree.Name) else "" for arg in call.args]
+        known = [self.parameters[name] for name in names if name in self.parameters]
+        plain = call.quoted and call.rest and call.regions and len(call.attributes) == 1
+        if not plain or not maps or call.type is None or len(known) != len(names) or len(known) not in (4, 5):
+            return None
+        types = [f"{role} = {self._element(kind)}" for role, (_, kind) in zip(_ROLES, known, strict=False)]
+        sizes = ", ".join(f"%size{number}" for number in range(5))
+        self.lines += [
+            f"{sizes} = transform.iree.match.attention %root, {', '.join(types)},",
+            f"    output_type = {self._element(call.type)},",
+            f"    indexing_maps = {maps[0].text} : {_OP} -> !transform.param<i64>",
+        ]
+        for number, (position, kind) in enumerate(known):
+            self.paths[position] = (number,)
+            self._sized((number,), self._type(position, kind))
+        return self._made("every attention with these indexing maps")
+
+    # ---- types ----------------------------------------------------------------------------------------------------
+
+    def _element(self, kind: tree.Type) -> str:
+        name = kind.element.name if isinstance(kind, tree.TensorType) else str(getattr(kind, "name", kind))
+        return self.instance.types.get(name, name)
+
+    def _type(self, number: int, kind: tree.Type) -> str:
+        """A type as MLIR writes it. number: of the parameter whose dims get to be known by it, -1 for none."""
+        if not isinstance(kind, tree.TensorType):
+            return self._element(kind)
+        sizes: list[str] = []
+        for dim in kind.dims:
+            sizes += self._dim(dim, number, len(sizes))
+        return f"tensor<{''.join(f'{size}x' for size in sizes)}{self._element(kind)}>"
+
+    def _dim(self, dim: tree.Dim, number: int, axis: int) -> list[str]:
+        if dim.pack is not None:
+            rank = self.instance.packs[dim.pack]
+            self._known(dim, dim.pack, tuple(Axis(number, axis + i) for i in range(rank)))
+            return ["?"] * rank
+        if dim.size is not None or dim.symbol is None:
+            return ["?" if dim.size is None else str(dim.size)]
+        size = self.instance.sizes.get(dim.symbol)
+        if size is not None:
+            self.dims[dim.symbol] = size
+            return [str(size)]
+        self._known(dim, dim.symbol, Axis(number, axis))
+        return ["?"]
+
+    def _known(self, dim: tree.Dim, name: str, extent: Extent) -> None:
+        self.dims.setdefault(name, extent)
+        if self.dims[name] != extent and not self._is_told(name):
+            why = "no matcher compares sizes with each other; give it a size, as in `n == 64`"
+            raise GapError.at(dim.span, f"the dim {name} twice", why)
+
+    def _is_told(self, name: str) -> bool:
+        """Whether the op itself makes dims of one name equal, as the loops of a contraction do."""
+        (expr, *_) = self.pattern.results
+        first = expr.options[0] if isinstance(expr, tree.Alternatives) else expr
+        return not isinstance(first, tree.Call) or first.callee == _ATTENTION
+
+    def _made(self, covers: str) -> Direct:
+        for variable in self.pattern.type_variables:
+            self.dims[f"bits({variable.name})"] = ops.bits(self.instance.types[variable.name]) or 0
+        self.dims.update({f"rank({name})": rank for name, rank in self.instance.packs.items()})
+        where = self.pattern.where
+        scopes = () if where is None else ((where, self.dims),)
+        return Direct(tuple(self.lines), covers, scopes, self.dims, self.paths)
+
+
+# How both operands are widened in each of the alternatives; without a word it is with the sign.
+_SIGNS = {("", ""), ("extsi", "extui"), ("extui", "extsi"), ("extui", "extui")}
+
+
+def _input(arg: tree.Expr) -> str:
+    """The parameter that a contraction multiplies, maybe widened; "" for anything else."""
+    if isinstance(arg, tree.Call) and arg.callee in _CASTS and len(arg.args) == 1:
+        arg = arg.args[0]
+    return arg.name if isinstance(arg, tree.Name) else ""
+
+
+def _cast(arg: tree.Expr) -> str:
+    return arg.callee if isinstance(arg, tree.Call) else ""
+
+
+def _flat(labels: tuple[str | tree.Window, ...]) -> Iterator[str]:
+    for label in labels:
+        yield from (label,) if isinstance(label, str) else (name for _, name in label.terms)
+
+
+def _text(node: tree.Expr | tree.Subscripts | tree.Window) -> str:
+    return node.span.source.text[node.span.start : node.span.end]
