@@ -81,7 +81,8 @@ class Again:
     def _same_number(self, left: Constant, right: Constant) -> bool:
         if left.type == right.type or not self._same_type(left.type, right.type):
             return left.type == right.type and numbers.identical(left.value, right.value)
-        return any(numbers.rounded(a.value, b.type) == b.value for a, b in ((left, right), (right, left)))
+        pairs = ((left, right), (right, left))
+        return any(numbers.identical(numbers.rounded(a.value, b.type), b.value) for a, b in pairs)
 
     def _same_element(self, first: Term, second: Term) -> bool:
         """Whether both terms are one element of one value, behind any views."""

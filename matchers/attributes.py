@@ -8,6 +8,7 @@ import re
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers import numbers
 from opsplice.spec_lang import tree
 
 # Attributes that never change which computation an op is; `rounds_to_nearest` says when a rounding mode does.
@@ -45,8 +46,8 @@ def payload_text(found: ir.Attribute) -> str:
         return str(found.value)
     if isinstance(found, ir.BoolAttr):
         return "true" if found.value else "false"
-    numbers = _numbers_of(found)
-    return str(found) if numbers is None else attribute_text(tuple(numbers))
+    listed = _numbers_of(found)
+    return str(found) if listed is None else attribute_text(tuple(listed))
 
 
 def parse_attribute(value: tree.MlirText, context: ir.Context, span: tree.Span) -> ir.Attribute:
@@ -68,11 +69,12 @@ def same_attribute(value: tree.AttributeValue, found: ir.Attribute, span: tree.S
     if isinstance(found, ir.StringAttr):
         return found.value == value
     if isinstance(found, ir.BoolAttr):
-        return found.value == value
+        return isinstance(value, bool) and found.value == value
     if isinstance(found, ir.IntegerAttr):
         return not isinstance(value, bool) and found.value == value
     if isinstance(found, ir.FloatAttr):
-        return isinstance(value, (int, float)) and found.value == float(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return is_number and numbers.same(value, found.value, str(found.type))
     if isinstance(value, tuple):
         return list(value) == _numbers_of(found)
     return str(found) == str(value)

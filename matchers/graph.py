@@ -167,12 +167,16 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """The condition that the value of a `Named` is made, or is not, by the op at the head of `form`."""
+    """The condition that the value of a `Named` is made, or is not, as `form` says.
+
+    conditions: those of the patterns that the form uses.
+    """
 
     span: tree.Span
     name: str
     form: Result
     negated: bool
+    conditions: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,8 +405,10 @@ class _Builder:
             return dataclasses.replace(condition, variable=scope.elements.get(condition.variable, condition.variable))
         if isinstance(condition, tree.Is):
             labels = self._labels_of(self.types.get(condition.form) or _type_of(condition.value, scope.pattern))
+            own, self.conditions = self.conditions, []
             form = Result(self._lower(condition.form, labels, scope), labels)
-            return Form(condition.span, scope.prefix + condition.value, form, condition.negated)
+            own, self.conditions = self.conditions, own
+            return Form(condition.span, scope.prefix + condition.value, form, condition.negated, tuple(own))
         return _renamed(condition, scope)
 
     def _let(self, let: tree.Let, position: int, scope: _Scope) -> Maker:

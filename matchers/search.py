@@ -263,7 +263,10 @@ class Search(Verdicts):
         for value in values:
             whole = self.views.whole(value)
             goals = [(self.operands.setdefault(id(condition), _Operand(condition.form)), whole)]
-            held = self._solve(_append(goals, None), end=self._fits)
+            held = self._solve(
+                _append(goals, None),
+                end=lambda: self._fits() and self._meets(condition.conditions, self._static_dims()),
+            )
         self._undo(mark)
         self.furthest, self.place = furthest, place
         return held != condition.negated

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from iree.compiler import ir
 
-from opsplice.matchers.attributes import is_named
+from opsplice.matchers.attributes import is_named, same_attribute
+from opsplice.spec_lang.tree import Source, Span
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,25 @@ from opsplice.matchers.attributes import is_named
 )
 def test_only_a_star_stands_for_letters(name: str, wanted: str, fits: bool) -> None:
     assert is_named(name, wanted) is fits
+
+
+@pytest.mark.parametrize(
+    ("value", "attribute", "same"),
+    [
+        (0.1, "0.1 : f32", True),  # as f32 holds it
+        (0.1, "0.1 : f64", True),
+        (0.1, "0.1000001 : f64", False),
+        (1, "1.0 : f32", True),
+        (True, "1.0 : f32", False),
+        (1, "true", False),
+        (True, "true", True),
+        (True, "1 : i32", False),
+        (1, "1 : i32", True),
+        ("1", "1 : i32", False),
+        ("1", '"1"', True),
+        (1, '"1"', False),
+    ],
+)
+def test_an_attribute_is_one_value_of_one_kind(session, value, attribute, same):
+    found = ir.Attribute.parse(attribute, context=session.context)
+    assert same_attribute(value, found, Span(Source(""), 0, 0)) is same

@@ -302,6 +302,8 @@ def test_what_differs_is_not_searched_for_together(session, first, second):
         ("(mulf(_, 2.0) | mulf(_, 4.0))", ["2.0", "4.0"]),
         ("doubled(_)", ["2.0"]),
         ("wide(_)", []),
+        ("even(_)", ["2.0"]),
+        ("third(_)", []),
     ],
 )
 def test_what_makes_a_value_has_the_numbers_and_sizes_that_are_asked_for(find, form, numbers):
@@ -315,6 +317,8 @@ def test_what_makes_a_value_has_the_numbers_and_sizes_that_are_asked_for(find, f
     patterns = """
     pattern doubled(x: tensor<n x f32>) { mulf(x, 2.0) }
     pattern wide(x: tensor<16 x f32>) { mulf(x, _) }
+    pattern even(x: tensor<n x f32>) where n % 2 == 0 { mulf(x, 2.0) }
+    pattern third(x: tensor<n x f32>) where n % 3 == 0 { mulf(x, 2.0) }
     pattern p(x: tensor<n x f32>) where x is """
     for number in ("2.0", "3.0", "4.0"):
         for negated in (False, True):
