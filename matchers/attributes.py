@@ -73,8 +73,9 @@ def same_attribute(value: tree.AttributeValue, found: ir.Attribute, span: tree.S
     if isinstance(found, ir.IntegerAttr):
         return not isinstance(value, bool) and found.value == value
     if isinstance(found, ir.FloatAttr):
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return is_number and numbers.same(value, found.value, str(found.type))
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        return numbers.same(value, found.value, str(found.type))
     if isinstance(value, tuple):
         return list(value) == _numbers_of(found)
     return str(found) == str(value)
