@@ -99,7 +99,7 @@ def _add_common(parser: argparse.ArgumentParser, verbose: str = "matches that ot
     shown = f"show {verbose}, and IREE's own messages" if verbose else "show IREE's own messages"
     parser.add_argument("--verbose", action="store_true", help=shown)
     parser.add_argument(
-        "--no-isolate", action="store_true", help="work in this process: a crash of IREE's compiler then ends it"
+        "--no-isolate", action="store_true", help="work in this process: a crash of IREE or of a kernel then ends it"
     )
     _add_json(parser)
 

@@ -88,6 +88,13 @@ def test_run_as_json(sample: Path) -> None:
     assert len(found["matches"]) == 2
 
 
+def test_a_kernel_that_crashes_is_an_error(sample: Path) -> None:
+    source = (sample / "functions.c").read_text()
+    (sample / "functions.c").write_text(source.replace("out[i] = ", "*(volatile float *)(i + 1) = "))
+    done = opsplice("run", "model.mlir", "--spec=replace.splice", *INPUTS, cwd=sample)
+    assert_clean_error(done, "the program crashed (SIGSEGV)", "--no-isolate")
+
+
 PRINTING = """
 import os
 print("at import")

@@ -17,9 +17,8 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
     """
     from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 
-    method: Literal["fork", "spawn"] = "fork" if _is_single_threaded() else "spawn"
     try:
-        return call_isolated(_work, (function, args), method=method)
+        return call_isolated(_work, (function, args), method=method())
     except ChildCrashError as crash:
         first = "\n".join(line[:200] for line in crash.output.splitlines()[:12])
         raise OpspliceError("IREE's compiler crashed", details=first, hint="try a part of the spec alone") from None
@@ -29,9 +28,10 @@ def _work(_report: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> 
     return function(*args)
 
 
-def _is_single_threaded() -> bool:
-    """Whether this process may fork. The compiler starts threads when it is first used."""
+def method() -> Literal["fork", "spawn"]:
+    """How to start a child: a process with other threads may not fork, and the compiler starts some."""
     try:
-        return len(os.listdir("/proc/self/task")) == 1
+        alone = len(os.listdir("/proc/self/task")) == 1
     except OSError:
-        return "iree.compiler" not in sys.modules
+        alone = "iree.compiler" not in sys.modules and "iree.runtime" not in sys.modules
+    return "fork" if alone else "spawn"

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from opsplice.api import check_matched
-from opsplice.commands import stdout
+from opsplice.commands import isolated, stdout
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
-from opsplice.parameters import read_archives
+from opsplice.parameters import Archive, read_archives
 from opsplice.providers import Provider, split_plugins
+
+if TYPE_CHECKING:
+    from opsplice.pipeline.isolate import ChildCrashError
+
+# How many elements of a result are printed.
+_SHOWN = 1024
 
 
 def run(options: argparse.Namespace) -> int:
     # What is wrong with the inputs and plugins is said before anything is compiled.
     from opsplice import values
-    from opsplice.host_commands import Commands, named_files
+    from opsplice.host_commands import named_files
 
     inputs = [value for text in options.input for value in values.parse_input(text)]
     plugins, functions = split_plugins(options.plugin)
@@ -48,23 +57,78 @@ def run(options: argparse.Namespace) -> int:
         if outcome.provided and not sources:
             sources = [outcome.provided]
 
-    from opsplice.runtime import load_program
-
     provider = Provider(sources, functions) if sources else None
+    job = _Run(
+        vmfb,
+        options.function,
+        inputs,
+        options.device,
+        plugins,
+        provider,
+        commands,
+        archives,
+        options.output,
+        limit=2**62 if options.json else _SHOWN,
+    )
     with stdout.kept_free():
-        known = Commands(commands) if commands else None
-        program = load_program(vmfb, options.device, plugins, provider, known, archives)
-        results = program.call(options.function, *inputs)
-    saved = _save(options.output, results)
+        results, saved = _apart(job, isolate=not options.no_isolate)
     if options.json:
-        found = {"results": [values.format_value(r, limit=2**62) for r in results], "saved": saved}
-        print(json.dumps({**(report.to_json() if report else {}), **found}, indent=2))
+        print(json.dumps({**(report.to_json() if report else {}), "results": results, "saved": saved}, indent=2))
         return 0
     for number, result in enumerate(results):
-        print(f"result[{number}]: {values.format_value(result)}")
+        print(f"result[{number}]: {result}")
     for path in saved:
         print(f"saved {path}")
     return 0
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A call of a program. limit: how many elements of a result are shown."""
+
+    vmfb: bytes | Path
+    function: str | None
+    inputs: list[Any]
+    device: str
+    plugins: list[Any]
+    provider: Provider | None
+    commands: dict[str, Path]
+    archives: tuple[Archive, ...]
+    output: str | None
+    limit: int
+
+
+def _apart(job: _Run, isolate: bool) -> tuple[list[str], list[str]]:
+    """The results as text, and the files that they are in, of a run in a child process: kernels may crash."""
+    if not isolate:
+        return _results(None, job)
+    from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+
+    try:
+        return call_isolated(_results, (job,), method=isolated.method(), capture_stderr=False)
+    except ChildCrashError as crash:
+        raise OpspliceError(
+            f"the program {_end(crash)}",
+            hint="a kernel of it writes where it must not, or its file is damaged; "
+            "with --no-isolate it runs in this process, as for a debugger",
+        ) from None
+
+
+def _end(crash: ChildCrashError) -> str:
+    if crash.signal == signal.SIGKILL:
+        return "was killed: most likely the machine ran out of memory"
+    return f"crashed ({crash.signal.name})" if crash.signal else f"ended the process with status {crash.exit_code}"
+
+
+def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:
+    from opsplice import values
+    from opsplice.host_commands import Commands
+    from opsplice.runtime import load_program
+
+    known = Commands(job.commands) if job.commands else None
+    program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.archives)
+    results = program.call(job.function, *job.inputs)
+    return [values.format_value(each, limit=job.limit) for each in results], _save(job.output, results)
 
 
 def _for_this_cpu(flags: tuple[str, ...], archs: tuple[str, ...]) -> tuple[str, ...]:

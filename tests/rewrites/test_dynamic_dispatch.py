@@ -208,7 +208,7 @@ def test_a_file_that_is_no_kernel_is_named(folder, made, tmp_path, how):
             (tmp_path / path.name).mkdir()
         else:
             (tmp_path / path.name).write_bytes(change(path.read_bytes()))
-    message = rf"{tmp_path}/\w+\.embedded-elf-\w+\.bin.* {message}" if change else message
+    message = rf"{tmp_path}/\w+\.embedded-elf-\w+\.bin.* {message}"
     with pytest.raises(OpspliceError, match=message):
         load_program(made.spliced.vmfb, provider=Provider([tmp_path]))
     packed = command_line.opsplice("kernel", "provider", tmp_path, "-o", tmp_path / "registry.vmfb")
