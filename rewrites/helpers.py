@@ -167,6 +167,12 @@ def marks(tops: Iterable[ir.Operation]) -> dict[str, str]:
     return found
 
 
+def forget(op: ir.Operation) -> None:
+    """Take off the mark of a symbol of a spec's MLIR."""
+    if IMPORTED in op.attributes:
+        del op.attributes[IMPORTED]
+
+
 def symbols_in(text: str) -> set[str]:
     """The symbols that MLIR names."""
     return {quoted or plain for quoted, plain in _SYMBOL.findall(text)}

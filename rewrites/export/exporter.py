@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers import engine
 from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.ir_names import ops_in
+from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
-from opsplice.rewrites import emit
+from opsplice.rewrites import emit, helpers, insertion, template
 from opsplice.rewrites.annotation import attribute_of
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.calls import KernelCall
+from opsplice.rewrites.calls import Action, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Alternative, Axis, Check, Extent
@@ -37,6 +38,7 @@ from opsplice.rewrites.export.speller import Instance, Template, spell
 from opsplice.rewrites.export.spellings import Spelling, spellings, with_options
 from opsplice.rewrites.export.writer import NAME_ONLY
 from opsplice.rewrites.plan import Resolver, plan
+from opsplice.rewrites.symbols import references
 from opsplice.spec_lang import ops, tree
 from opsplice.spec_lang.inference import expressions
 from opsplice.spec_lang.loader import LoadedSpec
@@ -101,7 +103,9 @@ def export(
     with context, ir.Location.unknown():
         exporter = _Exporter(spec, targets, resolve)
         found = exporter.programs()
-        apply(exporter.module, [p.call for _, programs in found for p in programs if p.call is not None])
+        put_in = [p.call for _, programs in found for p in programs if p.call is not None]
+        apply(exporter.module, put_in, codes=spec.codes)
+        insertion.forget_rules(exporter.module)
         copies = place(exporter.module, carrier, folder)
         symbols = _symbols(exporter.module)
         sets = {rule: tuple((a.name, _value_text(a)) for a in rule.attributes) for rule, _ in found}
@@ -140,7 +144,7 @@ class _Program:
     template: Template | Direct
     alternatives: tuple[Alternative, ...]
     paths: dict[Axis, tuple[int, ...]]
-    call: KernelCall | None
+    call: Action | None
 
     @property
     def call_name(self) -> str:
@@ -284,10 +288,12 @@ class _Exporter:
             draft.function.erase()
         return _Program(draft.name, draft.covers, draft.template, alternatives, paths, call)
 
-    def _plan(self, match: Match, rule: tree.Rule) -> KernelCall:
+    def _plan(self, match: Match, rule: tree.Rule) -> Action:
         bare = replace(rule, where=None)
-        kernels = {rule.kernel: replace(self.spec.kernels[rule.kernel], where=None)}
-        chosen = plan([match], [bare], kernels, self.targets, self.resolve)
+        kernels = {name: replace(each, where=None) for name, each in self.spec.kernels.items() if name == rule.kernel}
+        inputs = ([match], [bare], kernels, self.targets, self.resolve)
+        write = partial(template.write, patterns=self.spec.patterns)
+        chosen = plan(*inputs, write=write, codes=self.spec.codes)
         what = f"`{rule_text(rule)}`"
         if not chosen.actions:
             raise GapError.at(rule.span, what, chosen.left[0].reason)
@@ -296,8 +302,7 @@ class _Exporter:
             why = f"a spec cannot leave only some targets to the compiler, and there is no artifact for {missing}"
             raise GapError.at(rule.span, what, why)
         (call,) = chosen.actions
-        assert isinstance(call, KernelCall), "rules without a kernel are not exported"
-        if call.approach != "static function":
+        if isinstance(call, KernelCall) and call.approach != "static function":
             raise GapError.at(rule.span, what, f"a spec has no {call.approach}: only what is linked into the program")
         return call
 
@@ -307,9 +312,7 @@ def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
     what, pattern = f"`{rule_text(rule)}`", spec.patterns[rule.pattern]
     if rule.attributes:
         _check_attributes(rule, spec)
-    elif rule.kernel not in spec.kernels:
-        raise GapError.at(rule.span, what, "only calls of kernels and `annotate` are exported")
-    else:
+    elif rule.kernel in spec.kernels:
         _check_kernel(rule, spec.kernels[rule.kernel])
     if rule.phase not in (None, "preprocessing"):
         raise GapError.at(rule.phase_span or rule.span, what, "IREE applies specs at phase preprocessing only")
@@ -404,13 +407,13 @@ def _covers(instance: Instance, spelling: Spelling) -> str:
 
 
 def _alternatives(
-    rule: tree.Rule, template: Template | Direct, kernel: tree.Kernel | None, call: KernelCall | None
+    rule: tree.Rule, template: Template | Direct, kernel: tree.Kernel | None, call: Action | None
 ) -> tuple[Alternative, ...]:
     """The ways in which all conditions hold: the pattern's, those of the patterns it uses, the rule's, the kernel's."""
     wheres = list(template.scopes)
     if rule.where is not None:
         wheres.append((rule.where, template.dims))
-    if call is not None and kernel is not None and kernel.where is not None:
+    if isinstance(call, KernelCall) and kernel is not None and kernel.where is not None:
         wheres.append((kernel.where, {name: _extent(size, rule) for name, size in call.dims.items()}))
     joined: tuple[Alternative, ...] = ((),)
     gaps: list[Gap] = []
@@ -484,17 +487,17 @@ def _symbols(module: ir.Module) -> _Symbols:
     same: dict[str, str] = {}
     calls: dict[str, str] = {}
     imports: dict[str, tuple[str, ...]] = {}
-    for top in module.body.operations:
-        op = top.operation
+    tops = {symbol_of(top.operation): top.operation for top in module.body.operations}
+    for name, op in tops.items():
+        helpers.forget(op)
         text = op.get_asm(use_local_scope=True)
         if op.name != "util.func":
             executables.append(text)
             continue
-        name = ir.StringAttr(op.attributes["sym_name"]).value
-        calls[name] = same.setdefault(text.replace(f"@{name}(", "@(", 1), name)
+        calls[name] = same.setdefault(text.replace(f"@{name}(", "@(", 1), name) if name.startswith(_CALL) else name
         if calls[name] == name:
             functions.append(text)
-            imports[name] = _dispatched(op)
+            imports[name] = _referred(op, tops)
     return _Symbols((*executables, *functions), calls, imports)
 
 
@@ -503,12 +506,15 @@ def _value_text(attribute: tree.Attribute) -> str:
     return "" if attribute.value is None else str(attribute_of(attribute))
 
 
-def _dispatched(function: ir.Operation) -> tuple[str, ...]:
-    """The executables that a function dispatches."""
-    entries = (
-        entry for op in ops_in(function, "flow.dispatch") for entry in ir.ArrayAttr(op.attributes["entry_points"])
-    )
-    return tuple(dict.fromkeys(ir.SymbolRefAttr(entry).value[0] for entry in entries))
+def _referred(function: ir.Operation, tops: Mapping[str, ir.Operation]) -> tuple[str, ...]:
+    """The symbols that a function needs, those that they need among them."""
+    found: dict[str, None] = {}
+    pending = [function]
+    while pending:
+        more = [name for name in sorted(references(pending.pop())) if name in tops and name not in found]
+        found.update(dict.fromkeys(more))
+        pending += [tops[name] for name in more]
+    return tuple(found)
 
 
 def rule_text(rule: tree.Rule | tree.Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers import engine
-from opsplice.rewrites import transform_spec
+from opsplice.rewrites import insertion, template, transform_spec
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.devices import ProgramTarget, parse_target
 from opsplice.rewrites.export.exporter import Export, export
@@ -84,8 +85,11 @@ def sides(context: ir.Context, tmp_path_factory: pytest.TempPathFactory) -> Side
         loaded = load_text(spec)
         ours, theirs = (ir.Module.parse(program, context=context) for _ in range(2))
         found = engine.find(ours, graphs_of(loaded))
-        chosen = plan(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
-        apply(ours, chosen.actions, chosen.annotations)
+        write = partial(template.write, patterns=loaded.patterns)
+        inputs = (found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
+        chosen = plan(*inputs, write=write, codes=loaded.codes)
+        apply(ours, chosen.actions, chosen.annotations, loaded.codes)
+        insertion.forget_rules(ours)
         path = folder / "spec.mlir"
         path.write_text((export or exported(loaded)).text)
         transform_spec.apply(theirs, path, lambda name, target: None)

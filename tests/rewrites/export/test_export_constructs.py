@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.devices import parse_target
+from opsplice.rewrites.importing.importer import import_spec
+from opsplice.spec_lang.loader import load_text
 
 from .conftest import TARGET, Sider, exported
 
@@ -501,3 +504,53 @@ def test_bits_and_ranks_are_known_for_each_matcher(sides: Sider) -> None:
     for kind, count in (("?xf32", 1), ("?x?xf32", 1), ("?x?x?xf32", 0), ("?xf16", 0), ("?xf64", 0)):
         program = function(f"%x: tensor<{kind}>", f"tensor<{kind}>", f"%r = arith.negf %x : tensor<{kind}>")
         assert sides(program, spec, found).counts == (count, count)
+
+
+# ---- what rules write ------------------------------------------------------------------------------------------------
+
+WRITTEN = """
+mlir {
+  util.func private @inner(%a: tensor<?xf32>) -> tensor<?xf32> {
+    %0 = math.exp %a : tensor<?xf32>
+    util.return %0 : tensor<?xf32>
+  }
+  util.func private @outer(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+    %0 = util.call @inner(%a) : (tensor<?xf32>) -> tensor<?xf32>
+    %1 = arith.addf %0, %b : tensor<?xf32>
+    util.return %1 : tensor<?xf32>
+  }
+}
+pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { negf(mulf(x, y)) }
+pattern q(x: tensor<...n x f32>) where rank(n) <= 1 { tanh(x) }
+pattern softsign(x: tensor<...n x f32>) { divf(x, addf(absf(x), 1.0)) }
+replace p with mlir {
+  %a = tensor.cast %x : $x to tensor<?xf32>
+  %b = tensor.cast %y : $y to tensor<?xf32>
+  %r = util.call @outer(%b, %a) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+  yield %r : tensor<?xf32>
+}
+replace q with softsign(x)
+"""
+
+
+def test_what_rules_write_is_put_in_by_a_function(sides: Sider, context: ir.Context) -> None:
+    kind = "tensor<?xf32>"
+    program = f"""
+    util.func public @f(%x: {kind}, %y: {kind}) -> ({kind}, {kind}) {{
+      %0 = arith.mulf %x, %y : {kind}
+      %1 = arith.negf %0 : {kind}
+      %2 = math.tanh %1 : {kind}
+      util.return %1, %2 : {kind}, {kind}
+    }}"""
+    spec = load_text(WRITTEN)
+    made = exported(spec)
+    assert not made.gaps
+    found = sides(program, WRITTEN, made)
+    assert found.graphs[0]["f"] == found.graphs[1]["f"]
+    assert "util.call(argument 1, argument 0)" in found.graphs[1]["f"]
+    assert "util.func private @inner" in str(found.theirs)
+    assert "opsplice." not in made.text.replace("opsplice.rule", "")
+    with context, ir.Location.unknown():
+        back = import_spec(ir.Module.parse(made.text))
+    assert not back.unread
+    assert back.text.count("util.call @opsplice_call_0_p_0") == 1

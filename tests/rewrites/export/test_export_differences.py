@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Sider
+import opsplice
+
+from .conftest import Sider, exported
 
 KIND = "tensor<?xf32>"
 IDENTITY = "affine_map<(d0) -> (d0)>"
@@ -203,6 +205,25 @@ def test_an_annotation_where_another_rule_replaces_a_part(sides: Sider) -> None:
     assert found.counts == (1, 1)
     assert "my.tag" in str(found.ours)
     assert "my.tag" not in str(found.theirs)
+
+
+def test_a_rule_before_the_one_that_writes_what_it_looks_for(tmp_path: Path) -> None:
+    kind = "tensor<?xf32>"
+    text = f"util.func public @f(%x: {kind}) -> {kind} {{ %0 = math.exp %x : {kind} util.return %0 : {kind} }}"
+    spec = """
+    pattern tanhs(x: tensor<n x f32>) { tanh(x) }
+    pattern exps(x: tensor<n x f32>) { exp(x) }
+    replace tanhs with mlir {
+      %r = math.sin %x : $x
+      yield %r
+    }
+    replace exps with tanhs(x)
+    """
+    for name, made in (("spec.splice", spec), ("spec.mlir", exported(spec).text)):
+        (tmp_path / name).write_text(made)
+    found = [str(opsplice.transform(text, [tmp_path / name])[0]) for name in ("spec.splice", "spec.mlir")]
+    assert ["math.sin" in each for each in found] == [True, False]
+    assert ["math.tanh" in each for each in found] == [False, True]
 
 
 def test_named_ops_that_no_spelling_has(sides: Sider) -> None:
