@@ -36,6 +36,11 @@ def _away_from_zero(x: Any) -> Any:
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
 
 
+def _power_of(x: Any, y: Any) -> Any:
+    """numpy takes a square root for an exponent of 0.5, which differs for -0 and -inf."""
+    return np.where((y == 0.5) & ((x == 0) | np.isinf(x)), np.abs(x), np.power(x, y))
+
+
 # In f64.
 FLOATS: dict[str, Function] = {
     "arith.addf": np.add,
@@ -46,6 +51,8 @@ FLOATS: dict[str, Function] = {
     "arith.negf": np.negative,
     "arith.maximumf": _maximum,
     "arith.minimumf": _minimum,
+    "arith.maximumnumf": _unless_nan(_maximum),
+    "arith.minimumnumf": _unless_nan(_minimum),
     "arith.maxnumf": _unless_nan(_maximum),
     "arith.minnumf": _unless_nan(_minimum),
     "math.absf": np.abs,
@@ -69,12 +76,12 @@ FLOATS: dict[str, Function] = {
     "math.expm1": np.expm1,
     "math.floor": np.floor,
     "math.fma": lambda x, y, z: x * y + z,
-    "math.fpowi": np.power,
+    "math.fpowi": _power_of,
     "math.log": np.log,
     "math.log10": np.log10,
     "math.log1p": np.log1p,
     "math.log2": np.log2,
-    "math.powf": np.power,
+    "math.powf": _power_of,
     "math.round": _away_from_zero,
     "math.roundeven": np.rint,
     "math.rsqrt": lambda x: 1 / np.sqrt(x),

@@ -77,6 +77,8 @@ def op(text: str, *inputs: Any, kinds: str, results: str) -> Any:
         ("math.round %0 : f32", (-2.5,), "f32", "f32", -3.0),
         ("math.roundeven %0 : f32", (2.5,), "f32", "f32", 2.0),
         ("math.round %0 : f64", (0.49999999999999994,), "f64", "f64", 0.0),
+        ("math.powf %0, %1 : f32", (-INF, 0.5), "f32, f32", "f32", INF),
+        ("arith.maximumnumf %0, %1 : f32", (NAN, 1.0), "f32, f32", "f32", 1.0),
         ("math.fpowi %0, %1 : f32, i32", (-2.0, -1), "f32, i32", "f32", -0.5),
         ("math.ipowi %0, %1 : i8", (-3, 5), "i8, i8", "i8", 13),
         ("math.ipowi %0, %1 : i8", (-1, -3), "i8, i8", "i8", -1),
