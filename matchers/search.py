@@ -50,6 +50,8 @@ MAX_STEPS = 20_000
 _MAX_DEPTH = 200
 # Failures that dims of size one elsewhere may mend.
 _OF_DIMS = frozenset({Kind.DIMS, Kind.RANK, Kind.SIZE, Kind.SAME_SIZE})
+# Casts to shorter floats quantise: they are part of what a program computes, and not looked through.
+_LEAST_BITS = 16
 _WIDENINGS = frozenset({"arith.extf", "arith.extsi"})
 # What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
 _RESHAPES = frozenset(
@@ -383,7 +385,7 @@ class Search(Verdicts):
             return None
         if found.op in WIDTHS:
             own = "cast" not in self.graph.through or (isinstance(node, Apply) and node.op == found.op)
-            return None if own else found.args[0]
+            return None if own or (ops.bits(found.type) or 0) < _LEAST_BITS else found.args[0]
         source = self._unchanged(found)
         if source is None or self._single_place(node, found) is not None:
             return None

@@ -342,6 +342,69 @@ def test_the_licence_asks_for_no_more_than_it_needs(row):
         assert any(broken(each, dataclasses.replace(licence, **{name: less})) for each in row.expanded()), name
 
 
+# ---- rows one in another ---------------------------------------------------------------------------------------------
+
+_FEW = (0.0, -0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.5, float("inf"), float("-inf"))
+_NAMES = set().union(*(ops_in(shape(row.left)) for row in ROWS if "reduce" not in row.left)) - {"addf"}
+_OPS = ["addf", "addf", "addf", "select", *sorted(name for name in _NAMES if ops.OPS[name].result == "F")]
+
+
+def resolved(term: Any) -> Any:
+    return term
+
+
+def random_term(draw: np.random.Generator, depth: int) -> Any:
+    """An expression on three values, each op in its one form, as programs are read; and as it is written."""
+    choice = draw.random()
+    if depth == 0 or choice < 0.15:
+        leaf = Access("xyz"[draw.integers(3)], ()) if choice < 0.5 else Constant(float(draw.choice(_FEW)), "f64")
+        return leaf, leaf
+    name = str(draw.choice(_OPS))
+    known = ops.OPS[name]
+    sides = [random_term(draw, depth - 1) for _ in known.operands]
+    if name in ("fpowi", "powf"):
+        number = Constant(2 + int(draw.integers(2)), "i32") if name == "fpowi" else Constant(3.0, "f64")
+        sides[1] = (number, number)
+    elif name == "select":
+        compared = sides[1:] if draw.random() < 0.7 else [random_term(draw, 1) for _ in "ab"]
+        predicate = (("predicate", str(draw.choice([1, 2, 3, 4, 5, 13, 14]))),)
+        order = draw.permutation(2)
+        pairs = [tuple(compared[i][k] for i in order) for k in (0, 1)]
+        sides[0] = tuple(Apply("arith.cmpf", pair, predicate, "i1") for pair in pairs)
+    elif name == "clampf":
+        sides[1:] = [(number, number) for number in (Constant(-1.0, "f64"), Constant(2.0, "f64"))]
+    read, plain = zip(*sides, strict=True)
+    made = Apply(known.full_name, read, (), "f64")
+    return code.canonical(made, resolved), Apply(known.full_name, plain, (), "f64")
+
+
+def respelled(term: Any) -> list[Any]:
+    """What a term is read as besides, at its outermost op."""
+    if not isinstance(term, Apply):
+        return []
+    wanted = {*code.READ_AS.get(term.op, ()), *(arg.op for arg in term.args if isinstance(arg, Apply))}
+    idle = code.unchanged(term, resolved) if term.op in code.NEUTRAL else None
+    found = [each for op in sorted(wanted) for each in code.readings(term, op, resolved)]
+    return found if idle is None else [*found, idle]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_random_expressions_become_comes_to_the_same(seed):
+    draw = np.random.default_rng(seed)
+    values = {name: draw.uniform(-3, 3, 64) for name in "xyz"}
+    changed = 0
+    for _ in range(1500):
+        read, plain = random_term(draw, 3)
+        expected = evaluate(plain, values, "f64")
+        for other in (read, *respelled(read)):
+            changed += other is not read or not alike(read, plain)
+            found = evaluate(other, values, "f64")
+            sound = np.isfinite(expected) & np.isfinite(found) & (np.abs(expected) < 1e9)
+            near = np.isclose(found, expected, rtol=1e-9, atol=1e-6)
+            assert np.all(near | ~sound), f"{plain} is no {other}"
+    assert changed > 500
+
+
 # ---- the documentation ----------------------------------------------------------------------------------------------
 
 

@@ -179,3 +179,15 @@ def test_a_sum_that_is_computed_again_is_over_the_same_elements(find, loop: str,
       subf(s, exp(s))
     }"""
     assert find(payload, spec).count == count
+
+
+@pytest.mark.parametrize(("short", "count"), [("bf16", 1), ("f16", 1), ("f8E4M3FN", 0), ("f8E5M2", 0)])
+def test_a_cast_to_eight_bits_is_not_looked_through(find, short: str, count: int):
+    payload = f"""func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %e = math.exp %x : tensor<8xf32>
+      %s = arith.truncf %e : tensor<8xf32> to tensor<8x{short}>
+      %w = arith.extf %s : tensor<8x{short}> to tensor<8xf32>
+      %r = math.sqrt %w : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) through cast { sqrt(exp(x)) }").count == count
