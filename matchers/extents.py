@@ -152,7 +152,7 @@ class _Reader:
 
     def dim(self, value: ir.Value, axis: int, depth: int) -> Extent:
         kind = value.type if isinstance(value, ir.Value) else None  # an index has a size, too
-        if not isinstance(kind, ir.RankedTensorType):
+        if not isinstance(kind, ir.RankedTensorType) or not 0 <= axis < kind.rank:
             return Extent.of(DimSize(value, axis))
         if not kind.is_dynamic_dim(axis):
             return Extent(kind.get_dim_size(axis))

@@ -9,7 +9,7 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice.interpreter.machine import Machine, handles, number
-from opsplice.interpreter.problems import EvaluationError, unknown
+from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
 
 @handles("func.call", "util.call")
@@ -26,6 +26,8 @@ def _if(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any
 @handles("scf.for")
 def _for(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
     low, high, step = (number(op, operand) for operand in operands[:3])
+    if step <= 0:
+        raise wrong(op, f"has the step {step}")
     carried = list(operands[3:])
     for at in range(low, high, step):
         carried = machine.run_body(op, [np.asarray(at), *carried])
@@ -62,3 +64,11 @@ def _of_the_host(machine: Machine, op: ir.Operation, operands: list[Any]) -> Seq
 @handles("util.optimization_barrier", "util.assume.int", "flow.tensor.transfer")
 def _same(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
     return operands[: len(op.results)]
+
+
+@handles("hal.buffer_view.dim")
+def _dim_of_view(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    shape, axis = np.shape(operands[0]), ir.IntegerAttr(op.attributes["index"]).value
+    if axis >= len(shape):
+        raise wrong(op, f"asks for axis {axis} of an array of rank {len(shape)}")
+    return [np.asarray(shape[axis])]

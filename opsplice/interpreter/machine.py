@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from iree.compiler import ir
 
 from opsplice.interpreter.elements import DYNAMIC, constant, exact_dtype, is_float, rounded
-from opsplice.interpreter.problems import EvaluationError, unknown
+from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
 # `handler(machine, op, operands)` gives the results.
 Handler = Callable[["Machine", ir.Operation, list[Any]], Sequence[Any]]
@@ -41,6 +42,12 @@ class _Decoded:
     handler: Handler | None
     operands: tuple[ir.Value, ...]
     results: tuple[ir.Value, ...]
+
+    @cached_property
+    def is_by_element(self) -> bool:
+        """Whether it computes a tensor from others of its shape."""
+        on_tensors = bool(self.results) and isinstance(self.results[0].type, ir.RankedTensorType)
+        return on_tensors and self.op.name.startswith(("arith.", "math."))
 
 
 @dataclass
@@ -114,6 +121,8 @@ class Machine:
             operands = [values[operand] for operand in each.operands]
             if each.handler is None:
                 return operands
+            if each.is_by_element and len({np.shape(operand) for operand in operands} - {()}) > 1:
+                raise wrong(each.op, f"combines tensors of shapes {', '.join(str(np.shape(o)) for o in operands)}")
             values.update(zip(each.results, each.handler(self, each.op, operands), strict=True))
         return []
 

@@ -368,11 +368,10 @@ class _Speller:
 
     def _reduce(self, expr: tree.Reduce, scope: _Scope) -> Lazy:
         value = self._value(expr.arg, scope)
-        if not isinstance(value, Leaf):
-            value = self.writer.settled(value, expr.arg.span)
         sizes = self._label_sizes(expr.subscripts, [value], scope)
         labels = _expanded(_plain(expr.subscripts)[0], sizes)
         result = _expanded(expr.subscripts.result, sizes)
+        (value,) = self._with_loops([value], [labels], result, expr.arg.span)
         if len(labels) == len(result):
             return moved(value, tuple(result.index(la) for la in labels), tuple(_size(sizes, la) for la in result))
         combiner = ops.find(expr.combiner)
@@ -399,6 +398,22 @@ class _Speller:
         self.writer.extra.append((start.name, start.type))
         return start
 
+    def _with_loops(
+        self, values: Sequence[Lazy], operands: Sequence[Sequence[Any]], result: Sequence[Any], span: tree.Span
+    ) -> list[Leaf]:
+        """Operands of a reduction as tensors under views, one of which has each loop that is summed as an axis.
+
+        A loop that no operand has is none: what is only repeated along it is written out.
+        """
+        leaves = [v if isinstance(v, Leaf) else self.writer.settled(v, span) for v in values]
+        covered = {labels[axis] for leaf, labels in zip(leaves, operands, strict=True) for axis in leaf.axes}
+        made = []
+        for leaf, labels in zip(leaves, operands, strict=True):
+            missing = set(labels) - covered - set(result)
+            made.append(self.writer.settled(leaf, span) if missing else leaf)
+            covered |= missing
+        return made
+
     def _contract(self, expr: tree.Contract, scope: _Scope) -> Lazy:
         values = [self._value(a, scope) for a in expr.args]
         sizes = self._label_sizes(expr.subscripts, values, scope)
@@ -419,7 +434,7 @@ class _Speller:
             return self.writer.leaf(
                 self.writer.named(named, [self.writer.materialise(v, expr.span) for v in values], zero)
             )
-        leaves = [v if isinstance(v, Leaf) else self.writer.settled(v, expr.span) for v in values]
+        leaves = self._with_loops(values, operands, result, expr.span)
         loops = [*result, *summed]
         maps = [
             [loops.index(labels[axis]) for axis in leaf.axes] for leaf, labels in zip(leaves, operands, strict=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,7 +75,10 @@ def unregistered(session: Any) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def find(session: Any) -> Finder:
-    """`find(payload, spec)`: what the spec's last pattern finds in a module, or in one function's text."""
+    """`find(payload, spec)`: what the spec's last pattern finds in a module, or in one function's text.
+
+    Pairs that match are written to the file OPSPLICE_PAIRS, for `make soak` to set traps in.
+    """
     from iree.compiler import ir
 
     def run(payload: str, spec: str) -> Outcome:
@@ -82,6 +88,9 @@ def find(session: Any) -> Finder:
         pattern = list(loaded.patterns.values())[-1]
         found = engine.find(module, compile_pattern(pattern, loaded.patterns, loaded.types))
         assert str(module) == before, "a search changes nothing"
+        if found.matches and "OPSPLICE_PAIRS" in os.environ:
+            with Path(os.environ["OPSPLICE_PAIRS"]).open("a") as file:
+                file.write(json.dumps([before, spec, pattern.name]) + "\n")
         return Outcome(found, module)
 
     return run

@@ -177,3 +177,21 @@ def test_a_number_of_many_factors_is_judged_in_no_time(find):
       return %r : tensor<?xf32>
     }}"""
     assert find(payload, "pattern p(x: tensor<n x f32>) { divf(x, n) }").count == 0
+
+
+@pytest.mark.parametrize("axis", [1, -1, 2**40])
+def test_a_dim_that_a_tensor_does_not_have_is_no_size(find, axis):
+    """MLIR takes such a program; what it does is not defined."""
+    payload = f"""
+    func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {{
+      %axis = arith.constant {axis} : index
+      %d = tensor.dim %x, %axis : tensor<?xf32>
+      %i = arith.index_cast %d : index to i64
+      %n = arith.sitofp %i : i64 to f32
+      %c0 = arith.constant 0 : index
+      %m = tensor.dim %x, %c0 : tensor<?xf32>
+      %b = tensor.splat %n[%m] : tensor<?xf32>
+      %r = arith.divf %x, %b : tensor<?xf32>
+      return %r : tensor<?xf32>
+    }}"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { divf(x, n) }").count == 0
