@@ -3,6 +3,8 @@
 #   make table   the tables in README.md and docs/language.md
 #   make fuzz    every reader for a minute: make fuzz SECONDS=600
 #   make bench   the figures of docs/              make check   lint, format, types
+#   make soak    random tests with many examples, and traps for the matchers, for SOAK_MINUTES (60)
+#   make mutation  which checks of the matchers no search of the tests notices
 #   make gpu     a bundle to run kernels on a machine with a CUDA GPU (docs/gpu.md)
 
 PYTHON ?= python3
@@ -12,6 +14,9 @@ BIN := $(VENV)/bin
 NAGA := naga-wasm@30.1.0
 # Neighbours stay in one process, for what they share, until another has nothing left to do; each takes a gigabyte.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+SOAK_MINUTES ?= 60
+# Modules of matchers/ that a wrong match could come from.
+MUTATED ?= search bindings verdicts numbers canonical chains sieve recall family uses extents bounds
 SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks scripts
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
@@ -64,6 +69,13 @@ fuzz: setup
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]' \
 		|| echo "atheris cannot be installed: inputs are not guided by what they reach"
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
+
+soak: setup
+	@OPSPLICE_SOAK=1 $(PYTEST) -k random
+	@$(BIN)/python -m scripts.soak --minutes $(SOAK_MINUTES)
+
+mutation: setup
+	@$(BIN)/python -m scripts.mutation $(MUTATED)
 
 gpu: setup
 	@$(BIN)/python -m scripts.gpu_bundle

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from scripts.recorded import recorded, recording
 from tests.matchers.mutants import Change
 from tests.matchers.test_match_random import case
 from tests.matchers.traps import LIBRARY, Hunt, Prey, at_preprocessing, preys
 
 ROOT = Path(__file__).parent.parent
 _MODELS = ("tests/matchers/library", "tests/matchers/frontends", "tests/matchers/half", "samples/transformer")
-# A program longer than this is one that tests how long things take.
+# Longer functions take long.
 _LONG = 15_000
 _EACH = 40
 
@@ -72,17 +70,13 @@ def _from_tests(rng: random.Random) -> Iterator[Prey | None]:
     """What the tests of the matchers search, and find something in; None while they run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.jsonl"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/matchers"]
-        slow = "not random and not capture and not explain and not frontends and not library and not traps"
-        environment = {**os.environ, "OPSPLICE_PAIRS": str(path)}
-        with subprocess.Popen([*command, "-k", slow], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as tests:
+        with recording(path) as tests:
             while tests.poll() is None:
                 yield None
-        pairs = [json.loads(line) for line in path.read_text().splitlines()]
+        pairs = list(recorded(path))
     rng.shuffle(pairs)
-    for text, spec, name in pairs:
-        if len(text) < _LONG:
-            yield from preys(name, text, spec, only=name)
+    for each in pairs:
+        yield from preys(each.pattern, each.text, each.spec, only=each.pattern)
 
 
 def _from_models(rng: random.Random) -> Iterator[Prey]:

@@ -77,7 +77,7 @@ def unregistered(session: Any) -> Iterator[None]:
 def find(session: Any) -> Finder:
     """`find(payload, spec)`: what the spec's last pattern finds in a module, or in one function's text.
 
-    Pairs that match are written to the file OPSPLICE_PAIRS, for `make soak` to set traps in.
+    All that is asked is written to the file OPSPLICE_PAIRS, for `make soak` and `make mutation` to ask again.
     """
     from iree.compiler import ir
 
@@ -88,7 +88,7 @@ def find(session: Any) -> Finder:
         pattern = list(loaded.patterns.values())[-1]
         found = engine.find(module, compile_pattern(pattern, loaded.patterns, loaded.types))
         assert str(module) == before, "a search changes nothing"
-        if found.matches and "OPSPLICE_PAIRS" in os.environ:
+        if "OPSPLICE_PAIRS" in os.environ:
             with Path(os.environ["OPSPLICE_PAIRS"]).open("a") as file:
                 file.write(json.dumps([before, spec, pattern.name]) + "\n")
         return Outcome(found, module)
