@@ -94,7 +94,7 @@ def export_spec(
 
 
 def _resolver(objects: Carrier) -> Resolver:
-    """Artifacts as ever; for bytes, sources become bitcode, for only that links from bytes."""
+    """Artifacts as ever; for bytes, those for CPUs become bitcode, for only that links from bytes."""
     artifacts = Artifacts(Store())
     if objects == "path" and cache.is_temporary(artifacts.store.root):
         raise OpspliceError(
@@ -104,7 +104,7 @@ def _resolver(objects: Carrier) -> Resolver:
 
     def resolve(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
         source = Path(clause.path).suffix not in (".o", ".bc")
-        if objects == "bytes" and source and clause.form is None:
+        if objects == "bytes" and source and clause.form is None and target.backend == "llvm-cpu":
             clause = dataclasses.replace(clause, form="bitcode")
         return artifacts.of_kernel(clause, symbol, target)
 

@@ -13,6 +13,9 @@ from opsplice.matchers.ir_names import ops_in
 _TARGET = re.compile(r"#hal\.executable\.target<")
 _PATH = re.compile(r'(path = )"((?:[^"\\]|\\.)*)"')
 
+# The attributes of executables, and of their variants, that name files.
+FILES = ("hal.executable.objects", "objects")
+
 # Given the path of an artifact as the spec writes it, and the text of its target: the file, None to leave the path.
 ObjectResolver = Callable[[str, str], Path | None]
 
@@ -20,7 +23,7 @@ ObjectResolver = Callable[[str, str], Path | None]
 def resolve_in(executable: ir.Operation, resolve: ObjectResolver) -> None:
     """Put absolute paths in the place of those that an executable names."""
     for op in ops_in(executable):
-        for name in ("hal.executable.objects", "objects"):
+        for name in FILES:
             if name in op.attributes:
                 text = str(op.attributes[name])
                 found = _resolved(text, resolve)

@@ -335,3 +335,47 @@ def test_the_place_of_a_call_is_shown(sample: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=sample, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("2 replacements\n  model.mlir:")
     assert "  spec.mlir: replace neg_abs_mul with mul_abs_negate in @mixed_invocation  => " in done.stdout
+
+
+# ---- dispatches that files hold --------------------------------------------------------------------------------------
+
+
+def test_a_shader_runs_in_stock_iree(samples: Path, tmp_path: Path, vulkan: None) -> None:
+    """In bytes, so that the spec needs no other file."""
+    spec = tmp_path / "spec.mlir"
+    arguments = [str(samples / "dispatches" / "replace.splice"), "-o", str(spec), "--target=vulkan", "--objects=bytes"]
+    assert main(["export", *arguments]) == 0
+    model, vmfb = samples / "dispatches" / "model.mlir", tmp_path / "stock.vmfb"
+    flags = ["--iree-hal-target-device=vulkan", f"--iree-preprocessing-transform-spec-filename={spec}"]
+    subprocess.run([COMPILER, model, *flags, "-o", vmfb], check=True, capture_output=True)
+    assert b"opsplice_scale_bias" in vmfb.read_bytes()
+    x, gain, bias = np.arange(20, dtype=np.float32).reshape(4, 5) / 8, np.float32(0.5), np.ones(5, np.float32)
+    (result,) = load_program(vmfb, device="vulkan").call("main", x, np.array(gain), bias)
+    np.testing.assert_allclose(result, np.exp(x * gain + bias), rtol=1e-5)
+
+
+def test_ptx_is_linked_by_stock_iree(samples: Path, tmp_path: Path) -> None:
+    """As far as compiling goes."""
+    shutil.copy(samples / "cuda_dispatch" / "axpy_sm80.ptx", tmp_path)
+    (tmp_path / "axpy.splice").write_text(
+        "kernel axpy(a: f32, x: f32[n], y: f32[n]) -> f32[n] {\n"
+        '  grid (ceildiv(n, 256))\n  workgroup (256)\n  cuda sm_80 "axpy_sm80.ptx"\n}\n'
+        "pattern axpys(a: f32, x: tensor<n x f32>, y: tensor<n x f32>) { addf(mulf(x, a), y) }\n"
+        "replace axpys with axpy(a, x, y)\n"
+    )
+    kind = "tensor<?xf32>"
+    model, vmfb = tmp_path / "model.mlir", tmp_path / "stock.vmfb"
+    model.write_text(f"""func.func @main(%a: f32, %x: {kind}, %y: {kind}) -> {kind} {{
+      %c0 = arith.constant 0 : index
+      %n = tensor.dim %x, %c0 : {kind}
+      %s = tensor.splat %a[%n] : {kind}
+      %0 = arith.mulf %x, %s : {kind}
+      %1 = arith.addf %0, %y : {kind}
+      return %1 : {kind}
+    }}""")
+    spec = tmp_path / "spec.mlir"
+    assert main(["export", str(tmp_path / "axpy.splice"), "-o", str(spec), "--target=cuda:sm_80"]) == 0
+    flags = ["--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80"]
+    command = [COMPILER, model, *flags, f"--iree-preprocessing-transform-spec-filename={spec}", "-o", vmfb]
+    subprocess.run(command, check=True, capture_output=True)
+    assert b".entry axpy(" in vmfb.read_bytes()

@@ -302,8 +302,11 @@ class _Exporter:
             why = f"a spec cannot leave only some targets to the compiler, and there is no artifact for {missing}"
             raise GapError.at(rule.span, what, why)
         (call,) = chosen.actions
-        if isinstance(call, KernelCall) and call.approach != "static function":
+        if isinstance(call, KernelCall) and call.approach not in ("static function", "static dispatch"):
             raise GapError.at(rule.span, what, f"a spec has no {call.approach}: only what is linked into the program")
+        if isinstance(call, KernelCall) and any(each.on_metal or each.is_library for each in call.externals):
+            why = "shaders for Metal and whole executables are put in after IREE has made its own, which no spec does"
+            raise GapError.at(rule.span, what, why)
         return call
 
 

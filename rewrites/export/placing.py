@@ -11,11 +11,13 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.matchers.ir_names import ops_in
+from opsplice.rewrites.objects import FILES
+from opsplice.rewrites.symbols import EXECUTABLES
 
 Carrier = Literal["path", "copy", "bytes"]
 
 _OBJECT = re.compile(r'#hal\.executable\.object<\{path = "((?:[^"\\]|\\.)*)"\}>')
-_ATTRIBUTE = "hal.executable.objects"
 
 
 def place(module: ir.Module, carrier: Carrier, folder: Path) -> dict[str, bytes]:
@@ -36,18 +38,20 @@ def place(module: ir.Module, carrier: Carrier, folder: Path) -> dict[str, bytes]
         copies[name] = read_file(path)
         return f'#hal.executable.object<{{path = "{name}"}}>'
 
-    for op in _executables(module):
-        op.attributes[_ATTRIBUTE] = ir.Attribute.parse(_OBJECT.sub(entry, str(op.attributes[_ATTRIBUTE])))
+    for op, name in _linking(module):
+        op.attributes[name] = ir.Attribute.parse(_OBJECT.sub(entry, str(op.attributes[name])))
     return copies
 
 
-def _executables(module: ir.Module) -> Iterable[ir.Operation]:
-    tops = (top.operation for top in module.body.operations)
-    return [op for op in tops if op.name == "stream.executable" and _ATTRIBUTE in op.attributes]
+def _linking(module: ir.Module) -> Iterable[tuple[ir.Operation, str]]:
+    """The executables, and the variants of them, that name files, each with the attribute that does."""
+    tops = [top.operation for top in module.body.operations if top.operation.name in EXECUTABLES]
+    ops = (op for top in tops for op in (top, *ops_in(top, "hal.executable.variant")))
+    return [(op, name) for op in ops for name in FILES if name in op.attributes]
 
 
 def _bytes_entry(path: Path) -> str:
-    if path.suffix != ".bc":
+    if path.suffix == ".o":
         raise OpspliceError(
             f"{path.name} is an object file, and IREE links only bitcode from bytes",
             hint="write `as bitcode` in the kernel's clause and give it a source, or export with --objects=copy",
