@@ -37,7 +37,7 @@ from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.rewrites.symbols import Brought
 from opsplice.spec_lang import tree
 from opsplice.specs import TransformSpec, load_specs
-from opsplice.splice import Splicer, at_phase, phases_of
+from opsplice.splice import Splicer, at_phase, phases_of, run_pipeline
 from opsplice.targets.store import Store
 
 # Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
@@ -46,8 +46,24 @@ PHASE = "preprocessing"
 Progress = Callable[[Any], None]
 
 
+# Patterns in PDL, which IREE applies at the same phase: after a transform spec, and so after ours.
+_PATTERNS = "--iree-preprocessing-pdl-spec-filename="
+
+
+def _patterns_after_specs(job: Job) -> tuple[Job, list[Step]]:
+    """A job with specs without its flag for patterns in PDL, and the edit that applies these, as IREE does."""
+    files = [flag.removeprefix(_PATTERNS) for flag in job.flags if flag.startswith(_PATTERNS)]
+    if not files or not job.specs:
+        return job, []
+    flags = tuple(flag for flag in job.flags if not flag.startswith(_PATTERNS))
+    passes = f'iree-preprocessing-apply-pdl-patterns{{patterns-file="{files[-1]}"}},canonicalize,cse'
+    apply = functools.partial(run_pipeline, passes=passes, where=f"{_PATTERNS}{files[-1]}")
+    return dataclasses.replace(job, flags=flags), [Step(PHASE, "patterns in PDL", apply)]
+
+
 def run_job(on_progress: Progress, job: Job) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
+    job, patterns = _patterns_after_specs(job)
     steps = _Steps(job, preview=False)
     commands = steps.commands()
     flags = (*job.flags, *flags_for(job.archs, job.flags))
@@ -61,7 +77,7 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
         noting.append(Step(dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
     if job.specs and not links_executables(flags):
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
-    edits = [*steps.all(), *noting, *steps.late()]
+    edits = [*steps.all(), *patterns, *noting, *steps.late()]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))
@@ -87,6 +103,7 @@ def run_isolated(job: Job, on_progress: Progress | None, method: Literal["fork",
 
 def preview(on_progress: Progress, job: Job) -> Report:
     """What the specs would replace; the module is converted but not compiled, and nothing is built."""
+    job, _ = _patterns_after_specs(job)
     steps = _Steps(job, preview=True)
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
@@ -98,6 +115,7 @@ def explained(on_progress: Progress, job: Job, question: Question) -> Explanatio
     """Why the patterns of the specs match or do not; the module is converted but not compiled, and not changed."""
     from opsplice import explaining  # what only this needs takes long to load
 
+    job, _ = _patterns_after_specs(job)
     specs, unread = explaining.check(load_specs(job.specs), question)
     steps = _Steps(job, preview=True)
     found: list[Explanation] = []

@@ -238,13 +238,17 @@ def run_passes(module: ir.Module, spec: LoadedSpec) -> None:
     """Raises OpspliceError for passes that IREE does not have, and for those that fail."""
     for run in spec.runs:
         outside.check_passes(run.passes, str(run.passes_span))
-        try:
-            manager = PassManager.parse(f"builtin.module({run.passes})", context=module.context)
-            manager.run(module.operation)
-        except (ValueError, ir.MLIRError) as failure:
-            told = [line for line in str(failure).splitlines() if "error:" in line] or str(failure).splitlines()
-            message = told[0].rpartition("error:")[2].strip()
-            raise OpspliceError(f'cannot run "{run.passes}"', details=f"{run.passes_span}: {message}") from None
+        run_pipeline(module, run.passes, str(run.passes_span))
+
+
+def run_pipeline(module: ir.Module, passes: str, where: str) -> None:
+    """Raises OpspliceError, which says where the passes are asked for."""
+    try:
+        PassManager.parse(f"builtin.module({passes})", context=module.context).run(module.operation)
+    except (ValueError, ir.MLIRError) as failure:
+        told = [line for line in str(failure).splitlines() if "error:" in line] or str(failure).splitlines()
+        message = told[0].rpartition("error:")[2].strip()
+        raise OpspliceError(f'cannot run "{passes}"', details=f"{where}: {message}") from None
 
 
 def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule) -> Written:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from iree.compiler import ir
 from iree.compiler.api import Session
 
+import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.rewrites import transform_spec
 from opsplice.rewrites.symbols import Brought
@@ -398,3 +400,41 @@ def test_marks_are_taken_off(tmp_path: Path) -> None:
     )
     assert "opsplice" not in str(module)
     assert "{my.tag}" in str(module)
+
+
+# ---- beside patterns in PDL ------------------------------------------------------------------------------------------
+
+PDL = """
+pdl.pattern @ceil : benefit(1) {
+  %type = pdl.type
+  %x = pdl.operand
+  %root = pdl.operation "math.absf"(%x : !pdl.value) -> (%type : !pdl.type)
+  pdl.rewrite %root {
+    %new = pdl.operation "math.ceil"(%x : !pdl.value) -> (%type : !pdl.type)
+    pdl.replace %root with %new
+  }
+}
+"""
+
+
+def test_patterns_in_pdl_come_after_transform_specs_as_in_iree(tmp_path: Path) -> None:
+    """The spec takes the first op for itself; what is left of it goes to the patterns, and the second op does."""
+    (tmp_path / "pdl.mlir").write_text(PDL)
+    (tmp_path / "spec.mlir").write_text(inlining("math.exp", function("absf")))
+    (tmp_path / "taken.mlir").write_text(inlining("math.absf", function("sqrt")))
+    model = f"""func.func @main(%a: {TENSOR}) -> ({TENSOR}, {TENSOR}) {{
+      %0 = math.absf %a : {TENSOR}
+      %1 = math.exp %a : {TENSOR}
+      return %0, %1 : {TENSOR}, {TENSOR}
+    }}"""
+    (tmp_path / "model.mlir").write_text(model)
+    flag = f"--iree-preprocessing-pdl-spec-filename={tmp_path / 'pdl.mlir'}"
+    specs = [tmp_path / "taken.mlir", tmp_path / "spec.mlir"]
+    program = opsplice.compile(tmp_path / "model.mlir", specs, [flag])
+    assert len(program.report.replacements) == 2
+    first, second = program.run("main", np.array([0.25, 2.25, 6.25, 9.5], np.float32))
+    np.testing.assert_allclose(first, np.sqrt(np.array([0.25, 2.25, 6.25, 9.5], np.float32)), rtol=1e-6)
+    np.testing.assert_array_equal(second, [1, 3, 7, 10])
+    assert len(opsplice.match(tmp_path / "model.mlir", specs, [flag]).replacements) == 2
+    with pytest.raises(OpspliceError, match="cannot run"):
+        opsplice.compile(tmp_path / "model.mlir", specs, [f"{flag}.gone"])
