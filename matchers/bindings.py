@@ -66,7 +66,7 @@ class Bindings:
         self.shapes: dict[str, tuple[Sizes, ...]] = {}
         self.extents: dict[Index, Size] = {}
         self.equal: dict[tuple[Index, Size], None] = {}
-        self.named: dict[str, Term] = {}
+        self.named: dict[tuple[str, Term], None] = {}  # by name all terms: a program may compute a part twice
         self.integers: dict[str, int] = {}  # bound to attributes
         self.trail: list[tuple[dict, Any]] = []
         self.furthest: Failure | None = None
@@ -105,21 +105,28 @@ class Bindings:
         """The element type that a type variable stands for, or (in a pattern that is used) that is written for it."""
         return self.types.get(name, name)
 
+    def _terms(self, name: str) -> list[Term]:
+        """What a name stands for in the payload, each time that it is met."""
+        return [term for own, term in self.named if own == name]
+
     def _values(self, name: str) -> list[ir.Value]:
         """The payload values that hold what has a name: from the one that is used down to those that an op makes."""
         bound = self.inputs.get(name)
         if bound is not None:
             return [] if bound.value is None else [bound.value]
-        found = []
-        term = self.named.get(name)
-        while isinstance(term, Access):
-            found.append(term.value)
-            step = self.views.expand(term)
-            if step is None:
-                return found
-            term = step.term
-        inner = None if term is None else self.views.inner(term)
-        return found if inner is None else [*found, *(r for r in results_with(inner) if r not in found)]
+        found: dict[ir.Value, None] = {}
+        for named in self._terms(name):
+            term = named
+            while isinstance(term, Access):
+                found[term.value] = None
+                step = self.views.expand(term)
+                if step is None:
+                    break
+                term = step.term
+            inner = self.views.inner(term)
+            if inner is not None:
+                found.update(dict.fromkeys(results_with(inner)))
+        return list(found)
 
     # ---- values and types -----------------------------------------------------------------------------------------
 

@@ -259,8 +259,8 @@ class Search(Verdicts):
     def _has_form(self, condition: Form) -> bool | None:
         """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""
         mark, furthest, place = len(self.trail), self.furthest, self.place
-        held, values, named = False, self._values(condition.name)[-1:], self.named.get(condition.name)
-        if named is not None and not values and self._may_hold(condition.form.node, named):
+        held, values, terms = False, self._values(condition.name)[-1:], self._terms(condition.name)
+        if not values and any(self._may_hold(condition.form.node, term) for term in terms):
             return None  # no tensor holds it, so that its dims cannot be told
         for value in values:
             whole = self.views.whole(value)
@@ -282,7 +282,7 @@ class Search(Verdicts):
         return options
 
     def _name(self, node: Named, term: Term) -> list[tuple[Any, Any]]:
-        self._set(self.named, node.name, term)
+        self._set(self.named, (node.name, term))
         return [(node.node, term)]
 
     def _accumulated(self, node: Accumulated, term: Term) -> list[tuple[Any, Any]]:

@@ -64,7 +64,7 @@ class Verdicts(Bindings):
 
     def _is_left_out(self, condition: Any) -> bool:
         """Whether a condition asks about a part that the pattern's results have and the match has not."""
-        if not isinstance(condition, (Asked, Form)) or condition.name in self.named or condition.name in self.inputs:
+        if not isinstance(condition, (Asked, Form)) or condition.name in self.inputs or self._terms(condition.name):
             return False
         nodes = nodes_below([result.node for result in self.graph.results])
         return any(isinstance(node, Named) and node.name == condition.name for node in nodes)
@@ -119,18 +119,18 @@ class Verdicts(Bindings):
             return True  # a scalar constant
         values = self._values(name)
         if not values:
-            return isinstance(self.named.get(name), Constant)
+            return any(isinstance(term, Constant) for term in self._terms(name))
         return uses.is_constant(self.views, values[-1])
 
     def _other_users(self, name: str) -> Iterator[tuple[ir.Value, ir.Operation]]:
         """The values that hold what has a name, or are made from it in an op's body beside what the pattern makes of
         it there; each with an op that uses it and is no part of the match, if there is one."""
         values = self._values(name)
-        term = self.named.get(name)
-        inner = None if term is None else self.views.inner(self.views.resolve(term))
-        if inner is not None:
-            roots = {access.value for access in self.roots.values()}
-            values += [v for v in uses.results_from(inner) if v not in roots and not uses.is_used_by(v, self.ops)]
+        roots = {access.value for access in self.roots.values()}
+        for term in self._terms(name):
+            inner = self.views.inner(self.views.resolve(term))
+            made = [] if inner is None else uses.results_from(inner)
+            values += [value for value in made if value not in roots and not uses.is_used_by(value, self.ops)]
         for value in values:
             user = uses.user_outside(value, self.ops)
             if user is not None:

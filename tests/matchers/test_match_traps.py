@@ -343,6 +343,28 @@ def test_what_makes_a_value_of_a_body_is_known_by_its_op_at_most(find, condition
     assert find(payload, spec).count == count
 
 
+@pytest.mark.parametrize(("second", "used"), [("%one", "%one"), ("%two", "%one"), ("%two", "%two")])
+def test_a_part_that_is_computed_twice_has_the_uses_of_both(find, second, used):
+    payload = f"""
+    #one = affine_map<(i, j, k) -> (i, k)>
+    #two = affine_map<(i, j, k) -> (j, k)>
+    #sum = affine_map<(i, j, k) -> (i, j)>
+    func.func @f(%x: tensor<8x4xf32>, %z: tensor<8x8xf32>) -> tensor<8x4xf32> {{
+      %zero = arith.constant 0.0 : f32
+      %start = linalg.fill ins(%zero : f32) outs(%z : tensor<8x8xf32>) -> tensor<8x8xf32>
+      %one = math.exp %x : tensor<8x4xf32>
+      %two = math.exp %x : tensor<8x4xf32>
+      %r = linalg.matmul
+        indexing_maps = [#one, #two, #sum]
+        ins(%one, {second} : tensor<8x4xf32>, tensor<8x4xf32>) outs(%start : tensor<8x8xf32>) -> tensor<8x8xf32>
+      %u = math.absf {used} : tensor<8x4xf32>
+      return %u : tensor<8x4xf32>
+    }}"""
+    for asked in ("only", "shared"):
+        spec = f"pattern p(x: tensor<m x k x f32>) where {asked}(e) {{ e = exp(x)  contract[m k, n k -> m n](e, e) }}"
+        assert find(payload, spec).count == (asked == "shared")
+
+
 # ---- ops by name ----------------------------------------------------------------------------------------------------
 
 
