@@ -1,7 +1,8 @@
-"""What views say that a program computes is what it computes: terms are evaluated element by element.
+"""Random programs that rearrange, combine and reduce small tensors of whole numbers in many ways.
 
-Random programs rearrange, combine and reduce small tensors of whole numbers in many ways. Each value of a program is
-read as a term, down to the arguments, and every element of it is compared with the interpreter's.
+What views read from a program is what it computes: each value is read as a term, down to the arguments, and every
+element of it is compared with the interpreter's. And what matches is what the program computes: patterns are computed
+in numpy from the inputs that they are bound to.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import pytest
 from iree.compiler import ir
 
 from opsplice import interpreter
+from opsplice.matchers import engine
 from opsplice.matchers.extents import Extent
+from opsplice.matchers.graph import compile_pattern
 from opsplice.matchers.terms import (
     UNIT,
     Access,
@@ -35,6 +38,7 @@ from opsplice.matchers.terms import (
     Sum,
 )
 from opsplice.matchers.views import Views
+from opsplice.spec_lang.loader import load_text
 from tests.effort import examples
 
 # ---- programs --------------------------------------------------------------------------------------------------------
@@ -60,7 +64,12 @@ class Program:
     arguments: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    sizes: dict[int, None] = field(default_factory=dict)
     fresh: int = 0
+
+    def size(self, number: int) -> str:
+        self.sizes[number] = None
+        return f"%s{number}"
 
     def name(self) -> str:
         self.fresh += 1
@@ -80,7 +89,7 @@ class Program:
         return self.rng.choice(self.values[-4:])
 
     def sizes_of(self, shape: tuple[int, ...], dynamic: tuple[bool, ...]) -> str:
-        return ", ".join(f"%s{size}" for size, free in zip(shape, dynamic, strict=True) if free)
+        return ", ".join(self.size(size) for size, free in zip(shape, dynamic, strict=True) if free)
 
     def empty(self, shape: tuple[int, ...], dynamic: tuple[bool, ...]) -> Tensor:
         made = Tensor(self.name(), shape, dynamic)
@@ -96,6 +105,8 @@ class Program:
 
     def transpose(self) -> None:
         x = self.any()
+        if not x.shape:
+            return  # MLIR's parser crashes on `permutation = []`
         order = self.rng.sample(range(len(x.shape)), len(x.shape))
         shape, dynamic = tuple(x.shape[i] for i in order), tuple(x.dynamic[i] for i in order)
         out = self.empty(shape, dynamic)
@@ -142,7 +153,7 @@ class Program:
             shape += pieces
             dynamic += [free and (both or i == at) for i in range(len(pieces))]
         if len(x.shape) < len(shape) <= 4:
-            written = ", ".join(f"%s{s}" if free else str(s) for s, free in zip(shape, dynamic, strict=True))
+            written = ", ".join(self.size(s) if free else str(s) for s, free in zip(shape, dynamic, strict=True))
             self.add(tuple(shape), tuple(dynamic), f"tensor.expand_shape {x.name} {groups} output_shape [{written}] : "
                                                    f"{x.type} into RESULT")  # fmt: skip
 
@@ -154,12 +165,20 @@ class Program:
 
     def generic(self) -> None:
         """Operands under random maps into random loops, a random op of them, and maybe a reduction of that."""
-        loops = [self.rng.choice([1, 2, 3, 4]) for _ in range(self.rng.choice([1, 2, 3]))]
-        reduced = {i for i in range(1, len(loops)) if self.rng.random() < 0.3}
         operands = [self.any() for _ in range(self.rng.choice([1, 2]))]
+        known = [size for x in operands for size in x.shape]
+        loops = [self.rng.choice([*known, *known, 1, 2, 3]) for _ in range(self.rng.choice([1, 2, 2, 3]))]
+        reduced = {i for i in range(len(loops)) if self.rng.random() < 0.4}
         maps = [self.map(x.shape, loops) for x in operands]
-        operands.append(self.argument(tuple(loops)))  # says how often each loop runs
-        maps.append([f"d{i}" for i in range(len(loops))])
+        plain = {
+            at
+            for x, one in zip(operands, maps, strict=True)
+            for at, free in zip(one, x.dynamic, strict=True)
+            if not free
+        }
+        if self.rng.random() < 0.4 or not all(f"d{i}" in plain for i in range(len(loops))):
+            operands.append(self.argument(tuple(loops)))  # says how often each loop runs
+            maps.append([f"d{i}" for i in range(len(loops))])
         kept = [i for i in range(len(loops)) if i not in reduced]
         self.rng.shuffle(kept)
         shape = tuple(loops[i] for i in kept)
@@ -171,11 +190,12 @@ class Program:
             start = self.name()
             out = self.empty(shape, still)
             self.lines.append(f"{start} = linalg.fill ins(%zero : f32) outs({out.name} : {out.type}) -> {out.type}")
-        body = ["%r0 = arith.addf %x0, %x1 : f32"]
-        body += [f"%r{i} = arith.{self.rng.choice(['addf', 'mulf', 'subf'])} %r{i - 1}, %x{i + 1} : f32"
-                 for i in range(1, len(operands) - 1)]  # fmt: skip
-        last = f"%r{len(operands) - 2}"
-        if self.rng.random() < 0.3:
+            self.values.append(Tensor(start, shape, still))
+        body, last = [], "%x0"
+        for i in range(1, len(operands)):
+            body.append(f"%r{i} = arith.{self.rng.choice(['addf', 'mulf', 'mulf', 'subf'])} {last}, %x{i} : f32")
+            last = f"%r{i}"
+        if self.rng.random() < 0.2:
             at = self.rng.randrange(len(loops))
             body += [f"%i = linalg.index {at} : index", "%j = arith.index_cast %i : index to i32",
                      "%k = arith.sitofp %j : i32 to f32", f"%q = arith.addf {last}, %k : f32"]  # fmt: skip
@@ -197,7 +217,7 @@ class Program:
         """For each dim an expression of the loops that stays in it."""
         found = []
         for size in shape:
-            ways = [f"d{i}" for i, runs in enumerate(loops) if runs == size] * 4
+            ways = [f"d{i}" for i, runs in enumerate(loops) if runs == size] * 20
             ways += [str(self.rng.randrange(size))]
             for (i, a), (j, b) in itertools.product(enumerate(loops), repeat=2):
                 ways += [f"d{i} + d{j}"] * (a + b - 2 < size) + [f"d{i} * 2 + d{j}"] * (2 * a + b - 3 < size)
@@ -208,7 +228,7 @@ class Program:
         return found
 
     def text(self) -> str:
-        sizes = [f"%s{size}" for size in range(1, 65)]
+        sizes = map(self.size, self.sizes)
         head = ", ".join([*(f"{a.name}: {a.type}" for a in self.arguments), *(f"{s}: index" for s in sizes)])
         names, types = ", ".join(v.name for v in self.values), ", ".join(v.type for v in self.values)
         body = "\n".join(["%zero = arith.constant 0.0 : f32", *self.lines])
@@ -219,12 +239,34 @@ def program(seed: int) -> Program:
     rng = random.Random(seed)
     made = Program(rng)
     made.values = [
-        made.argument(tuple(rng.choice([1, 2, 3, 4, 6]) for _ in range(rng.choice([1, 2, 3])))) for _ in "ab"
+        made.argument(tuple(rng.choice([1, 2, 3, 3, 4, 6]) for _ in range(rng.choice([1, 2, 3])))) for _ in "ab"
     ]
-    ops = [made.cast, made.transpose, made.broadcast, made.collapse, made.expand, made.combine, made.generic]
+    ops = [
+        made.cast,
+        made.transpose,
+        made.broadcast,
+        made.collapse,
+        made.expand,
+        made.combine,
+        made.generic,
+        made.generic,
+        made.generic,
+    ]
     for _ in range(7):
         rng.choice(ops)()
     return made
+
+
+def run(session: Any, seed: int) -> tuple[ir.Module, dict[Any, Any], list[Any]]:
+    """A random program, its values as arrays, and those of them that are tensors of its own."""
+    made = program(seed)
+    module = ir.Module.parse(made.text(), context=session.context)
+    numbers = np.random.default_rng(seed)
+    inputs = [numbers.integers(-3, 4, a.shape).astype(np.float64) for a in made.arguments] + list(made.sizes)
+    results = interpreter.evaluate(module, "main", inputs, np.float64)
+    block = module.body.operations[0].regions[0].blocks[0]
+    returned = list(block.operations[len(block.operations) - 1].operands)
+    return module, dict(zip([*block.arguments, *returned], [*inputs, *results], strict=True)), returned
 
 
 # ---- terms in numbers ------------------------------------------------------------------------------------------------
@@ -317,19 +359,12 @@ OPS = {
 
 @pytest.mark.parametrize("block", range(4))
 def test_terms_are_what_the_program_computes(session, block):
-    count, unknown, read = examples(20, 2000), 0, 0
+    count, unknown, read = examples(20, 500), 0, 0
     for seed in range(block * count, (block + 1) * count):
-        made = program(seed)
-        module = ir.Module.parse(made.text(), context=session.context)
-        numbers = np.random.default_rng(seed)
-        inputs = [numbers.integers(-3, 4, a.shape).astype(np.float64) for a in made.arguments] + list(range(1, 65))
-        results = interpreter.evaluate(module, "main", inputs, np.float64)
-        block_ = module.body.operations[0].regions[0].blocks[0]
-        *_, last = block_.operations
-        arrays = dict(zip(last.operands, results, strict=True)) | dict(zip(block_.arguments, inputs, strict=True))
+        module, arrays, returned = run(session, seed)
         views = Views()
-        for value, wanted in zip(last.operands, results, strict=True):
-            whole = views.whole(value)
+        for value in returned:
+            whole, wanted = views.whole(value), arrays[value]
             reader = Reader(views, arrays)
             reader.runs = {i: size for i, size in zip(whole.indices, wanted.shape, strict=True) if isinstance(i, Loop)}
             for place in itertools.product(*map(range, wanted.shape)):
@@ -339,6 +374,80 @@ def test_terms_are_what_the_program_computes(session, block):
                 except LookupError:
                     unknown += 1
                     break
-                assert found == wanted[place], f"seed {seed}, {value}, {place}\n{made.text()}"
+                assert found == wanted[place], f"seed {seed}, {value}, {place}\n{module}"
                 read += 1
     assert unknown * 20 < read
+
+
+# ---- patterns in numpy -----------------------------------------------------------------------------------------------
+
+
+def window(x: Any, w: Any) -> Any:
+    """The sums of w times x at the places of a window, for as many places as fit."""
+    size = x.shape[0] - w.shape[0] + 1
+    return np.array([np.dot(x[at : at + w.shape[0]], w) for at in range(size)])
+
+
+# Each pattern with what it makes of its inputs.
+PATTERNS = {
+    "x: tensor<m x n x f32>, y: tensor<m x n x f32> { addf(x, y) }": lambda x, y: x + y,
+    "x: tensor<m x n x f32>, b: tensor<n x f32> { mulf(x, broadcast[n -> m n](b)) }": lambda x, b: x * b,
+    "x: tensor<m x n x f32>, b: tensor<m x f32> { subf(x, broadcast[m -> m n](b)) }": lambda x, b: x - b[:, None],
+    "x: tensor<m x n x f32>, y: tensor<n x m x f32> { subf(x, transpose[n m -> m n](y)) }": lambda x, y: x - y.T,
+    "x: tensor<m x n x f32> { mulf(x, x) }": lambda x: x * x,
+    "x: tensor<n x n x f32> { addf(x, transpose[m n -> n m](x)) }": lambda x: x + x.T,
+    "x: tensor<n x f32>, y: tensor<n x f32> { addf(mulf(x, y), y) }": lambda x, y: x * y + y,
+    "x: tensor<...m x f32>, y: tensor<...m x f32> { mulf(x, y) }": lambda x, y: x * y,
+    "x: tensor<...m x n x f32>, b: tensor<n x f32> { addf(x, broadcast[n -> ...m n](b)) }": lambda x, b: x + b,
+    "x: tensor<m x n x k x f32> { mulf(x, x) }": lambda x: x * x,
+    "x: tensor<m x n x f32> { reduce addf[m n -> m](x) }": lambda x: x.sum(1),
+    "x: tensor<m x n x f32> { reduce addf[m n -> n](x) }": lambda x: x.sum(0),
+    "x: tensor<...m x n x f32> { reduce addf[...m n -> ...m](x) }": lambda x: x.sum(-1),
+    "x: tensor<m x n x k x f32> { reduce addf[m n k -> m](x) }": lambda x: x.sum((1, 2)),
+    "x: tensor<m x n x f32> { reduce addf[m n -> m](mulf(x, x)) }": lambda x: (x * x).sum(1),
+    "x: tensor<m x n x f32>, b: tensor<n x f32> { reduce addf[m n -> m](mulf(x, broadcast[n -> m n](b))) }":
+        lambda x, b: (x * b).sum(1),
+    "a: tensor<m x k x f32>, b: tensor<k x n x f32> { contract[m k, k n -> m n](a, b) }": lambda a, b: a @ b,
+    "a: tensor<m x k x f32>, b: tensor<n x k x f32> { contract[m k, n k -> m n](a, b) }": lambda a, b: a @ b.T,
+    "a: tensor<k x f32>, b: tensor<k x f32> { contract[k, k -> ](a, b) }": lambda a, b: a @ b,
+    "a: tensor<...b x m x k x f32>, b2: tensor<...b x k x n x f32> { contract[...b m k, ...b k n -> ...b m n](a, b2) }":
+        lambda a, b: a @ b,
+    "a: tensor<m x f32>, b: tensor<n x f32> { contract[m, n -> m n](a, b) }": lambda a, b: np.outer(a, b),
+    "x: tensor<l x f32>, w: tensor<i x f32> { contract[(y + i), i -> y](x, w) }": window,
+    "x: tensor<m x n x f32>, y: tensor<m x f32> { addf(reduce addf[m n -> m](x), y) }": lambda x, y: x.sum(1) + y,
+}  # fmt: skip
+
+
+def number_of(size: Any, arrays: dict[Any, Any]) -> int:
+    """The size of a dim, or of a pack's dims flattened."""
+    if isinstance(size, tuple):
+        return math.prod(number_of(each, arrays) for each in size)
+    return size if isinstance(size, int) else arrays[size.value].shape[size.axis]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_what_matches_is_what_the_program_computes(session, block):
+    """Every match in a random program, computed from its inputs in the shapes that they are bound in."""
+    heads = (text.partition(" {") for text in PATTERNS)
+    spec = load_text("\n".join(f"pattern p{n}({given}) {{{body}" for n, (given, _, body) in enumerate(heads)))
+    patterns = [graph for p in spec.patterns.values() for graph in compile_pattern(p, spec.patterns, spec.types)]
+    functions = dict(zip(spec.patterns, PATTERNS.values(), strict=True))
+    count, found = examples(20, 500), set()
+    prepared = engine.Patterns(patterns)
+    for seed in range(block * count, (block + 1) * count):
+        module, arrays, _ = run(session, seed)
+        for match in engine.find(module, prepared, near_misses=0).matches:
+            inputs = []
+            for parameter in match.pattern.parameters:
+                array = arrays[match.inputs[parameter.name].value]
+                sizes = [number_of(size, arrays) for size in match.shapes[parameter.name]]
+                assert math.prod(sizes) == array.size
+                inputs.append(array.reshape(sizes))
+            made, wanted = functions[match.pattern.name](*inputs), arrays[match.roots[0]]
+            told = f"seed {seed}, {match.pattern.name} at {match.roots[0]}\n{module}"
+            if functions[match.pattern.name] is window:
+                made = made[: wanted.size]  # a program need not go to the end
+            assert made.size == wanted.size, told
+            assert np.array_equal(made.reshape(wanted.shape), wanted), told
+            found.add(match.pattern.name)
+    assert len(found) > 3, found
