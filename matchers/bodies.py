@@ -15,7 +15,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.attributes import IGNORED, payload_text
 from opsplice.matchers.ir_names import short
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import ops, tree
 
 _CONSTANT = "arith.constant"
 # What the verifier says of an op; the parser says anything else.
@@ -33,7 +33,10 @@ class _Op:
     types: tuple[str, ...]
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name} = {value}" for name, value in self.attributes)
+        known = ops.find(self.name)
+        words = {str(number): word for number, word in enumerate(known.predicates if known is not None else ())}
+        values = [(name, words.get(value, value) if name == "predicate" else value) for name, value in self.attributes]
+        told = ", ".join(f"{name} = {value}" for name, value in values)
         return f"{short(self.name)} {{{told}}}" if told else short(self.name)
 
 

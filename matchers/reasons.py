@@ -111,6 +111,8 @@ class _Reasoner:
         if stop.kind is Kind.OPERANDS:
             return "write the op with as many operands as the program gives it"
         if stop.kind is Kind.REGION:
+            if isinstance(stop.node, Whole) and stop.node.body is not None:
+                return "the op computes something else; if the kernel does too, write this in the pattern's body"
             return "`{...}` behind the operands takes the op whatever its regions hold"
         if stop.kind is Kind.EFFECTS:
             return "an op with effects stays where it is: let the pattern end with it, or begin after it"
