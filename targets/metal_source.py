@@ -23,18 +23,22 @@ BINDINGS_AT, CONSTANTS_AT = 0, 3
 # IREE, runtime/src/iree/hal/drivers/metal: IREE_HAL_METAL_MAX_DESCRIPTOR_SET_BINDING_COUNT and ..._PUSH_CONSTANT_COUNT.
 MOST_BUFFERS, MOST_CONSTANTS = 16, 64
 
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:[^"\\\n]|\\.)*")', re.DOTALL)
-_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"\n]*)"', re.MULTILINE)
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_BRANCH = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|define)\b", re.MULTILINE)
-_FUNCTION = re.compile(r"\bvoid\s+(\w+)\s*\(")
-_STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{([^{}]*)\}")
-_ATTRIBUTES = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
-_NUMBERED = re.compile(r"\b(buffer|texture|sampler|threadgroup|id)\s*\(\s*(\d+)\s*\)")
-_MOST_THREADS = re.compile(r"\bmax_total_threads_per_threadgroup\s*\(\s*(\d+)\s*\)")
+_COMMENT = re.compile(r'//[^\n]*+|/\*.*?(?:\*/|\Z)|("(?:[^"\\\n]|\\.)*+"?)', re.DOTALL)
+_INCLUDE = re.compile(r'^[ \t]*+#[ \t]*+include[ \t]*+"([^"\n]*+)"', re.MULTILINE)
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*+"?')
+_BRANCH = re.compile(r"^[ \t]*+#[ \t]*+(?:if|ifdef|ifndef|define)\b", re.MULTILINE)
+_FUNCTION = re.compile(r"\bvoid\s++(\w++)\s*+\(")
+_STRUCT = re.compile(r"\bstruct\s++(\w++)\s*+\{([^{}]*+)\}")
+_ATTRIBUTES = re.compile(r"\[\[([^\[\]]*+(?:\[[^\[\]]*+\][^\[\]]*+)*+)\]\]")
+_NUMBERED = re.compile(r"\b(buffer|texture|sampler|threadgroup|id)\s*+\(\s*+(\d{1,9})\s*+\)")
+_MOST_THREADS = re.compile(r"\bmax_total_threads_per_threadgroup\s*+\(\s*+(\d{1,9})\s*+\)")
 # A member of one or more words: `uint n`, `float scale[2]`.
-_WORDS = re.compile(r"(?:const\s+)?(?:unsigned\s+int|float|u?int|u?int32_t|unsigned)\s+\w+(?:\s*\[\s*(\d+)\s*\])?$")
+_WORDS = re.compile(
+    r"(?:const\s+)?(?:unsigned\s+int|float|u?int|u?int32_t|unsigned)\s++\w++(?:\s*+\[\s*+(\d{1,9})\s*+\])?$"
+)
 _LISTED = 8
+# The attributes and words before a function's name.
+_LONGEST_HEAD = 400
 
 
 @dataclass(frozen=True)
@@ -83,9 +87,13 @@ def reflect(text: str, name: str) -> MetalModule:
             hint="Metal compiles the text then: put all that it needs into this file",
         )
     structs = dict(_STRUCT.findall(text))
-    functions = ((found, _before(text, found.start())) for found in _FUNCTION.finditer(text))
-    kernels = [(found, before) for found, before in functions if re.search(r"\bkernel\b", before)]
-    return MetalModule(tuple(_entry(text, found, before, structs) for found, before in kernels))
+    entries, place = [], 0
+    while (found := _FUNCTION.search(text, place)) is not None:
+        before, place = _before(text, found.start()), found.end()
+        if re.search(r"\bkernel\b", before):
+            parameters, place = _parameters(text, place)
+            entries.append(_entry(found[1], parameters, before, structs))
+    return MetalModule(tuple(entries))
 
 
 def find_entry(module: MetalModule, name: str, entry: str) -> MetalEntry:
@@ -188,18 +196,19 @@ def _how(buffers: Sequence[bool]) -> str:
 
 def _before(text: str, start: int) -> str:
     """What stands before a declaration and belongs to it."""
-    return text[max(text.rfind(end, 0, start) for end in ";}") + 1 : start]
+    first = max(0, start - _LONGEST_HEAD)
+    return text[max(first, *(text.rfind(end, first, start) + 1 for end in ";}")) : start]
 
 
-def _entry(text: str, found: re.Match[str], before: str, structs: dict[str, str]) -> MetalEntry:
-    parameters = [(_ATTRIBUTES.sub(" ", p).strip(), _numbered(p)) for p in _parameters(text, found.end())]
+def _entry(name: str, declared_as: list[str], before: str, structs: dict[str, str]) -> MetalEntry:
+    parameters = [(_ATTRIBUTES.sub(" ", each).strip(), _numbered(each)) for each in declared_as]
     at = {numbers["buffer"]: declared for declared, numbers in parameters if "buffer" in numbers}
     known = {("buffer", BINDINGS_AT), ("buffer", CONSTANTS_AT)}
     others = [f"{kind}({n})" for _, numbers in parameters for kind, n in numbers.items() if (kind, n) not in known]
     limit = _MOST_THREADS.search(before)
     bindings = structs.get(_struct_of(at.get(BINDINGS_AT, "")))
     return MetalEntry(
-        name=found[1],
+        name=name,
         buffers=None if bindings is None else _pointers(bindings),
         takes_buffers=BINDINGS_AT in at,
         constants=_count(at.get(CONSTANTS_AT), structs),
@@ -209,8 +218,11 @@ def _entry(text: str, found: re.Match[str], before: str, structs: dict[str, str]
     )
 
 
-def _parameters(text: str, start: int) -> list[str]:
-    """What stands between a parenthesis, which `start` is behind, and the one that closes it, split at commas."""
+def _parameters(text: str, start: int) -> tuple[list[str], int]:
+    """What stands between a parenthesis, which `start` is behind, and the one that closes it, split at commas.
+
+    And where that ends.
+    """
     found, depth, begin = [], 0, start
     for at in range(start, len(text)):
         if text[at] in "([<{":
@@ -221,8 +233,8 @@ def _parameters(text: str, start: int) -> list[str]:
             found.append(text[begin:at])
             begin = at + 1
             if text[at] == ")":
-                break
-    return found
+                return found, begin
+    return found, len(text)
 
 
 def _numbered(parameter: str) -> dict[str, int]:
@@ -233,7 +245,7 @@ def _numbered(parameter: str) -> dict[str, int]:
 
 def _struct_of(declared: str) -> str:
     """The type that a parameter refers or points to: `Buffers` of `constant Buffers& buffers`."""
-    found = re.search(r"(\w+)\s*(?:const\s*)?[&*]", declared)
+    found = re.search(r"\b(\w++)\s*+(?:const\s*+)?[&*]", declared)
     return found[1] if found else ""
 
 

@@ -10,7 +10,7 @@ define is an error. It must not know what the functions are for.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,12 +22,13 @@ from opsplice.targets.function_choice import choose
 _DIRECTIVE = re.compile(r"^[ \t]*\.(?:version|target|address_size)\b[^\n]*\n?", re.MULTILINE)
 _VERSION = re.compile(r"^([ \t]*\.version\s+)\d+\.\d+", re.MULTILINE)
 _FUNC = re.compile(
-    r"(?:\.(?P<linkage>extern|visible|weak)\s+)?\.func\s*(?:\((?P<result>[^()]*)\))?\s*(?P<name>[\w$%]+)\s*"
-    r"(?:\((?P<parameters>[^()]*)\))?\s*(?P<end>[;{]|\.noreturn\s*[;{])"
+    r"(?:\.(?P<linkage>extern|visible|weak)\s++)?\.func\s*+(?:\((?P<result>[^()]*+)\)\s*+)?(?P<name>[\w$%]++)\s*+"
+    r"(?:\((?P<parameters>[^()]*+)\)\s*+)?(?P<end>[;{]|\.noreturn\s*+[;{])"
 )
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)")
-# What is defined outside of bodies, besides functions.
-_OTHERS = re.compile(r"\.(?:entry|global|const)\b[^;{(=]*?([\w$%]+)\s*(?:\[[^\]]*\]\s*)*[;{(=]")
+_PARAMETER = re.compile(r"\.param\s++(?:\.align\s++\d++\s++)?\.(\w++)")
+# What is defined outside of bodies, besides functions: the last word of it is its name, its extents left out.
+_OTHERS = re.compile(r"\.(?:entry|global|const)\b([^;{(=]*+)")
+_EXTENT = re.compile(r"\[[^\[\]]*+\]")
 # What the names of CUDA's own functions begin with, which the compiler links where it makes all of the code.
 _LIBDEVICE = "__nv_"
 
@@ -57,10 +58,12 @@ class Library:
         return list(_FUNC.finditer(self.plain))
 
     def defined(self) -> set[str]:
-        return set(self.functions()) | {found[1] for found in _OTHERS.finditer(self.plain)}
+        others = (_EXTENT.sub(" ", found[1]).split()[-1:] for found in _OTHERS.finditer(self.plain))
+        return set(self.functions()).union(*others)
 
-    def declared(self, symbols: Sequence[str]) -> list[re.Match[str]]:
+    def declared(self, symbols: Collection[str]) -> list[re.Match[str]]:
         """The declarations of functions, in order."""
+        symbols = frozenset(symbols)
         return [found for found in self._found if not _has_body(found) and found["name"] in symbols]
 
 
@@ -100,10 +103,7 @@ def link(text: str, name: str, libraries: Sequence[Library]) -> str:
 
 
 def _joined(whole: Library, used: Sequence[Library], version: tuple[int, int], wanted: Sequence[str]) -> str:
-    text = whole.plain
-    declared = whole.declared(wanted)
-    for found in reversed(declared):
-        text = text[: found.start()] + text[found.end() :]
+    text = _cut(whole.plain, whole.declared(wanted))
     bodies = "\n".join(_DIRECTIVE.sub("", _without(library, wanted)) for library in used)
     text = _VERSION.sub(lambda found: f"{found[1]}{version[0]}.{version[1]}", text, count=1)
     heads = list(_DIRECTIVE.finditer(text))
@@ -113,11 +113,14 @@ def _joined(whole: Library, used: Sequence[Library], version: tuple[int, int], w
 
 def _without(library: Library, symbols: Sequence[str]) -> str:
     """A library's text without declarations of functions that come from elsewhere."""
-    text = library.plain
-    for found in reversed(library.declared(symbols)):
-        if found["linkage"] == "extern":
-            text = text[: found.start()] + text[found.end() :]
-    return text
+    return _cut(library.plain, [found for found in library.declared(symbols) if found["linkage"] == "extern"])
+
+
+def _cut(text: str, left_out: Sequence[re.Match[str]]) -> str:
+    """A text without parts of it, which are in order."""
+    starts = [0, *(found.end() for found in left_out)]
+    ends = [*(found.start() for found in left_out), len(text)]
+    return "".join(text[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 def _has_body(found: re.Match[str]) -> bool:

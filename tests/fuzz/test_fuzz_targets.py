@@ -25,6 +25,34 @@ def test_inputs_are_read_or_refused(target, tmp_path, monkeypatch):
     assert [each.trace for each in (*good, *found) if each.failure] == []
 
 
+# What took the square of its size, or longer: how it begins, and what then comes again and again.
+REPEATED = [
+    ("ptx", ".version 8.0\n.target sm_80\n.global ", "$"),
+    ("ptx", ".version 8.0\n.target sm_80\n", ".global "),
+    ("ptx", ".version 8.0\n.target sm_80\n.func ", " "),
+    ("metal", "", '"\\'),
+    ("metal", "", "\n"),
+    ("metal", "", "/* "),
+    ("metal", "#if\n", "void f("),
+    ("metal", "#if\n", "kernel void f("),
+    ("metal", "#if\nkernel void f(", "[["),
+    ("metal", "kernel void f(constant ", "a"),
+]
+
+
+@pytest.mark.parametrize(("name", "begin", "again"), REPEATED)
+def test_what_comes_again_and_again_costs_no_more_each_time(name, begin, again):
+    target = next(target for target in TARGETS if target.name == name)
+    data = (begin + again * (LARGEST // len(again))).encode()
+    assert outcome(target.read, data, seconds=3).failure == ""
+
+
+def test_numbers_have_no_end():
+    target = next(target for target in TARGETS if target.name == "metal")
+    data = f"kernel void f(constant B& b [[buffer({'9' * 5000})]]) {{}}".encode()
+    assert outcome(target.read, data).failure == ""
+
+
 def test_what_was_found_belongs_to_a_target():
     assert {path.name for path in FOUND.glob("*")} <= set(NAMES)
 
