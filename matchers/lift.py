@@ -33,8 +33,20 @@ from opsplice.matchers.parts import (
     walk,
 )
 from opsplice.matchers.slices import Slice
-from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Started, Sum, Term
+from opsplice.matchers.terms import (
+    UNIT,
+    Access,
+    Apply,
+    Constant,
+    DimSize,
+    Loop,
+    Reduce,
+    Started,
+    Sum,
+    Term,
+)
 from opsplice.matchers.views import Views, defining_op, element_type, shape_of
+from opsplice.matchers.wholes import AgainError, CannotSayError, Wholes, is_simple, is_window, loops
 from opsplice.spec_lang import ops
 
 _PRODUCTS = {"arith.addf": ("arith.mulf", "arith.extf"), "arith.addi": ("arith.muli", "arith.extsi")}
@@ -42,30 +54,34 @@ _MAX_CUTS = 10_000
 _LEAST_MEAN = 2
 
 
-class _CannotSayError(Exception):
-    """What is read has no expression; the message says what it is."""
+def lift(views: Views, part: Slice, *, splitting: bool = True) -> Captured:
+    """Lift a slice. Raises OpspliceError where not even its last op can be said.
 
-
-class _AgainError(Exception):
-    """A value was found to be an input, or an op to be named: lift again, knowing that."""
-
-
-def lift(views: Views, part: Slice) -> Captured:
-    """Lift a slice. Raises OpspliceError where not even its last op can be said."""
+    splitting: whether a dim of a whole tensor may be several where the program reads it so.
+    """
     cuts: dict[ir.Value, str] = {}
     named: set[ir.Value] = set()
+    splits: dict[Loop, tuple[int, ...]] | None = {} if splitting else None
     for _ in range(_MAX_CUTS):
-        lifter = _Lifter(views, part, cuts, named)
+        lifter = _Lifter(views, part, cuts, named, splits)
         try:
             return lifter.run()
-        except _AgainError:
+        except AgainError:
             continue
     raise OpspliceError("this part of the program is too large to capture", hint="say where it starts, with --inputs")
 
 
 class _Lifter:
-    def __init__(self, views: Views, part: Slice, cuts: dict[ir.Value, str], named: set[ir.Value]) -> None:
+    def __init__(
+        self,
+        views: Views,
+        part: Slice,
+        cuts: dict[ir.Value, str],
+        named: set[ir.Value],
+        splits: dict[Loop, tuple[int, ...]] | None,
+    ) -> None:
         self.views = views
+        self.tensors = Wholes(views, splits)
         self.slice = part
         self.cuts = cuts
         self.named = named
@@ -76,21 +92,20 @@ class _Lifter:
         self.kept: list[Term] = []  # so that ids stay their own
         self.free: dict[int, frozenset[Loop]] = {}
         self.sizes: list[tuple[Number, ir.Value]] = []
-        self.is_meant = False  # whether what is lifted is only the meaning of an op by name
 
     def run(self) -> Captured:
         results = tuple(self._root(value) for value in self.slice.roots)
         self._check_sizes(results)
         inputs = dict.fromkeys(part for part in walk(results) if isinstance(part, Input))
         stops = tuple(Stop(value, reason) for value, reason in self.cuts.items() if value in self.inputs)
-        return Captured(results, tuple(inputs), self.axes, stops)
+        return Captured(results, tuple(inputs), self.axes, stops, is_split=bool(self.tensors.splits))
 
     # ---- whole values ---------------------------------------------------------------------------------------------
 
     def _root(self, value: ir.Value) -> Part:
         try:
             found = self._whole(value)
-        except _CannotSayError as reason:
+        except CannotSayError as reason:
             op = value.owner.operation
             raise OpspliceError(
                 f"a pattern cannot say what is computed here: {reason}",
@@ -108,27 +123,27 @@ class _Lifter:
         return self.wholes[value]
 
     def _made(self, value: ir.Value) -> Part:
-        access = self.views.whole(value)
-        frame = _loops(access.indices)
+        access = self.tensors.whole(value)
+        frame = loops(access.indices)
         if value in self.named:
             return self._opaque(value, frame)
         try:
             step = self.views.expand(access)
             if step is None:
-                raise _CannotSayError(unreadable(value.owner.operation))
+                raise CannotSayError(unreadable(value.owner.operation))
             return self._at(step.term, frame)
-        except _CannotSayError as reason:
+        except CannotSayError as reason:
             if not nameable(value):
                 raise
             self.named.add(value)
-            raise _AgainError from reason
+            raise AgainError from reason
 
     def _input(self, value: ir.Value) -> Input:
         if value not in self.inputs:
             shape = shape_of(value)
             if shape is None:
-                raise _CannotSayError(f"it takes a value of type {value.type}")
-            axes = _loops(self.views.whole(value).indices)
+                raise CannotSayError(f"it takes a value of type {value.type}")
+            axes = loops(self.tensors.whole(value).indices)
             self.inputs[value] = Input(value, axes, element_type(value), scalar=not shape)
         return self.inputs[value]
 
@@ -141,16 +156,16 @@ class _Lifter:
 
     def _meaning(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part | None:
         """What an op by name computes from the same inputs, None if that cannot be said."""
-        step = self.views.expand(self.views.whole(value))
-        if step is None or self.is_meant:
+        step = self.views.expand(self.tensors.whole(value))
+        if step is None or self.tensors.fixed:
             return None
-        cuts, named, inputs, self.is_meant = dict(self.cuts), set(self.named), set(self.inputs), True
+        cuts, named, inputs, self.tensors.fixed = dict(self.cuts), set(self.named), set(self.inputs), True
         try:
             found = self._at(step.term, frame)
-        except (_CannotSayError, _AgainError):
+        except (CannotSayError, AgainError):
             found = None
         finally:
-            self.is_meant = False
+            self.tensors.fixed = False
         is_known = self.cuts == cuts and self.named == named and set(self.inputs) == inputs
         self.cuts.clear()
         self.cuts.update(cuts)
@@ -159,12 +174,12 @@ class _Lifter:
 
     def _operand(self, value: ir.Value) -> Part:
         if shape_of(value) is None:
-            raise _CannotSayError(f"it takes a value of type {value.type}")
-        access = self.views.whole(value)
+            raise CannotSayError(f"it takes a value of type {value.type}")
+        access = self.tensors.whole(value)
         op = defining_op(value)
         if op is not None and op.name == "tensor.empty":  # only its shape counts, as that of a window
-            return Opaque(op, op.name, (), (), 0, 1, element_type(value), _loops(access.indices))
-        return self._at(access, _loops(access.indices))
+            return Opaque(op, op.name, (), (), 0, 1, element_type(value), loops(access.indices))
+        return self._at(access, loops(access.indices))
 
     # ---- terms ----------------------------------------------------------------------------------------------------
 
@@ -187,11 +202,11 @@ class _Lifter:
             return self._reduce(term, frame)
         if isinstance(term, DimSize):
             return self._size(term, "index")
-        raise _CannotSayError("it uses an index as a number")
+        raise CannotSayError("it uses an index as a number")
 
     def _number(self, term: Constant) -> Number:
         if isinstance(term.value, float) and math.isnan(term.value):
-            raise _CannotSayError("it holds the constant NaN")
+            raise CannotSayError("it holds the constant NaN")
         return Number(term.value, term.type)
 
     def _access(self, access: Access, frame: tuple[Loop, ...]) -> Part:
@@ -206,17 +221,17 @@ class _Lifter:
         if self._is_input(value):
             return self._arranged(self._input(value), access, frame)
         # The value could be an input only where its own indices can be said.
-        can_start = _is_simple(access.indices) and value not in self.slice.roots
+        can_start = is_simple(access.indices) and value not in self.slice.roots
         try:
             step = self.views.expand(access)
             if step is not None and isinstance(step.term, Access):
                 return self._at(step.term, frame)
             return self._arranged(self._whole(value), access, frame)
-        except _CannotSayError as reason:
+        except CannotSayError as reason:
             if not can_start or value in self.cuts:
                 raise
             self.cuts[value] = str(reason)
-            raise _AgainError from reason
+            raise AgainError from reason
 
     def _is_input(self, value: ir.Value) -> bool:
         return value not in self.slice.roots and (value in self.cuts or self.slice.starts_at(value))
@@ -228,12 +243,10 @@ class _Lifter:
 
     def _arranged(self, part: Part, access: Access, frame: tuple[Loop, ...]) -> Part:
         """A whole value read at the indices of an access, under the axes `frame`."""
-        if not _is_simple(access.indices):
-            raise _CannotSayError("it reads elements in windows, or through a reshape between two computations")
-        own, labels = self.views.whole(access.value).indices, access.indices
-        if any((a == UNIT) != (b == UNIT) for a, b in zip(own, labels, strict=True)):
-            raise _CannotSayError("it reads a part of a tensor")
-        names = _loops(labels)
+        if not is_simple(access.indices):
+            self.tensors.refuse(access.indices)
+        self.tensors.check_alike(self.tensors.whole(access.value).indices, access.indices)
+        names = loops(access.indices)
         for axis, name in zip(part.axes, names, strict=True):
             self.axes.join(axis, name)
         return _under(part, names, frame)
@@ -241,7 +254,7 @@ class _Lifter:
     def _apply(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
         known = ops.find(term.op)
         if known is None or known.full_name != term.op:
-            raise _CannotSayError(f"{term.op} is not an op of the language")
+            raise CannotSayError(f"{term.op} is not an op of the language")
         free = self._free(term)
         own = tuple(axis for axis in frame if axis in free)
         if own != frame:
@@ -265,12 +278,12 @@ class _Lifter:
         if own != frame:
             return _under(self._at(term, own), own, frame)
         if not all(loop in self._free(term.body) for loop in term.loops):
-            raise _CannotSayError("it sums over a dim that none of its inputs has")
+            raise CannotSayError("it sums over a dim that none of its inputs has")
         product = self._product(term, frame)
         if product is not None:
             return product
         window = self._window(term.body)
-        if window is not None and self.is_meant:
+        if window is not None and self.tensors.fixed:
             labels = tuple(i for i in window.indices if isinstance(i, (Loop, Sum)))
             return Reduction(term.combiner, self._tensor(window), labels, self._element(term.body), frame)
         inner = self._order(term.body, (*frame, *term.loops))
@@ -304,26 +317,24 @@ class _Lifter:
         found = term
         while isinstance(found, Access) and not self._is_input(found.value) and self._constant(found) is None:
             step = self.views.expand(found)
-            if step is None or not isinstance(step.term, Access) or not _is_window(step.term.indices):
+            if step is None or not isinstance(step.term, Access) or not is_window(step.term.indices):
                 break
             found = step.term
         return (
-            found if isinstance(found, Access) and _is_window(found.indices) and not _is_simple(found.indices) else None
+            found if isinstance(found, Access) and is_window(found.indices) and not is_simple(found.indices) else None
         )
 
     def _tensor(self, access: Access) -> Part:
         """The whole tensor that an access reads in windows."""
-        own = self.views.whole(access.value).indices
-        if any((a == UNIT) != (b == UNIT) for a, b in zip(own, access.indices, strict=True)):
-            raise _CannotSayError("it reads a part of a tensor")
+        self.tensors.check_alike(self.tensors.whole(access.value).indices, access.indices)
         if self._is_input(access.value):
             part: Part = self._input(access.value)
         else:
             try:
                 part = self._whole(access.value)
-            except _CannotSayError as reason:
+            except CannotSayError as reason:
                 self.cuts[access.value] = str(reason)
-                raise _AgainError from reason
+                raise AgainError from reason
         for axis, label in zip(part.axes, (i for i in access.indices if i != UNIT), strict=True):
             if isinstance(label, Loop):
                 self.axes.join(axis, label)
@@ -360,7 +371,7 @@ class _Lifter:
         for number, value in self.sizes:
             if any(self.axes.dim(axis) not in known for axis in number.of):
                 self.cuts[value] = "it is the size of a dim that none of the inputs has"
-                raise _AgainError
+                raise AgainError
 
     # ---- axes -----------------------------------------------------------------------------------------------------
 
@@ -381,7 +392,7 @@ class _Lifter:
             if step is None or not isinstance(step.term, Access):
                 break
             access = step.term
-            if _is_simple(access.indices):
+            if is_simple(access.indices):
                 found = access
         return found
 
@@ -401,12 +412,12 @@ class _Lifter:
         if not isinstance(term, Access) or self._constant(term) is not None or self._size_read(term) is not None:
             return frozenset()
         found = self._deepest(term)
-        if not _is_simple(found.indices):
+        if not is_simple(found.indices):
             window = self._window(term)
             if window is None:
-                raise _CannotSayError("it reads elements in windows, or through a reshape between two computations")
+                self.tensors.refuse(found.indices)
             return frozenset(loops_of(i for i in window.indices if isinstance(i, (Loop, Sum))))
-        return frozenset(_loops(found.indices))
+        return frozenset(loops(found.indices))
 
     def _order(self, term: Term, axes: tuple[Loop, ...]) -> tuple[Loop, ...]:
         """The axes in the order in which the first tensor that has them all does, to save a transpose."""
@@ -416,7 +427,7 @@ class _Lifter:
             if isinstance(each, Apply):
                 pending += reversed(each.args)
             elif isinstance(each, Access):
-                labels = _loops(self._deepest(each).indices)
+                labels = loops(self._deepest(each).indices)
                 if set(labels) == set(axes):
                     return labels
         return axes
@@ -430,23 +441,6 @@ class _Lifter:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
-
-
-def _loops(indices: tuple[Index, ...]) -> tuple[Loop, ...]:
-    return tuple(index for index in indices if isinstance(index, Loop))
-
-
-def _is_simple(indices: tuple[Index, ...]) -> bool:
-    """Whether each index is a loop of its own or that of a dim of size one."""
-    loops = _loops(indices)
-    return len(set(loops)) == len(loops) and all(isinstance(i, Loop) or i == UNIT for i in indices)
-
-
-def _is_window(indices: tuple[Index, ...]) -> bool:
-    """Whether each index is a loop, a sum of loops, or that of a dim of size one."""
-    sums = (i for i in indices if isinstance(i, Sum))
-    is_plain = all(i.terms and all(isinstance(loop, Loop) for _, loop in i.terms) for i in sums)
-    return is_plain and all(isinstance(i, (Loop, Sum)) or i == UNIT for i in indices)
 
 
 def _under(part: Part, labels: tuple[Loop, ...], frame: tuple[Loop, ...]) -> Part:

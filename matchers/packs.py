@@ -120,7 +120,7 @@ class _Batch:
         if not all(id(part) in self.carrying for part in results):
             return None
         inputs = tuple(part for part in walk(results) if isinstance(part, Input))
-        return Captured(results, inputs, self.captured.axes, self.captured.stops, self.pack)
+        return dataclasses.replace(self.captured, results=results, inputs=inputs, pack=self.pack)
 
     def _batched(self, part: Part) -> Part:
         if isinstance(part, Input):
@@ -164,7 +164,8 @@ class _Packer:
             self.made[id(part)] = self._repacked(part)
         results = tuple(self.made[id(part)] for part in self.captured.results)
         inputs = tuple(part for part in walk(results) if isinstance(part, Input))
-        return Captured(results, inputs, self.axes, self.captured.stops, self.axes.dim(self.pack))
+        pack = self.axes.dim(self.pack)
+        return dataclasses.replace(self.captured, results=results, inputs=inputs, axes=self.axes, pack=pack)
 
     def _repacked(self, part: Part) -> Part:
         axes = self._tuple(part.axes)

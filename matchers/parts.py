@@ -176,7 +176,7 @@ class Captured:
     """A part of a program, lifted.
 
     inputs: in the order in which they are read. stops: where it was cut. pack: the dim that stands for any number of
-    them, None for none.
+    them, None for none. is_split: whether some dim of the program is several here.
     """
 
     results: tuple[Part, ...]
@@ -184,3 +184,4 @@ class Captured:
     axes: Axes
     stops: tuple[Stop, ...]
     pack: Loop | None = None
+    is_split: bool = False

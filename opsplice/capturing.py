@@ -26,7 +26,7 @@ from opsplice.matchers.packs import packed
 from opsplice.matchers.parts import Captured, walk
 from opsplice.matchers.pointing import Ops
 from opsplice.matchers.sharing import shared
-from opsplice.matchers.slices import above, select
+from opsplice.matchers.slices import Slice, above, select
 from opsplice.matchers.views import Views, defining_op
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.rewrites import fallback
@@ -86,9 +86,26 @@ def capture_module(module: ir.Module, job: CaptureJob) -> Capture:
 def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     views, ops = Views(), Ops(module)
     part = select(ops, views, job.at, job.to, job.inputs)
-    captured = shared(lift(views, part))
-    _check_order(part.roots, captured, ops)
-    _check_connected(part.roots, captured, ops)
+    failure = ""
+    for splitting in (True, False):
+        captured = shared(lift(views, part, splitting=splitting))
+        _check_order(part.roots, captured, ops)
+        _check_connected(part.roots, captured, ops)
+        try:
+            return _tried(module, job, part, captured, ops)
+        except _UnprovenError as reason:
+            failure = str(reason)
+        if not captured.is_split:
+            break
+    hint = "this is a bug in opsplice; please report it with the model"
+    if len(part.roots) > 1:
+        hint = "several results are found from the first: give --at in another order, or for one result alone"
+    message = "the captured pattern does not match the place that it was taken from"
+    raise OpspliceError(message, details=failure, hint=hint)
+
+
+def _tried(module: ir.Module, job: CaptureJob, part: Slice, captured: Captured, ops: Ops) -> Capture:
+    """What is captured, with packs if they are asked for. Raises _UnprovenError where it does not match."""
     notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]
     notes += [
         f"cut at {_shown(ops, each.value)}, now an input: {unreadable(op)}"
@@ -103,26 +120,23 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
             notes.append("no leading dims are only carried along, so there is no pack")
         else:
             attempts.insert(0, wider)
-    failures: list[str] = []
+    failure = ""
     for attempt in attempts:
         try:
             made = _written(attempt, options, job.file)
             matches, problem = _proven(module, made, part.roots)
-            if problem and attempt is not captured:
-                raise _UnprovenError(problem)
-            if problem:
-                made = _written(attempt, options, job.file, problem)
-        except _UnprovenError as failure:
-            failures.append(str(failure))
+        except _UnprovenError as reason:
+            failure = str(reason)
             continue
+        if problem and (attempt is not captured or captured.is_split):
+            failure = problem
+            continue
+        if problem:
+            made = _written(attempt, options, job.file, problem)
         if attempt is captured and len(attempts) > 1:
             notes.append("with a pack the pattern does not match here, so there is none")
         return _result(job, part.roots[0], attempt, made, matches, ops, notes)
-    hint = "this is a bug in opsplice; please report it with the model"
-    if len(part.roots) > 1:
-        hint = "several results are found from the first: give --at in another order, or for one result alone"
-    message = "the captured pattern does not match the place that it was taken from"
-    raise OpspliceError(message, details=failures[-1], hint=hint)
+    raise _UnprovenError(failure)
 
 
 def _check_order(roots: tuple[ir.Value, ...], captured: Captured, ops: Ops) -> None:

@@ -27,7 +27,11 @@ _TIME_LIMIT = "OPSPLICE_BUILD_TIMEOUT"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     ours, flags = _split(list(sys.argv[1:] if argv is None else argv))
-    options = arguments.parser().parse_args(ours)
+    parser = arguments.parser()
+    if not ours:
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(ours)
     options.flags = flags
     if flags and not options.takes_flags:
         _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")

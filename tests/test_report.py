@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("folder")
 def test_replaced_kept_and_lost_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["match", "m.mlir", "--spec=s.splice", "--json"]) == 0
+    assert cli.main(["match", "m.mlir", "--spec=s.splice", "--json", "--no-isolate"]) == 0
     found = json.loads(capsys.readouterr().out)
     outcomes = {m["pattern"]: (m["outcome"], "reason" in m) for m in found["matches"]}
     assert outcomes == {"larger": ("replaced", False), "smaller": ("lost", True), "root": ("kept", True)}
@@ -129,3 +129,10 @@ def test_help_is_in_plain_words_and_fits_a_terminal(
     text = capsys.readouterr().out
     assert all(part in " ".join(text.split()) for part in told)
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_without_a_command_there_is_help_and_the_exit_code_of_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert "A first look:" in said.err

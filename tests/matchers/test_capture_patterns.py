@@ -280,16 +280,30 @@ def test_a_part_that_nests_too_deep_is_said_to() -> None:
     assert opsplice.capture(text, "math.exp#400", to="math.exp#390").spec.count("exp(") == 11
 
 
-def test_a_reshape_in_between_ends_the_capture() -> None:
+def test_a_reshape_in_between_splits_the_dim_below() -> None:
     body = """
   %a = math.exp %x : tensor<4x8xf32>
   %b = tensor.collapse_shape %a [[0, 1]] : tensor<4x8xf32> into tensor<32xf32>
   %c = arith.addf %b, %y : tensor<32xf32>"""
     text = program("%x: tensor<4x8xf32>, %y: tensor<32xf32>", body, "%c", "tensor<32xf32>")
     capture = opsplice.capture(text, "arith.addf#1")
-    assert pattern(capture) == ("pattern captured(x: tensor<n x f32>, y: tensor<n x f32>) {\n  addf(x, y)\n}")
-    assert capture.inputs["x"].startswith("tensor.collapse_shape#1")
-    assert any("through a reshape" in note for note in capture.notes)
+    assert pattern(capture) == (
+        "pattern captured(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {\n  addf(exp(x), y)\n}"
+    )
+    assert not capture.notes
+
+
+def test_a_reshape_before_a_sum_over_the_dim_ends_the_capture() -> None:
+    body = """
+  %a = math.exp %x : tensor<4x8xf32>
+  %b = tensor.collapse_shape %a [[0, 1]] : tensor<4x8xf32> into tensor<32xf32>
+  %z = arith.constant dense<0.0> : tensor<f32>
+  %c = linalg.reduce { arith.addf } ins(%b : tensor<32xf32>) outs(%z : tensor<f32>) dimensions = [0]"""
+    text = program("%x: tensor<4x8xf32>", body, "%c", "tensor<f32>")
+    capture = opsplice.capture(text, "linalg.reduce", to="math.exp")
+    assert "reduce addf[n -> ](x)" in capture.spec
+    (note,) = capture.notes
+    assert note.startswith("cut at tensor.collapse_shape#1 (-:4:8), now an input: above it, it reads elements")
 
 
 def test_every_place_of_the_program_is_reported() -> None:

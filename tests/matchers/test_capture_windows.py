@@ -109,13 +109,29 @@ func.func @linear{rows}(%x: tensor<{rows}x64xf32>, %w: tensor<64x32xf32>, %b: te
   return %r : tensor<{rows}x32xf32>
 }}
 """
+# Two heads of keys for eight of queries: what comes out is one dim, 2 * 4.
+GROUPED = """
+func.func @grouped(%q: tensor<8x6x5xf32>, %k: tensor<2x7x5xf32>) -> tensor<8x6x7xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4x7x5xf32>
+  %b = linalg.broadcast ins(%k : tensor<2x7x5xf32>) outs(%e : tensor<2x4x7x5xf32>) dimensions = [1]
+  %heads = tensor.collapse_shape %b [[0, 1], [2], [3]] : tensor<2x4x7x5xf32> into tensor<8x7x5xf32>
+  %o = tensor.empty() : tensor<8x6x7xf32>
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<8x6x7xf32>) -> tensor<8x6x7xf32>
+  %r = linalg.batch_matmul indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>,
+      affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>]
+    ins(%q, %heads : tensor<8x6x5xf32>, tensor<8x7x5xf32>) outs(%f : tensor<8x6x7xf32>) -> tensor<8x6x7xf32>
+  return %r : tensor<8x6x7xf32>
+}
+"""
 
 
-def test_dynamic_convolutions_and_a_batch_of_one_hold_for_more(tmp_path: Path) -> None:
+def test_dynamic_windows_a_batch_of_one_and_dims_that_are_several_are_computed(tmp_path: Path) -> None:
     taken = {
         "dynamic": (DYNAMIC, "linalg.conv_2d_nhwc_hwcf"),
         "softmax": (SOFTMAX.format(rows=1), "linalg.softmax"),
         "linear": (LINEAR.format(rows=1), "linalg.matmul"),
+        "grouped": (GROUPED, "linalg.batch_matmul"),
     }
     specs = []
     for name, (text, at) in taken.items():
@@ -123,10 +139,16 @@ def test_dynamic_convolutions_and_a_batch_of_one_hold_for_more(tmp_path: Path) -
         specs.append(capture.save(tmp_path / f"{name}.splice")[0])
     assert "(x: f32[...m, k], w: f32[k, n], bias: f32[n]) -> f32[...m, n]" in specs[2].read_text()
     assert "(x: f32[...m, n]) -> f32[...m, n]" in specs[1].read_text()
-    model = DYNAMIC + SOFTMAX.format(rows=5) + LINEAR.format(rows=5)
+    assert "(x: f32[b, h, m, k], w: f32[b, n, k]) -> f32[b, h, m, n]" in specs[3].read_text()
+    model = DYNAMIC + SOFTMAX.format(rows=5) + LINEAR.format(rows=5) + GROUPED
     program, plain = opsplice.compile(model, specs, require_match=True), opsplice.compile(model)
     draw = np.random.default_rng(2)
-    shapes = {"dynamic": [(2, 7, 9, 3), (3, 2, 3, 4)], "softmax5": [(5, 64)], "linear5": [(5, 64), (64, 32), (32,)]}
+    shapes = {
+        "dynamic": [(2, 7, 9, 3), (3, 2, 3, 4)],
+        "softmax5": [(5, 64)],
+        "linear5": [(5, 64), (64, 32), (32,)],
+        "grouped": [(8, 6, 5), (2, 7, 5)],
+    }
     for name, given in shapes.items():
         inputs = [draw.standard_normal(shape).astype(np.float32) for shape in given]
         np.testing.assert_allclose(program.run(name, *inputs), plain.run(name, *inputs), rtol=1e-5, atol=1e-5)
