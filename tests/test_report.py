@@ -136,3 +136,17 @@ def test_without_a_command_there_is_help_and_the_exit_code_of_wrong_usage(capsys
     said = capsys.readouterr()
     assert not said.out
     assert "A first look:" in said.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_command_in_a_process_that_has_the_compiler_loaded_does_not_fork(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import iree.compiler  # noqa: F401
+
+    def fork() -> int:
+        raise AssertionError("its threads would be gone in the child, and their locks held")
+
+    monkeypatch.setattr("os.fork", fork)
+    assert cli.main(["match", "m.mlir", "--spec=s.splice"]) == 0
+    assert capsys.readouterr().out.startswith("1 replacement\n")

@@ -64,7 +64,8 @@ def in_child(
                 work,
                 arguments,
                 on_progress=status.show,
-                method="fork",
+                # A process that has IREE loaded, as where `cli.main` is called from Python, may not fork.
+                method="spawn" if {"iree.compiler", "iree.runtime"} & set(sys.modules) else "fork",
                 capture_stderr=not (options.verbose or asks_to_print(options.flags)),
             )
         except ChildCrashError as crash:
