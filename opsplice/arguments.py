@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from typing import Any
+from typing import Any, NoReturn
 
-from opsplice import __version__
+from opsplice import __version__, streams
 
 _CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."
 _EPILOG = f"""\
@@ -33,9 +33,15 @@ part does not. It is told with what the pattern wants there and what the model
 has."""
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        streams.say(f"{self.format_usage()}{self.prog}: error: {message}")
+        raise SystemExit(2)
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands. It sets `command`, and `takes_flags` for those that take the compiler's flags."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="opsplice",
         description="Find computations in MLIR programs by pattern and splice in your own kernels.",
         epilog=_START,

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
+from opsplice.files import check_name
 
 _CHOOSE = "set OPSPLICE_CACHE to a folder of your own"
 
@@ -54,6 +55,7 @@ def make(root: Path) -> None:
 def check(*folders: Path) -> None:
     """Raise OpspliceError for a folder of the cache that is not the user's own, or that others may write to."""
     for path in folders:
+        check_name(path)
         try:
             status = path.stat()
         except OSError:

@@ -79,10 +79,9 @@ class Capture:
         path = Path(path)
         check_folder(path)
         code = path.parent / self.file
-        written = [write_file(path, self.spec.encode())]
-        if self.code and not code.exists():
-            written.append(write_file(code, self.code.encode()))
-        return tuple(written)
+        # The code first: a spec without its kernel is of no use.
+        written = [write_file(code, self.code.encode())] if self.code and not code.exists() else []
+        return (write_file(path, self.spec.encode()), *written)
 
 
 def check_name(name: str) -> str:

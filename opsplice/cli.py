@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
 
-from opsplice import arguments
-from opsplice.errors import OpspliceError
+from opsplice import arguments, streams
+from opsplice.errors import OpspliceError, failure_outside
 
 # Commands whose names are words of Python.
 _MODULES = {"import": "import_spec"}
@@ -26,27 +26,41 @@ _TIME_LIMIT = "OPSPLICE_BUILD_TIMEOUT"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    ours, flags = _split(list(sys.argv[1:] if argv is None else argv))
-    parser = arguments.parser()
-    if not ours:
-        parser.print_help(sys.stderr)
-        return 2
-    options = parser.parse_args(ours)
-    options.flags = flags
-    if flags and not options.takes_flags:
-        _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")
+    if argv is None:
+        streams.prepare()
+    options: argparse.Namespace | None = None
     try:
-        with _time_limit(getattr(options, "build_timeout", None)):
-            return import_module(f"opsplice.commands.{_MODULES.get(options.command, options.command)}").run(options)
+        try:
+            given = list(sys.argv[1:] if argv is None else argv)
+            if not given:
+                streams.say(arguments.parser().format_help().rstrip())
+                return 2
+            options = _options(given)
+            with _time_limit(getattr(options, "build_timeout", None)):
+                name = _MODULES.get(options.command, options.command)
+                return import_module(f"opsplice.commands.{name}").run(options)
+        finally:
+            sys.stdout.flush()
     except OpspliceError as error:
         return _fail(error, options)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        streams.say("interrupted")
         return 130
-    except BrokenPipeError:
-        # The reader of our output has gone (`opsplice ... | head`): say nothing more to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # of stdout, to which nothing more is said
         return 0
+    except Exception as error:
+        if (outside := failure_outside(error)) is None:
+            raise
+        return _fail(outside, options)
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    ours, flags = _split(argv)
+    options = arguments.parser().parse_args(ours)
+    options.flags = flags
+    if flags and not options.takes_flags:
+        _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")
+    return options
 
 
 @contextmanager
@@ -69,18 +83,18 @@ def _split(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
     return ours, tuple(a for a in argv if a.startswith(("--iree-", "--mlir-")))
 
 
-def _fail(error: OpspliceError, options: argparse.Namespace) -> int:
-    if getattr(options, "json", False):
+def _fail(error: OpspliceError, options: argparse.Namespace | None) -> int:
+    if getattr(options, "json", False) and streams.takes_output():
         import json
 
         print(json.dumps({"error": error.message, "details": error.details, "hint": error.hint}, indent=2))
         return 1
     from opsplice.render import error_text
 
-    print(error_text(error), file=sys.stderr)
+    streams.say(error_text(error))
     return 1
 
 
 def _usage_error(message: str) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    streams.say(f"error: {message}")
     raise SystemExit(2)

@@ -12,9 +12,10 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
-from opsplice.rewrites.command import COMPILED, check_scalars, is_recorded, module_of
+from opsplice.rewrites.command import COMPILED, check_scalars, is_recorded
 from opsplice.rewrites.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.recorded_command import convention
+from opsplice.targets.python_files import module_of
 
 # With these words a file can define what is not seen in its text.
 _DYNAMIC = ("globals", "exec", "setattr", "__getattr__", "vars", "locals")

@@ -9,6 +9,12 @@ from __future__ import annotations
 # A name in a damaged file may be as long as the file.
 _LONGEST_SENTENCE = 2000
 
+# How the system's loader says that a library does not fit into memory.
+_NO_MEMORY = ("Cannot allocate memory", "failed to map segment", "cannot allocate memory")
+
+# How IREE's Python bindings say that a string is not UTF-8.
+_NOT_UTF8 = "conversion error"
+
 
 class OpspliceError(Exception):
     """A failure that the user can act on.
@@ -43,6 +49,26 @@ def _readable(text: str) -> str:
         return text
     half = _LONGEST_SENTENCE // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+def failure_outside(error: BaseException) -> OpspliceError | None:
+    """What is no bug of ours, as an error: a system that lacks memory, room or rights, and names that are not UTF-8.
+
+    None for any other exception.
+    """
+    if isinstance(error, MemoryError):
+        return OpspliceError("there is not enough memory", hint="give the process more, or compile a part of the model")
+    if isinstance(error, OSError):
+        where = f" ({error.filename!s})" if error.filename is not None else ""
+        return OpspliceError(f"the system refuses: {(error.strerror or str(error)).lower()}{where}")
+    if isinstance(error, UnicodeDecodeError) or (isinstance(error, RuntimeError) and _NOT_UTF8 in str(error)):
+        return OpspliceError(
+            "a name or a text in the model or in a spec is not UTF-8",
+            hint="MLIR takes any bytes in names, locations and attributes, and Python reads them as UTF-8: rename it",
+        )
+    if isinstance(error, ImportError) and any(sign in str(error) for sign in _NO_MEMORY):
+        return OpspliceError("there is not enough memory to load IREE", details=str(error))
+    return None
 
 
 def _rebuild(kind: type[OpspliceError], message: str, hint: str | None, details: str) -> OpspliceError:

@@ -14,6 +14,7 @@ from typing import Any
 from opsplice import cache, prebuilt
 from opsplice.compilation import targets_for
 from opsplice.errors import OpspliceError
+from opsplice.files import check_name
 from opsplice.pipeline.devices import target_step
 from opsplice.resolution import Artifacts
 from opsplice.rewrites.devices import ProgramTarget
@@ -61,6 +62,7 @@ def export_spec(
     """
     if spec.suffix != ".splice":
         raise OpspliceError(f"{spec} is no .splice file", hint="export takes a spec in our own language")
+    check_name(spec)
     loaded = prebuilt.only(load(spec)) if no_code else load(spec)
     flags = tuple(flags)
     targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])

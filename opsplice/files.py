@@ -52,6 +52,17 @@ def check_file(path: Path, largest: int | None = LARGEST, hint: str | None = Non
     _check_status(path, status, largest, hint)
 
 
+def check_name(path: Path) -> None:
+    """Raise OpspliceError for a name that is not UTF-8, of a file that IREE opens or a spec names."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        raise OpspliceError(
+            f"the name of {path} is not UTF-8: IREE opens no such file, and no spec can name it",
+            hint="rename the file or its folder",
+        ) from None
+
+
 def _check_status(path: Path, status: os.stat_result, largest: int | None, hint: str | None = None) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise OpspliceError(f"{path} is a folder, not a file", hint=hint)

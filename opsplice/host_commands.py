@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import json
 import math
+import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -97,7 +98,9 @@ class Commands:
 def named_files(texts: Sequence[str]) -> dict[str, Path]:
     """Files by their module, as users name them: `blas=blas.py`, or the file alone, whose name is the module's."""
     pairs = (text.partition("=") for text in texts)
-    return {name if equals else Path(name).stem: Path(path if equals else name) for name, equals, path in pairs}
+    return dict(
+        (name, Path(path)) if equals else (python_files.module_of(name), Path(name)) for name, equals, path in pairs
+    )
 
 
 def _no_file(name: str, module: str, suffix: str) -> OpspliceError:
@@ -309,7 +312,7 @@ def _loaded(name: str, path: Path) -> Any:
     """A file as a module of Python."""
     check_file(path, hint=f"the program calls functions of {name} in it")
     # Under a name of its own, and known by it, for what looks its module up (dataclasses, pickle).
-    own = f"opsplice_command_{name}_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
+    own = f"opsplice_command_{name}_{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:12]}"
     if path.suffix != ".py":
         raise OpspliceError(f"{path} is no Python file", hint=f"a command's file ends in .py, or in {_COMPILED}")
     try:

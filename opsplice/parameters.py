@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.files import check_file
+from opsplice.files import check_file, check_name
 
 # The module that programs import parameters from.
 MODULE = "io_parameters"
@@ -40,6 +40,7 @@ def _archive(text: str) -> Archive:
     if not equals:
         scope, path = "", text
     check_file(Path(path), None, hint=_FORM)
+    check_name(Path(path))
     status = os.stat(path)
     return Archive(scope, path, (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.rewrites.calls import External, KernelCall
-from opsplice.rewrites.command import COMPILED, module_of
+from opsplice.rewrites.command import COMPILED
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.generation import Generators, Request, told
 from opsplice.rewrites.plan import Choice
@@ -19,6 +19,7 @@ from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.targets import cpu, device_functions, elf_dispatch
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, RocmTarget, SpirvTarget
+from opsplice.targets.python_files import module_of
 from opsplice.targets.store import Store
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from opsplice import devices, parameters, providers, transfer
 from opsplice.errors import OpspliceError
-from opsplice.files import check_file
+from opsplice.files import check_file, check_name
 from opsplice.host_commands import Commands
 from opsplice.parameters import Archive
 from opsplice.providers import Provider
@@ -224,6 +224,7 @@ def read_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) 
         if isinstance(vmfb, bytes):
             return iree.runtime.VmModule.copy_buffer(instance, vmfb)
         check_file(Path(vmfb), None)
+        check_name(Path(vmfb))
         with open(vmfb, "rb") as file:
             if not _is_program(file.read(12)):  # IREE would read all of it first
                 raise OpspliceError(f"{name} is not a compiled program, or is damaged")

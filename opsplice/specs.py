@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.files import LARGEST_TEXT, check_file
+from opsplice.files import LARGEST_TEXT, check_file, check_name
 from opsplice.spec_lang.loader import LoadedSpec, load
 
 
@@ -55,6 +55,7 @@ def _load(path: Path) -> Spec:
         return load(path)
     if path.suffix in (".mlir", ".mlirbc"):
         check_file(path, LARGEST_TEXT, hint="a transform-dialect spec is an .mlir file")
+        check_name(path)
         return TransformSpec(path)
     raise OpspliceError(
         f"{path} is no spec", hint="a spec is a .splice file, or a .mlir file with a transform-dialect spec"

@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 from iree.compiler import ir
@@ -34,6 +33,7 @@ from opsplice.rewrites.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.placing import builtin_type
 from opsplice.rewrites.static_function import Writer, cast_dim, dynamic_dims
 from opsplice.spec_lang import tree
+from opsplice.targets.python_files import module_of
 
 # The function whose reflection has an entry for each import.
 NOTES = "__opsplice_commands"
@@ -45,11 +45,6 @@ _REFLECTION = "iree.reflection"
 _VIEW, _FENCE = "!hal.buffer_view", "!hal.fence"
 # Types that IREE's virtual machine does not have.
 _NO_SCALARS = ("f16", "bf16")
-
-
-def module_of(path: str) -> str:
-    """The module that a kernel's file becomes."""
-    return PurePath(path).stem
 
 
 def is_compiled(kernel: tree.Kernel) -> bool:

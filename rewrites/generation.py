@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
+import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -153,7 +154,7 @@ def _executed(path: Path) -> ModuleType:
     """A file as a module."""
     sources.check_file(path, (".py",))
     # Under a name of its own, for what looks its module up (dataclasses, pickle).
-    name = f"opsplice_generator_{hashlib.sha256(str(path).encode()).hexdigest()[:_DIGITS]}"
+    name = f"opsplice_generator_{hashlib.sha256(os.fsencode(path)).hexdigest()[:_DIGITS]}"
     try:
         return python_files.load(name, path)
     except (Exception, SystemExit) as error:

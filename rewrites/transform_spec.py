@@ -19,7 +19,7 @@ from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
 from opsplice.errors import OpspliceError
-from opsplice.files import LARGEST_TEXT, check_file
+from opsplice.files import LARGEST_TEXT, check_file, check_name
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.rewrites import objects, outside, symbols, transform_pairs
 from opsplice.rewrites.objects import ObjectResolver
@@ -137,6 +137,7 @@ def parse(context: ir.Context, path: Path) -> ir.Module:
 
 def _parsed(context: ir.Context, path: Path) -> ir.Module:
     check_file(path, LARGEST_TEXT, hint="a transform-dialect spec is an .mlir file")
+    check_name(path)
     try:
         spec = ir.Module.parseFile(str(path), context=context)
     except ir.MLIRError as error:

@@ -119,6 +119,8 @@ class _Inference:
         self.later = {name for let in pattern.body for name in let.names}
         self.dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
         self.types: dict[Expr, Type | None] = {}
+        # What each expression was found to be, by its identity: to compare expressions takes as long as they are.
+        self.found: dict[int, _Value] = {}
 
     def fail(self, span: Span, message: str, help: str | None = None) -> None:  # noqa: A002
         self.report(error(span, message, help))
@@ -157,7 +159,7 @@ class _Inference:
     # ---- expressions ----
 
     def value(self, expr: Expr) -> _Value:
-        value = self._value(expr)
+        value = self.found[id(expr)] = self._value(expr)
         self.types[expr] = None if isinstance(value, _Number) else value
         return value
 
@@ -228,7 +230,9 @@ class _Inference:
         if not call.args:
             self.fail(call.span, f"{call.callee} has no operand to stand for it where it is absent")
             return None
-        bare = self.value(call.args[0])
+        # The op's own operand, which was looked at with it: to look again doubles the work at each depth.
+        first = call.args[0]
+        bare = self.found[id(first)] if id(first) in self.found else self.value(first)
         if not isinstance(value, (ScalarType, TensorType)) or not isinstance(bare, (ScalarType, TensorType)):
             return None
         merged = self._merged(value, bare)

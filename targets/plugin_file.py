@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.files import check_file, read_file
+from opsplice.files import check_file, check_name, read_file
 from opsplice.targets import arch as archs
 from opsplice.targets import fatelf, objects
 from opsplice.targets.objects import Library
@@ -70,6 +70,7 @@ def read(path: Path) -> PluginFile:
     embedded = text.startswith(_EMBEDDED_PREFIX) or text.endswith(_EMBEDDED_SUFFIX)
     path = Path(text.removeprefix(_EMBEDDED_PREFIX))
     check_file(path)
+    check_name(path.absolute())
     status = path.stat()
     return _read(path, embedded, (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
 

@@ -12,13 +12,19 @@ import hashlib
 import importlib
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import CodeType, ModuleType
 from typing import Any
 
 _PREFIX = "opsplice_beside_"
+
+
+def module_of(path: str) -> str:
+    """The module that a kernel's file becomes. IREE takes what stands before the first dot of a call for it."""
+    return PurePath(path).stem.replace(".", "_")
 
 
 def load(name: str, path: Path) -> ModuleType:
@@ -47,7 +53,7 @@ class _Beside:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._package = _PREFIX + hashlib.sha256(str(path).encode()).hexdigest()[:12]
+        self._package = _PREFIX + hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         self.builtins = {**vars(builtins), "__import__": self._import}
 
     def begin(self) -> None:

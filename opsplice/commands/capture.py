@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opsplice import frontends
+from opsplice import files, frontends
 from opsplice.captures import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
 from opsplice.commands.jobs import in_child
 from opsplice.errors import OpspliceError
@@ -46,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> CaptureJob:
     path = Path(options.output) if options.output else None
+    if path is not None:
+        files.check_name(path)
     if path is not None and path.suffix != ".splice":
         raise OpspliceError(f"cannot write {path}: a spec ends in .splice", hint=f"write -o {path.stem or 'x'}.splice")
     name = check_name(options.name) if options.name else name_for(path) if path else DEFAULT_NAME

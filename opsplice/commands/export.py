@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opsplice.api import export
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
-from opsplice.files import check_folder, write_file
+from opsplice.files import check_folder, check_name, write_file
 from opsplice.specs import check_output
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError("--objects=copy and -o - do not go together", hint="write the spec to a file")
     if not to_stdout:
         check_folder(output)
+        check_name(output)
         check_output(output, [options.spec])
     exported = isolated.call(_export, options, f"{output.stem}.objects")
     if to_stdout:

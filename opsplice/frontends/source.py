@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.files import check_file
+from opsplice.files import check_file, check_name
 
 # https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
 BYTECODE_MAGIC = b"ML\xefR"
@@ -113,6 +113,7 @@ def load(source: Any) -> ModuleSource:
 
 def _from_path(path: Path) -> ModuleSource:
     check_file(path, _LARGEST, hint="a model is an MLIR file")
+    check_name(path)
     try:
         with path.open("rb") as file:
             head = file.read(4096)

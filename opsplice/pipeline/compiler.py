@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, failure_outside
 from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.numbering import number_ops
 from opsplice.frontends.source import UNNAMED, ModuleSource
@@ -158,9 +158,10 @@ class Compilation:
             module = _read(source, self.context)
         if isinstance(module, list):
             raise self._unreadable(module)
-        check_module(module, self._name)
-        number_ops(module)
-        declare_functions(module)
+        with _utf8():
+            check_module(module, self._name)
+            number_ops(module)
+            declare_functions(module)
         self.adopt(module)
 
     def adopt(self, module: ir.Module) -> None:
@@ -213,8 +214,9 @@ class Compilation:
 
         culprit = f"'{edit.description}' at phase {self.phase}"
         try:
-            further = list(edit.apply(self.module) or ())
-            check_module(self.module, culprit)
+            with _utf8():
+                further = list(edit.apply(self.module) or ())
+                check_module(self.module, culprit)
         except ir.MLIRError as error:
             raise self._broken(culprit, diag.from_mlir_error(error)) from None
         self.verify(culprit)
@@ -346,6 +348,15 @@ def _read(source: ModuleSource, context: ir.Context) -> ir.Module | list[diag.Di
         return ir.Module.parse(source.content, context=context)
     except ir.MLIRError as error:
         return diag.from_mlir_error(error)
+
+
+@contextlib.contextmanager
+def _utf8() -> Iterator[None]:
+    """Raise OpspliceError where IREE's bindings cannot read a name, which they say with an error of their own."""
+    try:
+        yield
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise failure_outside(error) or error from None
 
 
 def _by_phase(edits: Iterable[Edit]) -> dict[str, list[Edit]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import tempfile
 from collections.abc import Sequence
@@ -33,23 +34,30 @@ def compiler_crash(
             f"the compiler was killed{where}: most likely the machine ran out of memory",
             hint="free memory, or compile a smaller module",
         )
-    folder = _write_reproducer(crash, source, flags)
+    try:
+        kept = f"the module, the flags and the compiler's output are kept in {_write_reproducer(crash, source, flags)}"
+    except OSError as error:
+        kept = f"there was no room to keep the module for a bug report ({(error.strerror or str(error)).lower()})"
     # LLVM's fatal errors exit; a bad flag value is often behind them.
     how = f"crashed{where} ({crash.signal.name})" if crash.signal else f"gave up{where} (exit status {crash.exit_code})"
     reproduce = f"reproduce with `{command}`; " if command else ""
     return CompilerCrashError(
         f"the compiler {how}",
         details="\n".join([*filter(None, [_last_words(crash.output)]), *getattr(crash.last_event, "notes", ())]),
-        hint=f"{reproduce}the module, the flags and the compiler's output are kept in {folder}",
+        hint=f"{reproduce}{kept}",
     )
 
 
 def _write_reproducer(crash: ChildCrashError, source: ModuleSource, flags: Sequence[str]) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="opsplice-crash-"))
     name = "module.mlirbc" if source.is_bytecode else "module.mlir"
-    (folder / name).write_bytes(source.read())
-    (folder / "flags.txt").write_text("".join(f"{flag}\n" for flag in flags))
-    (folder / "stderr.txt").write_text(crash.output)
+    try:
+        (folder / name).write_bytes(source.read())
+        (folder / "flags.txt").write_text("".join(f"{flag}\n" for flag in flags))
+        (folder / "stderr.txt").write_text(crash.output)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, failure_outside
 from opsplice.pipeline.noise import adopt_stderr
 from opsplice.targets import temporary
 
@@ -190,15 +190,18 @@ def _serve(job: _Job, writer: int, parent: int) -> NoReturn:
     except KeyboardInterrupt:  # no terminal's, which this process does not have, but raised by what was called
         _flush_streams()
         _send(writer, _ERROR, KeyboardInterrupt())
-    except BaseException:
+    except BaseException as error:
+        outside = failure_outside(error)
+        text = "" if outside else traceback.format_exc()
         _flush_streams()
-        _send(writer, _BUG, traceback.format_exc())
+        _send(writer, _ERROR if outside else _BUG, outside or text)
     os._exit(0)
 
 
 def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        if stream is not None:
+            stream.flush()
 
 
 def _die_with(parent: int) -> None:

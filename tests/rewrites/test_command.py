@@ -192,6 +192,13 @@ def test_the_call_is_in_programs_for_other_devices(tmp_path, backend, target):
     assert b"host.negate" in program.vmfb
 
 
+def test_a_file_with_a_dot_in_its_name(pairs):
+    spec = NARROW.replace("TYPE", "f16").replace("host.py", "host.v2.py")
+    code = "def scaled(a, factor, out):\n  out[:] = factor\n"
+    made = pairs(NARROW_MODEL.replace("TYPE", "f16"), spec, {"host.v2.py": code})
+    assert made.spliced.run("scalar", np.zeros(3, np.float32), np.float16(2)).tolist() == [2, 2, 2]
+
+
 NARROW = """
 kernel scaled(a: f32[n], factor: TYPE) -> f32[n] { cpu "host.py" as command }
 pattern product(a: tensor<n x f32>, factor: TYPE) { mulf(a, extf(factor) : f32) }

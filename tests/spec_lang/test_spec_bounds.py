@@ -112,6 +112,22 @@ def test_a_hundred_thousand_rules_load():
     assert len(spec.rules) == MANY
 
 
+@pytest.mark.usefixtures("must_end")
+@pytest.mark.parametrize("op", ["negf?({})", "mulf?({}, y)", "mulf?(y, {})", '"a.b"({})', "mulf?({}, negf?(x))"])
+def test_optional_ops_nest_as_deep_as_others(op: str):
+    expr = "x"
+    for _ in range(80):
+        expr = op.format(expr)
+    spec = load_text(f"pattern p({X}, y: tensor<n x f32>) {{ absf(mulf({expr}, y)) }}")
+    assert compile_pattern(spec.patterns["p"], spec.patterns, spec.types)
+
+
+def test_what_is_wrong_in_an_optional_op_is_said_once():
+    with pytest.raises(SpecError) as raised:
+        load_text(f"pattern p({X}) {{ absf(negf?(negf?(unknown))) }}")
+    assert [d.message for d in raised.value.diagnostics if d.severity == "error"] == ["unknown name unknown"]
+
+
 def test_a_pattern_that_doubles_is_refused():
     doubling = (f"pattern p{i + 1}({X}) {{ addf(p{i}(x), p{i}(x)) }}" for i in range(40))
     spec = load_text(PATTERN.replace("p(", "p0(", 1) + " ".join(doubling))

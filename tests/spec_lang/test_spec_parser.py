@@ -245,6 +245,8 @@ def test_spans_underline_what_they_name():
         ('kernel k(x: f32[n]) -> x { cpu "k.c }', "this string is not closed", 'end it with "', '"k.c }'),
         ('kernel k(x: f32[n]) -> x { cpu "k\\q" }', "unknown escape \\q", "write", '"k\\q"'),
         ('kernel k(x: f32[n]) -> x { cpu "k.c" flags "-DQ=\'a" }', "no closing quotation", "-DNAME=", '"-DQ=\'a"'),
+        ('kernel k(x: f32[n]) -> x { cpu "" as generated }', "a file stands here, and this is empty", "plugin", '""'),
+        ('kernel k(x: f32[n]) -> x { cpu "" as plugin }', "a file stands here, and this is empty", "plugin", '""'),
         ("kernel k(x: f32[n]) -> x { grid (n) grid (n) }", "a kernel has one grid", None, "grid"),
         ("pattern p(x: f32) { x * x }", "'*' does not fit here", "mulf(x, y)", "*"),
         ("pattern p(x: f32) { y = x - 1 negf(y) }", "this value is not used", "subf(x, y)", "- 1"),

@@ -12,7 +12,8 @@ import pytest
 
 from opsplice import cli
 from opsplice.errors import OpspliceError
-from opsplice.targets import cpu, toolchains
+from opsplice.targets import arch as archs
+from opsplice.targets import cpu, plugin_build, toolchains
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
 from opsplice.targets.compiler_flags import checked
 from opsplice.targets.store import Store
@@ -139,6 +140,20 @@ def test_compilers_run_in_a_folder_of_their_own_and_find_what_stands_beside_a_so
         assert cwd == temporaries
         assert not Path(cwd).exists()
     assert sorted(path.name for path in folder.iterdir()) == ["beside.h", "inc", "k.c", "table.bin"]
+
+
+@pytest.mark.parametrize("name", toolchains.NAMES)
+@pytest.mark.parametrize("source", ["@k.c", "-k.c", "k k.c", "k'$(touch x).c"])
+def test_names_of_sources_are_no_flags(tmp_path, monkeypatch, name, source):
+    if toolchains.find(name) is None:
+        pytest.skip(f"{name} is not here ({toolchains.HOW_TO_GET[name]})")
+    monkeypatch.chdir(tmp_path)
+    Path(source).write_text("void k(void) {}\n")
+    request = ArtifactRequest(Path(source), ("k",))
+    assert cpu.resolve(request, CpuTarget("x86_64"), Store(tmp_path / "cache"), {"OPSPLICE_CC": name}).built
+    plugin = plugin_build.Source(Path(source), (), lambda _names: ())
+    assert plugin_build.build_system("p", [plugin], CpuTarget(archs.host_arch()), {"OPSPLICE_CC": name}).data
+    assert {path.name for path in tmp_path.iterdir()} == {source, "cache"}
 
 
 @pytest.fixture
