@@ -150,7 +150,7 @@ def transformed(job: Job) -> tuple[ir.Module, Report]:
         )
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
-        run(compilation, steps.all(), to="input")
+        run(compilation, [*steps.all(), Step("input", "align buffers", aligned_buffers.align_early)], to="input")
         context = ir.Context()
         module = ir.Module.parse(_bytecode(compilation.module), context=context)
     return module, steps.report

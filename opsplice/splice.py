@@ -48,7 +48,7 @@ from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
 from opsplice.targets import cpu
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.store import Store
 
 
@@ -195,11 +195,11 @@ class Splicer:
             warnings = (f"{where} changed nothing",)
         return Report(replacements, unmatched=rules, warnings=warnings)
 
-    def _beside(self, code: tree.Code, path: str, text: str) -> Path | None:
+    def _beside(self, code: tree.Code, path: str, text: str) -> Path | Artifact | None:
         source = code.span.source.path
         return None if source is None else self._object(source.parent, path, text)
 
-    def _object(self, folder: Path, path: str, text: str) -> Path | None:
+    def _object(self, folder: Path, path: str, text: str) -> Path | Artifact | None:
         """The file for an artifact that MLIR in a folder names; None leaves the name as it is."""
         beside = folder / path
         if not beside.is_file():
@@ -214,7 +214,7 @@ class Splicer:
             )
         arch = target.arch or target.format.removeprefix("embedded-elf-")
         wanted = CpuTarget.of(arch, target.features)
-        return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store).path
+        return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store)
 
 
 def _is_on_metal(actions: Sequence[Action]) -> bool:

@@ -31,8 +31,10 @@ from opsplice.spec_lang import ops
 PHASE = "flow"
 
 _OWN = "flow.executable"  # what the compiler makes code for itself
+_SLICES = ("flow.tensor.slice", "tensor.extract_slice")
 # They give the bytes that they take.
 _SAME_BYTES = frozenset(f"flow.tensor.{n}" for n in ("bitcast", "clone", "reshape", "tie_shape", "transfer"))
+_SAME_BYTES |= {f"tensor.{n}" for n in ("cast", "collapse_shape", "expand_shape", "reshape")}
 
 
 def align(module: ir.Module, alignment: int) -> None:
@@ -40,11 +42,29 @@ def align(module: ir.Module, alignment: int) -> None:
 
     The module must be at `PHASE`.
     """
+    for dispatch in _of_kernels(module):
+        # IREE places no result behind one that is tied.
+        placed = [n for n in dispatch.fresh if any(_is_off(u, 8 * alignment) for u in _updates(dispatch.op.results[n]))]
+        sliced = [n for n, a in enumerate(dispatch.arguments) if _is_slice_off(a, 8 * alignment)]
+        _tie(dispatch, placed[-1] + 1 if placed else 0, sliced)
+
+
+def align_early(module: ir.Module) -> None:
+    """The same for a module that somebody else compiles on from an earlier phase: there no offset is known.
+
+    What it has no slices of by then may still start anywhere.
+    """
+    for dispatch in _of_kernels(module):
+        sliced = [n for n, a in enumerate(dispatch.arguments) if _is_early_slice(a)]
+        _tie(dispatch, len(dispatch.fresh), sliced)
+
+
+def _of_kernels(module: ir.Module) -> Iterator[_Dispatch]:
     own = {symbol_of(top.operation) for top in module.body.operations if top.operation.name == _OWN}
     with module.context, ir.Location.unknown():
         for op in ops_in(module.operation, "flow.dispatch"):
             if _executable(op) not in own:
-                _align(_Dispatch(op), 8 * alignment)
+                yield _Dispatch(op)
 
 
 def _executable(dispatch: ir.Operation) -> str:
@@ -59,33 +79,24 @@ class _Dispatch:
         self.workload, self.arguments, self.argument_dims, self.result_dims = _segments(op)
         tied = ir.ArrayAttr(op.attributes["tied_operands"]) if "tied_operands" in op.attributes else ()
         self.tied = [ir.IntegerAttr(at).value for at in tied] or [-1] * len(op.results)
+        self.fresh = list(itertools.takewhile(lambda n: self.tied[n] < 0, range(len(self.tied))))
 
 
-def _align(dispatch: _Dispatch, bits: int) -> None:
-    # IREE places no result behind one that is tied.
-    fresh = list(itertools.takewhile(lambda n: dispatch.tied[n] < 0, range(len(dispatch.tied))))
-    placed = [n for n in fresh if any(_is_off(update, bits) for update in _updates(dispatch.op.results[n]))]
-    moved = fresh[: placed[-1] + 1] if placed else []
-    sliced = [n for n, a in enumerate(dispatch.arguments) if n not in dispatch.tied and _is_slice_off(a, bits)]
-    if moved or sliced:
-        _tie(dispatch, moved, sliced)
-
-
-def _tie(dispatch: _Dispatch, moved: Sequence[int], sliced: Sequence[int]) -> None:
-    """Tie these results to new buffers, and these arguments to further results."""
-    op = dispatch.op
+def _tie(dispatch: _Dispatch, moved: int, sliced: Sequence[int]) -> None:
+    """Tie so many results to new buffers, and these arguments, as far as they are not, to further results."""
+    op, sliced = dispatch.op, [n for n in sliced if n not in dispatch.tied]
+    if not (moved or sliced):
+        return
     with ir.InsertionPoint(op), op.location:
         dims = _dims_of([r.type for r in op.results], dispatch.result_dims)
-        empties = [emit.value("flow.tensor.empty", dims[n], op.results[n].type) for n in moved]
+        empties = [emit.value("flow.tensor.empty", dims[n], op.results[n].type) for n in range(moved)]
         held = _dims_of([a.type for a in dispatch.arguments], dispatch.argument_dims)
-        tied = dispatch.tied + list(sliced)
-        for at, n in enumerate(moved):
-            tied[n] = len(dispatch.arguments) + at
+        tied = [len(dispatch.arguments) + n for n in range(moved)] + dispatch.tied[moved:] + sliced
         made = emit.dispatch(
             list(ir.ArrayAttr(op.attributes["entry_points"])),
             dispatch.workload,
             [*dispatch.arguments, *empties],
-            [*held, *(dims[n] for n in moved)],
+            [*held, *dims[:moved]],
             [*(r.type for r in op.results), *(dispatch.arguments[n].type for n in sliced)],
             [*dims, *(held[n] for n in sliced)],
             tied,
@@ -131,14 +142,21 @@ def _updates(result: ir.Value) -> Iterator[ir.Operation]:
 
 def _is_slice_off(value: ir.Value, bits: int) -> bool:
     """Whether a value may be part of a larger tensor that starts at no multiple of so many bits."""
+    return any(op.name == "flow.tensor.slice" and _is_off(op, bits) for op in _views(value))
+
+
+def _is_early_slice(value: ir.Value) -> bool:
+    return any(op.name == "tensor.extract_slice" for op in _views(value))
+
+
+def _views(value: ir.Value) -> Iterator[ir.Operation]:
+    """The ops through which a value is seen, the last one first, to the one that makes it."""
     while isinstance(value, ir.OpResult):
         op = value.owner.operation
-        if op.name == "flow.tensor.slice" and _is_off(op, bits):
-            return True
-        if op.name != "flow.tensor.slice" and op.name not in _SAME_BYTES:
-            return False
+        yield op
+        if op.name not in _SLICES and op.name not in _SAME_BYTES:
+            return
         value = op.operands[0]
-    return False
 
 
 def _is_off(op: ir.Operation, bits: int) -> bool:

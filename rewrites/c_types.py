@@ -17,7 +17,7 @@ def parameters_of(call: KernelCall) -> list[str]:
 
 
 def check(call: KernelCall, clause: tree.ArtifactClause, artifact: Artifact) -> None:
-    """Raise OpspliceError for a function on a CPU that has other types than the call; objects do not say them."""
+    """Raise OpspliceError for a function on a CPU that has other types than the call, where they are known."""
     written = artifact.signatures.get(call.symbol)
     if written is None:
         return

@@ -144,8 +144,14 @@ def _number(variant: ir.Operation, places: dict[str, list[ir.Operation]]) -> Non
 
 def parameters_of(declaration: ir.Operation) -> list[str]:
     """What a function of C is called with: elements, and `ADDRESS`."""
-    inputs = ir.FunctionType(ir.TypeAttr(declaration.attributes["function_type"]).value).inputs
-    return [call_types.ADDRESS if str(each) == "!llvm.ptr" else str(each) for each in inputs]
+    return list(map(element_of, ir.FunctionType(ir.TypeAttr(declaration.attributes["function_type"]).value).inputs))
+
+
+def element_of(kind: ir.Type | None) -> str:
+    """What is passed for a type of MLIR's, `void` for none; a memref goes by its address (`llvm.bareptr`)."""
+    if kind is None:
+        return "void"
+    return call_types.ADDRESS if str(kind).startswith(("!llvm.ptr", "memref")) else str(kind)
 
 
 def _imports(module: ir.Module) -> Iterator[tuple[str, str, bool, str | None]]:

@@ -19,11 +19,12 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.rewrites import objects, symbols
 from opsplice.spec_lang import tree
+from opsplice.targets.artifacts import Artifact
 
 # On a symbol of a block: the digest of what the spec says it is, which rules may have changed since.
 IMPORTED = "opsplice.imported"
 # Given raw MLIR, the path of a file that it names, and the text of its target: the file, None to leave the path.
-Locate = Callable[[tree.Code, str, str], Path | None]
+Locate = Callable[[tree.Code, str, str], Path | Artifact | None]
 # Where IREE has made elementwise ops on tensors into linalg ops, does so no more, and has yet to form dispatches.
 _LATE = "global-optimization"
 _TO_LINALG = "builtin.module(util.func(convert-elementwise-to-linalg))"

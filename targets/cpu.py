@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets import compiler_flags, llvm, objects, sources, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, Form
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.store import Entry, Store, key_of
 from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 3"
+_BUILDER = "cpu 4"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -35,6 +36,9 @@ _SUFFIX: dict[Form, str] = {"object": ".o", "bitcode": ".bc"}
 
 # What their files begin with, as a compiler writes them.
 _MAGIC: dict[Form, bytes] = {"object": b"\x7fELF", "bitcode": b"BC\xc0\xde"}
+
+# What an entry of the store says of an object that does not link, where the file may be bitcode instead.
+_AS_BITCODE = "as bitcode"
 
 ACCEPTED = (*_LANGUAGES, ".ll", *_PREBUILT)
 
@@ -63,7 +67,9 @@ def resolve(
         raise OpspliceError(
             f"flags do nothing for {request.path.name}", hint="flags go to the compiler of C sources; remove them"
         )
-    return _resolve_ir(request, target, store) if suffix == ".ll" else _resolve_prebuilt(request, target, store)
+    if suffix == ".ll":
+        return _resolve_ir(request, target, store, environ)
+    return _resolve_prebuilt(request, target, store)
 
 
 def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
@@ -80,29 +86,32 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
             included = toolchain.compile(source, output, target, form, language, flags)
             sources.check_complete(inputs, included, source)
             try:
-                return {"toolchain": toolchain.version(), **_check_product(output, request, target, form)}
+                found = _check_product(output, request, target, form)
             except OpspliceError as error:
                 raise _told_flags(error, request) if request.flags else error from None
+            if form == "object" and language != "assembler-with-cpp":
+                found["signatures"] = dict(toolchain.types(source, target, language, flags))
+            return {"toolchain": toolchain.version(), **found}
 
         key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
-        return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
+        return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store, environ)
 
     return toolchains.build_with_first(target, form, environ, built_by)
 
 
-def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
+def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
     form: Form = request.form or "object"
 
     def build(output: Path) -> Mapping[str, Any]:
         module = llvm.compile_ir(request.path, output, target, form)
-        if form == "bitcode":
-            _check_module(module, request)
-        else:
-            _check_object(output.read_bytes(), request, target)
-        return {"toolchain": llvm.version(), **_noted(module)}
+        noted = {"toolchain": llvm.version(), **_noted(module)}
+        if form == "object":
+            return {**noted, **_check_object(output.read_bytes(), request, target)}
+        _check_module(module, request)
+        return noted
 
     key = _key(request, target, form, read_file(request.path), llvm.version())
-    return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
+    return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store, environ)
 
 
 def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
@@ -139,8 +148,7 @@ def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, fo
             hint="remove the flags that make it write something else, such as -S or -flto",
         )
     if form == "object":
-        _check_object(data, request, target)
-        return {}
+        return _check_object(data, request, target)
     neutral = output.with_name(f"neutral{output.suffix}")
     module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
     _check_module(module, request)
@@ -160,13 +168,35 @@ def _noted(module: llvm.Module) -> dict[str, Any]:
     return {"notes": module.notes, "signatures": dict(module.signatures), "harmless": module.harmless}
 
 
-def _check_object(data: bytes, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False) -> None:
+def _linkable(
+    entry: Entry, form: Form, request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]
+) -> Artifact:
+    """What was built, or bitcode of the same file where only that finds at the link what it calls."""
+    missing = entry.notes.get(_AS_BITCODE)
+    if missing is None:
+        return artifact_of(entry, form, target.arch)
+    try:
+        return resolve(replace(request, form="bitcode"), target, store, environ)
+    except OpspliceError as error:
+        told = f"{request.path.name} is built as bitcode because it calls {missing}, which objects do not find"
+        error.details = "\n".join(filter(None, [error.details, told]))
+        raise
+
+
+def _check_object(
+    data: bytes, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False
+) -> dict[str, Any]:
+    """Raises OpspliceError for an object that does not link, unless the file may be bitcode instead, which is noted."""
     name = request.path.name
     code = objects.read_object(data, name)
     objects.check_arch(code, name, target.arch)
     # Only the kernels of programs are asked for functions; plugins and transform specs know no `as bitcode`.
     choice = bool(request.symbols)
-    objects.check_links(code, name, request.symbols, "object", prebuilt=prebuilt, may_be_bitcode=choice)
+    may_choose = choice and request.form is None and not prebuilt
+    left = code.undefined - objects.LINKED_INTO_BITCODE if may_choose else code.undefined
+    found = replace(code, undefined=left)
+    objects.check_links(found, name, request.symbols, "object", prebuilt=prebuilt, may_be_bitcode=choice)
+    return {} if left == code.undefined else {_AS_BITCODE: ", ".join(sorted(code.undefined))}
 
 
 def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bool = False) -> None:
@@ -176,4 +206,5 @@ def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bo
 
 def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes | str) -> str:
     features = ",".join(sorted(target.features))
-    return key_of(_BUILDER, request.path.suffix, form, target.arch, features, "\0".join(request.symbols), *parts)
+    asked = request.form or "any"
+    return key_of(_BUILDER, request.path.suffix, form, asked, target.arch, features, "\0".join(request.symbols), *parts)

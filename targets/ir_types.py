@@ -28,6 +28,8 @@ _TYPES = {
     ADDRESS: ("ptr",),
 }
 
+KNOWN = frozenset(_TYPES)
+
 
 def check(name: str, symbol: str, written: str, result: str, parameters: Sequence[str], caller: str) -> None:
     """Raise OpspliceError if a function does not have the types that it is called with, naming both sides.

@@ -28,7 +28,7 @@ from opsplice.targets import (
     temporary,
     toolchains,
 )
-from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
+from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
 from opsplice.targets.plugin_source import Function
 from opsplice.targets.store import Store, key_of
 
@@ -93,6 +93,8 @@ def _system(name: str, sources: Sequence[Source], target: CpuTarget, toolchain: 
             undefined |= found.undefined
             functions += source.choose(found.functions)
         functions = _distinct(functions)
+        for source in sources:
+            _check_types(functions, _types_hosted(toolchain, source, target), source.path.name)
         glue = Path(folder) / "plugin.c"
         glue.write_text(plugin_source.write(name, functions, standalone=False), encoding="utf-8")
         built.append(_compile_hosted(toolchain, Source(glue, (), lambda _: ()), Path(folder) / "plugin.o", target))
@@ -149,15 +151,16 @@ def _embedded(
 ) -> Built:
     functions: list[Function] = []
     built: list[Path] = []
+    types: dict[str, Mapping[str, str]] = {}
     for source in sources:
         request = ArtifactRequest(source.path, (), "object", source.flags)
         artifact = cpu.resolve(request, target, store, environ)
         built.append(artifact.path)
-        chosen = source.choose(objects.read_object(artifact.path.read_bytes(), source.path.name).functions)
-        for function in chosen:
-            _check_types(function, artifact, source.path.name)
-        functions += chosen
+        types[source.path.name] = artifact.signatures
+        functions += source.choose(objects.read_object(artifact.path.read_bytes(), source.path.name).functions)
     functions = _distinct(functions)
+    for file, signatures in types.items():
+        _check_types(functions, signatures, file)
 
     def linked(toolchain: toolchains.Toolchain) -> Built:
         with temporary.folder() as folder:
@@ -171,11 +174,12 @@ def _embedded(
     return toolchains.build_with_first(target, "object", environ, linked)
 
 
-def _check_types(function: Function, artifact: Artifact, name: str) -> None:
+def _check_types(functions: Sequence[Function], signatures: Mapping[str, str], name: str) -> None:
     """Raises OpspliceError for a function that is known to have other types than it is called with."""
-    parameters = [ir_types.ADDRESS if argument.pointer else argument.element for argument in function.arguments]
-    if (written := artifact.signatures.get(function.symbol)) is not None:
-        ir_types.check(name, function.symbol, written, "void", parameters, "the plugin")
+    for function in functions:
+        parameters = [ir_types.ADDRESS if argument.pointer else argument.element for argument in function.arguments]
+        if (written := signatures.get(function.symbol)) is not None:
+            ir_types.check(name, function.symbol, written, "void", parameters, "the plugin")
 
 
 def _distinct(functions: Sequence[Function]) -> list[Function]:
@@ -212,13 +216,23 @@ def _compile_hosted(toolchain: toolchains.Toolchain, source: Source, output: Pat
             f"{source.path.name} is not a kind of file that a system library is built of",
             hint=f"accepted: {' '.join((*_LANGUAGES, '.o'))}; embedded plugins (-o kernels.sos) take .ll too",
         )
+    command = [*_command_hosted(toolchain, source, target), "-c", "-o", str(output)]
+    toolchains.run_compiler(toolchain, command, source.path.resolve())
+    return output
+
+
+def _types_hosted(toolchain: toolchains.Toolchain, source: Source, target: CpuTarget) -> Mapping[str, str]:
+    if _LANGUAGES.get(source.path.suffix) not in ("c", "c++"):
+        return {}
+    return toolchains.types_of(toolchain, _command_hosted(toolchain, source, target), source.path.resolve())
+
+
+def _command_hosted(toolchain: toolchains.Toolchain, source: Source, target: CpuTarget) -> list[str]:
     path = source.path.resolve()
     given = compiler_flags.checked(source.flags, "library", path.parent)
     flags = [f for f in given if not f.startswith(_LINKED)]
     command = [*toolchain.command, *_SYSTEM_FLAGS, *toolchain.feature_flags(target), *flags]
-    command += [*toolchains.incbin_flags(path.parent), "-c", "-x", language, str(path), "-o", str(output)]
-    toolchains.run_compiler(toolchain, command, path)
-    return output
+    return [*command, *toolchains.incbin_flags(path.parent), "-x", _LANGUAGES[path.suffix], str(path)]
 
 
 def _embedded_linker() -> str:

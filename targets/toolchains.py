@@ -23,7 +23,7 @@ from typing import Literal, TypeVar
 
 from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
-from opsplice.targets import temporary
+from opsplice.targets import prototypes, temporary
 from opsplice.targets.artifacts import CpuTarget, Form
 
 Language = Literal["c", "c++", "assembler-with-cpp"]
@@ -122,7 +122,7 @@ class Toolchain:
         Raises OpspliceError with the compiler's own lines as details.
         """
         dependencies = output.with_name(f"{output.name}.d")
-        command = self._command_line(source, output, target, form, language, flags)
+        command = [*self._command_line(source, target, form, language, flags), "-o", str(output)]
         run_compiler(self, [*command, "-MMD", "-MF", str(dependencies)], source)
         if not (output.is_file() and dependencies.is_file()):
             raise OpspliceError(
@@ -133,8 +133,14 @@ class Toolchain:
         dependencies.unlink()
         return included
 
+    def types(
+        self, source: Path, target: CpuTarget, language: Language, flags: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        """The types of the functions that a source defines, as LLVM writes them: an object does not say them."""
+        return types_of(self, self._command_line(source, target, "object", language, flags), source)
+
     def _command_line(
-        self, source: Path, output: Path, target: CpuTarget, form: Form, language: Language, flags: Sequence[str]
+        self, source: Path, target: CpuTarget, form: Form, language: Language, flags: Sequence[str]
     ) -> list[str]:
         if self.family == "clang":
             # Without the C library's headers, which belong to the host: half of them would be found.
@@ -158,8 +164,6 @@ class Toolchain:
             "-x",
             language,
             str(source),
-            "-o",
-            str(output),
         ]
 
     def feature_flags(self, target: CpuTarget) -> list[str]:
@@ -176,6 +180,22 @@ class Toolchain:
 def incbin_flags(folder: Path) -> list[str]:
     """The flags by which `.incbin` looks for files in a folder."""
     return ["-Xassembler", f"-I{folder}"]
+
+
+def types_of(toolchain: Toolchain, command: Sequence[str], source: Path) -> Mapping[str, str]:
+    """As `Toolchain.types`. command: what compiles the source, but for where to."""
+    with temporary.folder() as folder:
+        listing = Path(folder) / "types"
+        if toolchain.family == "clang":
+            words = ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-o", str(listing)]
+        else:
+            words = ["-S", "-O0", "-o", str(listing.with_suffix(".s")), f"-fdump-go-spec={listing}"]
+        done = run_program([*command, *words])
+        if done.returncode != 0:
+            details = shown(done.stderr, done.returncode)
+            raise OpspliceError(f"{toolchain.name} cannot list the functions of {source.name}", details=details)
+        text = listing.read_text(encoding="utf-8", errors="replace")
+    return prototypes.of_ir(text) if toolchain.family == "clang" else prototypes.of_go(text)
 
 
 def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:

@@ -257,6 +257,14 @@ def test_a_pattern_that_matches_nothing_warns(sample: Path) -> None:
     assert_clean_error(compile_with(sample, spec, "--require-match"), "1 rule matched nothing", "edited.splice:12:1")
 
 
+def test_a_transform_spec_whose_function_has_other_types(sample: Path) -> None:
+    source = sample / "functions.c"
+    source.write_text(source.read_text().replace("size_t workgroup_x", "int workgroup_x"))
+    types = "void (ptr, ptr, ptr, i64, i32)"
+    wanted = f"'mul_abs_negate' in functions.c is `{types}`, and the spec calls it as `{types.replace('i32', 'i64')}`"
+    assert_clean_error(compile_with(sample, "--spec=replace.mlir"), wanted)
+
+
 def test_a_transform_spec_that_matches_nothing_warns(sample: Path) -> None:
     (sample / "model.mlir").write_text(
         "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"

@@ -400,6 +400,20 @@ def test_what_is_aligned_anyway_stays_as_it_is(tmp_path):
     assert len(re.findall(r"flow.dispatch .* -> \(tensor<5x16xf32>, %", texts[2])) == 1
 
 
+def test_a_module_that_is_taken_back(tmp_path):
+    """There slices are not yet what they become, so that all of them are made apart."""
+    spec = write_spec(tmp_path, SPEC.partition("kernel whole")[0], FILES)
+    mlir = CASES.replace("OP", "arith.negf").replace("NAME", "marked")
+    module, report = opsplice.transform(mlir, [spec])
+    assert len(report.replacements) == 7
+    program = opsplice.compile(str(module))
+    joined = np.concatenate([after(X[:5]), after(X[5:]), after(X)])
+    np.testing.assert_array_equal(program.run("joined_marked", X, AT), joined)
+    np.testing.assert_array_equal(program.run("sliced_marked", X, AT), after(after(X)[AT : AT + 6]))
+    np.testing.assert_array_equal(program.run("put_marked", X, AT)[AT : AT + 6], after(X[AT : AT + 6]))
+    np.testing.assert_array_equal(program.run("rows_marked", X, 3)[2], after(X))
+
+
 def test_a_flag_for_devices_that_want_more():
     flag = "--iree-stream-resource-min-offset-alignment"
     assert [offset_alignment(f) for f in ((), (f"{flag}=256",), (f"{flag}=16",), (f"{flag}=256", f"{flag}=64"))] == [

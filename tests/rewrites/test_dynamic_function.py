@@ -416,11 +416,12 @@ replace p with k({arguments if is_last else "a"})
         (('"a.c" as plugin', '"a.c"'), "a: f32[m]", "f is linked into the program, and imported from a plugin too"),
         (('"a.c"', "as plugin"), "a: f32[m]", "f is linked into the program, and imported from a plugin too"),
         (("as plugin", "as plugin"), "a: f32[m], s: f64", "f is called with different types by two kernels"),
-        (('"a.c"', '"a.c"'), "a: f32[m], s: i8", "f is called with different types by two kernels"),
+        (('"a.S"', '"a.S"'), "a: f32[m], s: i8", "f is called with different types by two kernels"),
     ],
 )
 def test_one_function_for_kernels_that_differ(tmp_path, clauses, signature, message):
     (tmp_path / "a.c").write_text(CODE)
+    (tmp_path / "a.S").write_text(".globl f\nf:\n  ret\n")  # says no types
     arguments = "a, 2" if "," in signature else "a"
     specs = specs_of(tmp_path, *clauses, signature=signature, arguments=arguments)
     with pytest.raises(OpspliceError, match=message) as raised:
@@ -715,15 +716,20 @@ replace negated with f(a)
         plugin_kernels.build(path, ".sos")
 
 
+CALLS_H = "void h(void); void f(const float *a, float *out, unsigned long m) { h(); }"
+
+
 @pytest.mark.parametrize(
     ("clause", "code", "suffix", "message"),
     [
+        ('cpu "k.c" as plugin', "void f(void) {}", ".so", "is `void ..`, and the plugin calls"),
+        ('cpu "k.c" as plugin', "void f(void) {}", ".sos", "is `void ..`, and the plugin calls"),
         ('cpu "k.c" as plugin', "void g(void) {}", ".so", "k.c does not define the function 'f'"),
         ('cpu "k.c" as plugin', "void g(void) {}", ".sos", "k.c does not define the function 'f'"),
         ('cpu "k.c" as plugin', "static void f(void) {}", ".so", "k.c does not define the function 'f'"),
         ('cpu "k.c" as plugin', "int;(", ".so", "cannot compile k.c"),
-        ('cpu "k.c" as plugin', "void h(void); void f(void) { h(); }", ".so", "does not link"),
-        ('cpu "k.c" as plugin', "void h(void); void f(void) { h(); }", ".sos", "k.c needs 'h'"),
+        ('cpu "k.c" as plugin', CALLS_H, ".so", "does not link"),
+        ('cpu "k.c" as plugin', CALLS_H, ".sos", "k.c needs 'h'"),
         ('cpu "other.c" as plugin', CODE, ".so", "no such file"),
         ("cpu as plugin", CODE, ".so", "names no file to build"),
         ('cpu "k.c"', CODE, ".so", "imported from a plugin"),

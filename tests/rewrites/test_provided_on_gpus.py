@@ -65,7 +65,10 @@ define ptx_kernel void @neg_abs_mul(ptr %a, ptr %b, ptr %out, float %scale, i32 
 }
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 """
-C = "void neg_abs_mul(const float *a, const float *b, float scale, long long k, float *out) {}"
+C = """
+void neg_abs_mul(const float *a, const float *b, float scale, long long k, float *out, unsigned long m, unsigned long n,
+                 unsigned long x, unsigned long y) {}
+"""
 VULKAN, CUDA, CPU = 'vulkan "k.comp" as provided', 'cuda "k.ll" as provided', 'cpu "k.c" as provided'
 FORM = "vulkan-spirv-fb"
 

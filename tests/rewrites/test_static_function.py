@@ -476,6 +476,7 @@ def test_prebuilt_files(pairs, form, suffix):
 
 
 OTHER_TYPES = "define void @negate(ptr %a, ptr %out) {\n  ret void\n}\n"
+NARROW = "void negate(const float *a, float *out, int n) { out[0] = n; }"
 
 
 @pytest.mark.parametrize(
@@ -483,11 +484,10 @@ OTHER_TYPES = "define void @negate(ptr %a, ptr %out) {\n  ret void\n}\n"
     [
         ('"k.ll"', OTHER_TYPES, r"void \(ptr, ptr\)"),
         ('"k.ll" as bitcode', OTHER_TYPES, r"void \(ptr, ptr\)"),
-        (
-            '"k.c" as bitcode',
-            "void negate(const float *a, float *out, int n) { out[0] = n; }",
-            r"void \(ptr, ptr, i32\)",
-        ),
+        ('"k.c" as bitcode', NARROW, r"void \(ptr, ptr, i32\)"),
+        ('"k.c"', NARROW, r"void \(ptr, ptr, i32\)"),
+        ('"k.cc"', f'extern "C" {NARROW}', r"void \(ptr, ptr, i32\)"),
+        ('"k.c" as provided', "void negate(const float *a, float *out) { *out = *a; }", r"void \(ptr, ptr\)"),
         ('"k.ll" as provided', OTHER_TYPES, r"void \(ptr, ptr\)"),
         ('"k.c" as bitcode', "float negate(const float *a) { return *a; }", r"float \(ptr\)"),
     ],
@@ -498,6 +498,14 @@ def test_functions_of_other_types_are_refused(spliced, clause, code, written):
         OpspliceError, match=f"'negate' in {name} is `{written}`, and kernel negate calls it as `void .ptr, ptr, i64"
     ):
         spliced(SHAPES, NEGATE_SPEC.replace('"k.c"', clause), {name: code})
+
+
+def test_a_dispatch_of_other_types_is_refused(spliced):
+    code = "int negate(const void *environment, const void *dispatch) { return 0; }"
+    with pytest.raises(
+        OpspliceError, match=r"is `i32 \(ptr, ptr\)`, and kernel negate calls it as `i32 .ptr, ptr, ptr"
+    ):
+        spliced(SHAPES, NEGATE_SPEC.replace('"k.c"', '"k.c" as dispatch'), {"k.c": code})
 
 
 def test_the_clause_whose_features_the_target_has(spliced):

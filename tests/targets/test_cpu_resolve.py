@@ -183,13 +183,37 @@ def test_a_missing_symbol_is_refused_each_time(kernel, store, cross, form):
         assert "did you mean 'scale'?" in caught.value.hint
 
 
-def test_mathematics_links_as_bitcode_only(tmp_path, store, cross):
+@pytest.mark.parametrize("suffix", [".c", ".ll"])
+def test_what_calls_mathematics_is_bitcode(tmp_path, store, cross, counted, suffix):
+    source = tmp_path / f"k{suffix}"
+    source.write_text(
+        {
+            ".c": "#include <math.h>\nvoid scale(float *x) { *x = expf(*x); }\n",
+            ".ll": "define void @scale(ptr %p) {\n  %x = load float, ptr %p\n  %y = call float @expf(float %x)\n"
+            "  store float %y, ptr %p\n  ret void\n}\ndeclare float @expf(float)\n",
+        }[suffix]
+    )
+    for built in (True, False):
+        artifact = cpu.resolve(ask(source), X86, store, cross)
+        assert (artifact.form, artifact.path.suffix, artifact.built) == ("bitcode", ".bc", built)
+    assert len(counted) == (2 if suffix == ".c" else 0)
+    with pytest.raises(OpspliceError, match=rf"k\{suffix} needs 'expf'") as caught:
+        cpu.resolve(ask(source, form="object"), X86, store, cross)
+    assert "as bitcode" in caught.value.hint
+    source.write_text(source.read_text().replace("expf", "tanhf"))
+    with pytest.raises(OpspliceError, match="needs 'tanhf', which is not there at the link"):
+        cpu.resolve(ask(source), X86, store, cross)
+
+
+def test_mathematics_where_nothing_makes_bitcode(tmp_path, store, monkeypatch):
     source = tmp_path / "k.c"
     source.write_text("#include <math.h>\nvoid scale(float *x) { *x = expf(*x); }\n")
-    with pytest.raises(OpspliceError, match=r"k\.c needs 'expf'") as caught:
-        cpu.resolve(ask(source), X86, store, cross)
-    assert "as bitcode" in caught.value.hint
-    assert cpu.resolve(ask(source, form="bitcode"), X86, store, cross).built
+    if (gcc := toolchains.find("gcc")) is None:
+        pytest.skip(f"gcc is not installed ({toolchains.HOW_TO_GET['gcc']})")
+    monkeypatch.setattr(toolchains, "find_all", lambda _environ: (gcc,))
+    with pytest.raises(OpspliceError, match="no compiler here makes bitcode") as caught:
+        cpu.resolve(ask(source), CpuTarget(archs.host_arch()), store)
+    assert "k.c is built as bitcode because it calls expf" in caught.value.details
 
 
 @pytest.mark.parametrize("arch", archs.ARCHS)

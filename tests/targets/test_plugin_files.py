@@ -74,6 +74,20 @@ def test_a_system_library(tmp_path, source):
         plugin_build.build_system("test", [source], CpuTarget.of(other))
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda source, _: plugin_build.build_system("test", [source], CpuTarget.of(HOST)),
+        lambda source, store: plugin_build.build_embedded("test", {CpuTarget.of(HOST): [source]}, store),
+    ],
+    ids=["system", "embedded"],
+)
+def test_a_function_of_other_types(store, source, build):
+    source.path.write_text(source.path.read_text().replace("size_t n)", "int n)"))
+    with pytest.raises(OpspliceError, match=r"is `void \(.*i32\)`, and the plugin calls it as `void \(.*i64\)`"):
+        build(source, store)
+
+
 def test_how_the_flag_of_iree_names_it(embedded):
     path = embedded("k.sos", HOST)
     assert plugin_file.read(path).flag("/k.sos") == "/k.sos"
