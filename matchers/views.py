@@ -361,7 +361,7 @@ class Views:
 
     def _apply(self, op: ir.Operation, args: tuple[Term, ...], number: int = 0) -> Term:
         which = (("result", str(number)),) if len(op.results) > 1 else ()
-        term = Apply(_meaning(op), args, _attributes(op) + which, element_type(op.results[number]))
+        term = Apply(op.name, args, _attributes(op) + which, element_type(op.results[number]))
         if term.op not in BECOMES or self._looking >= _MAX_LOOKS:
             return term
         self._looking += 1  # other forms look at their operands, and these at theirs
@@ -417,7 +417,7 @@ class Views:
         if len(sides) != 1:
             return None
         kind = element_type(combine.results[0])
-        neutral = identity(_meaning(combine), kind)
+        neutral = identity(combine.name, kind)
         contribution = body.read(sides[0])
         if neutral is None or contribution is None:
             return None
@@ -589,12 +589,6 @@ def _replaced(index: Index, loop: Loop, other: Index) -> Index:
     if isinstance(index, Flat):
         return Flat(tuple(_replaced(part, loop, other) for part in index.parts), index.sizes)
     return other if index == loop else index
-
-
-def _meaning(op: ir.Operation) -> str:
-    """An op's name; one that does not round to the nearest is another op, of which nothing else is known."""
-    mode = op.attributes.get("roundingmode", None)
-    return op.name if mode is None or not mode.value else f"{op.name} with rounding mode {mode.value}"
 
 
 def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:

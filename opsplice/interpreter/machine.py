@@ -135,6 +135,9 @@ class Machine:
 
 
 def _decoded(op: ir.Operation) -> _Decoded:
+    mode = op.attributes.get("roundingmode", None)
+    if mode is not None and ir.IntegerAttr(mode).value:
+        raise unknown(op, "with a rounding mode")
     dialect = op.name.partition(".")[0] + "."
     handler = None if op.name in _TERMINATORS else HANDLERS.get(op.name) or HANDLERS.get(dialect, _unknown)
     return _Decoded(op, handler, tuple(op.operands), tuple(op.results))

@@ -235,6 +235,7 @@ def test_functions_call_functions_and_keep_their_values_apart() -> None:
          ([1, 2], 1), "goes outside axis 0 of size 2"),
         ("%a = tensor.cast %0 : tensor<2xf32> to tensor<?xf32>\n%b = tensor.empty(%1) : tensor<?xf32>\n"
          "%c = arith.addf %a, %b : tensor<?xf32>\nreturn %0 : tensor<2xf32>", ([1, 2], 1), r"shapes \(2,\), \(1,\)"),
+        ("%a = arith.addf %0, %0 downward : tensor<2xf32>\nreturn %a : tensor<2xf32>", ([1, 2], 0), "a rounding mode"),
         ("scf.for %i = %1 to %1 step %1 {\n}\nreturn %0 : tensor<2xf32>", ([1, 2], 0), "has the step 0"),
         ("return %0 : tensor<2xf32>", ([1, 2, 3], 0), r"shape \(3,\) is no tensor<2xf32>"),
         ("return %0 : tensor<2xf32>", ([1, 2],), "takes 2 inputs, 1 were given"),

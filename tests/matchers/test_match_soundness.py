@@ -529,23 +529,6 @@ def test_a_row_s_squares_are_no_convolution(find):
         assert found.count == count
 
 
-@pytest.mark.parametrize(("mode", "count"), [("", 1), ("to_nearest_even", 1), ("downward", 0), ("toward_zero", 0)])
-@pytest.mark.parametrize(
-    ("op", "pattern"),
-    [
-        ("arith.truncf %x {mode} : tensor<8xf32> to tensor<8xf16>", "truncf(x) : tensor<n x f16>"),
-        ("arith.addf %x, %x {mode} : tensor<8xf32>", "addf(x, x)"),
-        ("arith.divf %x, %x {mode} : tensor<8xf32>", "mulf(x, divf(1.0, x))"),
-    ],
-)
-def test_an_op_that_rounds_otherwise_is_another_op(find, op, pattern, mode, count):
-    kind = "f16" if "truncf" in op else "f32"
-    payload = f"""func.func @f(%x: tensor<8xf32>) -> tensor<8x{kind}> {{
-      %r = {op.format(mode=mode)}
-      return %r : tensor<8x{kind}> }}"""
-    assert find(payload, f"pattern p(x: tensor<n x f32>) {{ {pattern} }}").count == count
-
-
 @pytest.mark.parametrize(("mode", "count"), [("", 1), ("downward", 0)])
 def test_a_sum_that_rounds_otherwise_is_another_one(find, mode, count):
     payload = f"""func.func @f(%x: tensor<8x4xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {{
