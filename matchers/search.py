@@ -581,7 +581,8 @@ class Search(Verdicts):
         self.place = op
         if place is not None:
             self._set(self.ops, op)
-        if (len(op.results), number) != (node.count, node.number):
+        results = 1 if node.rest and node.count == 1 else len(op.results)  # what is open may have more
+        if (results, number) != (node.count, node.number):
             self._fail(
                 node, f"result {node.number} of {node.count}", f"result {number} of {len(op.results)}", Kind.RESULT
             )

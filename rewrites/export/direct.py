@@ -6,6 +6,7 @@ and element types of `iree.match.contraction`. They hold at more ops than templa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from opsplice.spec_lang import ops, tree
 
 _OP, _VALUE = "!transform.any_op", "!transform.any_value"
 _ANY = "*.*"
+_GENERIC = "linalg.generic"
 _ATTENTION = "iree_linalg_ext.attention"
 # Its operands, by the words for their types; the scale has the type of the query.
 _ROLES = ("query_type", "key_type", "value_type")
@@ -42,9 +44,9 @@ def direct(pattern: tree.Pattern, instance: Instance) -> Direct | None:
 
     Raises GapError for one that needs neither and still asks for what has no counterpart.
     """
-    if pattern.body or len(pattern.results) != 1:
+    expr = _only(pattern)
+    if expr is None:
         return None
-    (expr,) = pattern.results
     options = expr.options if isinstance(expr, tree.Alternatives) else (expr,)
     asker = _Asker(pattern, instance)
     calls = [each for each in options if isinstance(each, tree.Call) and _is_open(each)]
@@ -57,9 +59,20 @@ def direct(pattern: tree.Pattern, instance: Instance) -> Direct | None:
     return asker.contraction(contracts) if len(contracts) == len(options) else None
 
 
+def _only(pattern: tree.Pattern) -> tree.Expr | None:
+    """The one op that a pattern is of, whose results it may name; None where it is of more."""
+    if not pattern.body:
+        return pattern.results[0] if len(pattern.results) == 1 else None
+    (let, *more) = pattern.body
+    names = [each.name if isinstance(each, tree.Name) else "" for each in pattern.results]
+    return let.expr if not more and names[0] == let.names[0] and set(names) <= {*let.names} else None
+
+
 def _is_open(call: tree.Call) -> bool:
     """Whether a call is of all ops of one name, or of those that have no lowering config, whatever they hold."""
-    if not (call.quoted and call.rest and call.regions and not call.optional and call.type is None):
+    if not (call.quoted and call.rest and not call.optional and call.type is None):
+        return False
+    if not call.regions and (call.body is None or call.callee != _GENERIC):
         return False
     return "*" not in call.callee and (not call.attributes or _is_untuned(call))
 
@@ -85,8 +98,10 @@ class _Asker:
         if len(written) != 1 or len({_is_untuned(call) for call in calls}) != 1:
             return None
         names = tuple(dict.fromkeys(call.callee for call in calls))
-        if not self._call(first, names, "%root", ()):
+        if len({call.body and call.body.text for call in calls}) != 1 or not self._call(first, names, "%root", ()):
             return None
+        if first.body is not None:
+            self.lines += _regions(first.body)
         return self._made(f"every {' and '.join(names)}{' without a lowering config' * _is_untuned(first)}")
 
     def _call(self, call: tree.Call, names: tuple[str, ...], handle: str, path: tuple[int, ...]) -> bool:
@@ -258,7 +273,7 @@ class _Asker:
 
     def _is_told(self, name: str) -> bool:
         """Whether the op itself makes dims of one name equal, as the loops of a contraction do."""
-        (expr, *_) = self.pattern.results
+        expr = _only(self.pattern)
         first = expr.options[0] if isinstance(expr, tree.Alternatives) else expr
         return not isinstance(first, tree.Call) or first.callee == _ATTENTION
 
@@ -272,7 +287,37 @@ class _Asker:
 
 
 # How both operands are widened in each of the alternatives; without a word it is with the sign.
+_HEAD = re.compile(r"\^\w+\s*\(([^)]*)\)\s*:")
+_INDEX = re.compile(r"linalg\.index\s+(\d+)")
 _SIGNS = {("", ""), ("extsi", "extui"), ("extui", "extsi"), ("extui", "extui")}
+
+
+def _regions(body: tree.Code) -> list[str]:
+    """The question for a body, as that of an op on tensors of just so many dims as the body needs."""
+    head = _HEAD.search(body.text)
+    if head is None:
+        raise GapError.at(body.span, "this body", "it begins with no arguments, as in `^bb0(%a: f32, %out: f32):`")
+    elements = [argument.rpartition(":")[2].strip() for argument in head[1].split(",")]
+    dims = 1 + max((int(number) for number in _INDEX.findall(body.text)), default=-1)
+    kinds = [f"tensor<{'?x' * dims}{element}>" for element in elements]
+    names = [f"%x{number}" for number in range(len(kinds))]
+    loops = ", ".join(f"d{number}" for number in range(dims))
+    maps = ", ".join([f"affine_map<({loops}) -> ({loops})>"] * len(kinds))
+    parallel = ", ".join(['"parallel"'] * dims)
+    made = 1 + body.text.rpartition("linalg.yield")[2].partition(":")[0].count(",")
+    ins, outs = (
+        f"({', '.join(names[part])} : {', '.join(kinds[part])})" for part in (slice(-made), slice(-made, None))
+    )
+    given = f"ins{ins} " if len(names) > made else ""
+    results = ", ".join(kinds[-made:])
+    return [
+        f"transform.iree.match.regions %root : {_OP} {{",
+        f"^bb0({', '.join(f'{name}: {kind}' for name, kind in zip(names, kinds, strict=True))}):",
+        f"  %made:{made} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{parallel}]}}",
+        f"      {given}outs{outs} {{{body.text.rstrip()}",
+        f"  }} -> {results if made == 1 else f'({results})'}",
+        "}",
+    ]
 
 
 def _input(arg: tree.Expr) -> str:

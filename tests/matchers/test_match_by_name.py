@@ -282,3 +282,25 @@ def test_an_attribute_that_the_op_at_the_root_lacks(find, condition, count):
 def test_what_is_lacked_is_named(written):
     with pytest.raises(OpspliceError, match="lacks takes an attribute's name"):
         load_text(f"pattern p(x: tensor<m x f32>) where {written} {{ exp(x) }}")
+
+
+# ---- several results -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "roots"),
+    [
+        ('"test.op"(x)', []),
+        ('"test.op"(x, ...)', ["%0#0"]),
+        ('a, b = "test.op"(x) a, b', ["%0#0"]),
+        ('a, b = "test.op"(x) b', ["%0#1"]),
+        ('a, b, c = "test.op"(x, ...) a', []),
+    ],
+)
+def test_an_op_with_open_operands_stands_for_its_first_result(find, unregistered, written, roots):
+    payload = """
+    func.func @f(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+      %a, %b = "test.op"(%x) : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
+      return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
+    }"""
+    assert find(payload, f"pattern p(x: tensor<m x n x f32>) {{ {written} }}").roots == roots

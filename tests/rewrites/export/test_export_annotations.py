@@ -230,3 +230,43 @@ def test_what_no_matcher_asks_for(pattern: str, why: str) -> None:
 def test_many_dims_without_a_pack() -> None:
     dims = " x ".join("abcdef")
     assert exported(f"pattern p(x: tensor<{dims} x f32>) {{ exp(x) }}\nannotate p with {{my.tag}}").rules
+
+
+BODY = """^bb0(%in: f32, %best: f32, %at: i64):
+    %column = linalg.index 1 : index
+    %here = arith.index_cast %column : index to i64
+    %more = arith.cmpf ogt, %in, %best : f32
+    %0 = arith.select %more, %in, %best : f32
+    %1 = arith.select %more, %here, %at : i64
+    linalg.yield %0, %1 : f32, i64
+"""
+
+
+def test_bodies(sides: Sider, context: ir.Context) -> None:
+    extrema = [
+        f"""%{name}:2 = linalg.generic {{indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m)>,
+            affine_map<(m, n) -> (m)>], iterator_types = ["parallel", "reduction"]}}
+            ins(%x : {KIND}) outs(%y, %z : tensor<4xf32>, tensor<4xi64>) attrs = {{{name}}} {{
+        {BODY.replace("ogt", predicate)}
+        }} -> (tensor<4xf32>, tensor<4xi64>)"""
+        for name, predicate in (("least", "olt"), ("most", "ogt"))
+    ]
+    text = f"""
+    util.func public @f(%x: {KIND}, %y: tensor<4xf32>, %z: tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi64>) {{
+        {extrema[0]}
+        {extrema[1]}
+        util.return %least#1, %most#1 : tensor<4xi64>, tensor<4xi64>
+    }}"""
+    spec = f"""
+    pattern argmax() {{ best, at = "linalg.generic"(...) mlir {{
+    {BODY}}}
+    best, at }}
+    annotate argmax with {{my.tag}}
+    """
+    found = sides(text, spec)
+    for side in (found.ours, found.theirs):
+        assert re.findall(r"least|most, my.tag|my.tag", str(side)) == ["least", "most, my.tag"]
+    with context, ir.Location.unknown():
+        back = import_spec(ir.Module.parse(exported(spec).text))
+    assert not back.unread
+    assert sides(text, back.text).texts[0] == found.texts[0]
