@@ -74,6 +74,7 @@ class Explanation:
             "spec_location": "" if why.span is None else str(why.span),
             "at": None if why.at is None else self._place(why.at),
             "help": why.help,
+            "others": list(miss.others),
             "parts": [self._part(p) for p in miss.parts],
         }
 

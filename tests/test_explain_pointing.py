@@ -59,6 +59,7 @@ def test_an_optional_op_that_is_there_is_not_absent(tmp_path: Path) -> None:
 def test_patterns_that_match_where_another_does_not_are_named(tmp_path: Path, at: str | None) -> None:
     explanation = explain(SPEC, tmp_path, pattern="large", **({"at": at} if at else {}))
     assert explanation.patterns[0].misses[0].others == ("here",)
+    assert explanation.to_json()["patterns"][0]["misses"][0]["others"] == ["here"]
     assert "    here matches here\n" in shown(explanation) + "\n"
 
     spec = f"pattern transposed(x: tensor<m x k x f32>, w: tensor<n x k x f32>) {{ {PRODUCT.replace('k n', 'n k')} }}"
