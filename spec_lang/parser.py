@@ -88,9 +88,10 @@ def blank_codes(text: str) -> tuple[str, dict[int, int]]:
     codes: dict[int, int] = {}
     if "mlir" not in text:
         return text, codes
+    closings = _closings(text)
     pieces, position = [], 0
     while (found := _CODE.search(text, position)) is not None:
-        close = _closing(text, found.start(1)) if found[1] else None
+        close = closings.get(found.start(1)) if found[1] else None
         pieces.append(text[position : found.end()])
         position = found.end()
         if close is not None:
@@ -104,14 +105,16 @@ def _is_type(name: str, variables: set[str]) -> bool:
     return name in variables or ops.is_element(name)
 
 
-def _closing(text: str, open_: int) -> int | None:
-    """Where the brace at `open_` closes, in MLIR."""
-    depth = 0
-    for found in _MLIR_BRACE.finditer(text, open_):
-        depth += {"{": 1, "}": -1}.get(found[0], 0)
-        if depth == 0:
-            return found.start()
-    return None
+def _closings(text: str) -> dict[int, int]:
+    """Where each brace closes, by where it opens, in MLIR as in a spec; none for one that does not."""
+    open_: list[int] = []
+    found: dict[int, int] = {}
+    for brace in _MLIR_BRACE.finditer(text):
+        if brace[0] == "{":
+            open_.append(brace.start())
+        elif brace[0] == "}" and open_:
+            found[open_.pop()] = brace.start()
+    return found
 
 
 # ---- the one parser of the process -----------------------------------------------------------------------------------

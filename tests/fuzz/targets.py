@@ -181,6 +181,7 @@ def _read_model(data: bytes) -> None:
 
 
 def _read_bytecode(data: bytes) -> None:
+    _many_patterns()  # read once, and found here by each process
     _apart(_read_model, b"ML\xefR" + data[4:])
 
 

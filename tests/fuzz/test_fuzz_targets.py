@@ -30,6 +30,7 @@ REPEATED = [
     ("ptx", ".version 8.0\n.target sm_80\n.global ", "$"),
     ("ptx", ".version 8.0\n.target sm_80\n", ".global "),
     ("ptx", ".version 8.0\n.target sm_80\n.func ", " "),
+    ("spec", "", "mlir {"),
     ("metal", "", '"\\'),
     ("metal", "", "\n"),
     ("metal", "", "/* "),
