@@ -13,7 +13,9 @@ import difflib
 import os
 import re
 import threading
+import weakref
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,20 @@ _LOCAL = ("local-sync", "local-task")
 
 _STATUS = re.compile(r"\S+\.c:\d+: (?P<code>[A-Z_]{3,})(?:; (?P<message>.*?))?(?:; while |$)", re.DOTALL)
 
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """An open device. hal: as IREE's runtime has it."""
+
+    hal: Any
+
+
 _lock = threading.Lock()
 _Key = tuple[tuple[int, ...], ...]
-_devices: dict[tuple[str, _Key], Any] = {}
+_devices: dict[tuple[str, _Key], Device] = {}
+# Devices of GPUs close with their last program: an open one may cost as much as one that runs. Mesa's for the CPU waits
+# for work in a loop of its own, which keeps a core busy.
+_others: weakref.WeakValueDictionary[str, Device] = weakref.WeakValueDictionary()
 _flagged: list[PluginFile] = []
 # The system libraries that were loaded from each path, in order, by what their files were then.
 _loaded: dict[Path, list[tuple[int, ...]]] = {}
@@ -74,8 +87,10 @@ def provided(plugins: Sequence[PluginFile]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collection[str] | None = None) -> Any:
+def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collection[str] | None = None) -> Device:
     """The device of a name, with plugins, of which later ones shadow earlier ones. Opened once for each list.
+
+    It is open while what is returned here is held; those of this machine's CPU stay open.
 
     imports: what the program imports, None if that is not known. Raises OpspliceError for a device that is not there or
     has no plugins, a plugin that IREE does not load, and plugins that IREE cannot tell from earlier ones any more.
@@ -84,16 +99,20 @@ def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collectio
     import iree.runtime
 
     try:
-        if not plugins:
-            return iree.runtime.get_device(uri)
+        if not plugins and takes_plugins(uri):
+            return Device(iree.runtime.get_device(uri))
         key = (uri, tuple(plugin.identity for plugin in plugins))
         with _lock:
+            if not plugins:
+                device = _others.get(uri) or Device(iree.runtime.get_device(uri, cache=False))
+                _others[uri] = device
+                return device
             if key not in _devices:
                 _announce(plugins, imports)
                 # Of the package's public calls each gives the driver that was made first.
                 from iree.runtime._binding import create_hal_driver
 
-                _devices[key] = create_hal_driver(_driver(uri)).create_device_by_uri(uri)
+                _devices[key] = Device(create_hal_driver(_driver(uri)).create_device_by_uri(uri))
             return _devices[key]
     except FAILURES as error:
         listed = "\n".join(str(plugin.path) for plugin in _flagged) if plugins else ""

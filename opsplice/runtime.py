@@ -100,7 +100,7 @@ class Function:
 class LoadedProgram:
     """A program on a device, ready to be called any number of times. Made by `load_program`."""
 
-    def __init__(self, bound_module: Any, device: Any, commands: Commands | None = None) -> None:
+    def __init__(self, bound_module: Any, device: devices.Device, commands: Commands | None = None) -> None:
         self._bound = bound_module
         self._device = device
         self._commands = commands
@@ -143,7 +143,7 @@ class LoadedProgram:
                 failure, self._commands.failure = self._commands.failure, None
                 raise failure from None
             raise OpspliceError(f"'{function.name}' failed: {devices.status(error)}") from None
-        return _results(function, results, self._device)
+        return _results(function, results, self._device.hal)
 
     def _invoker(self, name: str) -> Any:
         if name not in self._invokers:
@@ -185,7 +185,8 @@ def load_program(
     if optional and not found:
         found = _some_plugin(name)
     wanted = None if imports is None else imports | optional
-    config = iree.runtime.Config(device=devices.open_device(device, found, wanted))
+    opened = devices.open_device(device, found, wanted)
+    config = iree.runtime.Config(device=opened.hal)
     helpers = [] if provider is None else provider.modules(partial(read_module, instance=instance))
     commands = commands or Commands({})
     if archives:
@@ -213,7 +214,7 @@ def load_program(
                 "compile the module of a command with --iree-execution-model=async-external, and compare its parameters"
             )
         raise OpspliceError(f"{name} does not load on device '{device}'", details=reason, hint=hint) from None
-    return LoadedProgram(bound, config.device, commands)
+    return LoadedProgram(bound, opened, commands)
 
 
 def read_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) -> Any:

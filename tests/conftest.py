@@ -73,7 +73,8 @@ def vulkan() -> None:
     import iree.runtime
 
     try:
-        iree.runtime.get_device("vulkan")
+        # One that stays open keeps a core busy.
+        iree.runtime.get_device("vulkan", cache=False)
     except (ValueError, RuntimeError) as error:
         pytest.skip(f"there is no Vulkan device (apt-get install mesa-vulkan-drivers): {error}")
 

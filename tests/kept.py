@@ -1,6 +1,6 @@
 """What tests keep between runs, in the user's cache: the kernels' store, and what plain programs compile to.
 
-A plain program (no spec, one target) is IREE's work alone: it is known by its text, the flags, IREE's version, this
+A plain program (no spec) is IREE's work alone: it is known by its text, the flags, IREE's version, this
 CPU, and the code that drives the compiler. With OPSPLICE_FRESH=1 nothing from earlier runs is used.
 """
 
@@ -73,10 +73,10 @@ def keep_plain_programs(patch: pytest.MonkeyPatch, programs: Path) -> None:
 
     @functools.wraps(run_job)
     def kept(on_progress: Any, job: Job) -> Outcome:
-        if job.specs or job.archs or job.verbose or on_progress is not api._silent:
+        if job.specs or job.verbose or on_progress is not api._silent:
             return run_job(on_progress, job)
         versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
-        key = store.key_of(str(job.source.name), job.source.read(), *job.flags, "", *versions, _cpu())
+        key = store.key_of(str(job.source.name), job.source.read(), *job.flags, "", *job.archs, "", *versions, _cpu())
         path = programs / key
         if (found := _read(path)) is not None:
             return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
-from opsplice.commands import stdout
+from opsplice.commands import isolated, stdout
 from opsplice.job import Job, Question
 from opsplice.render import Status, columns, report_text
 
@@ -64,8 +64,7 @@ def in_child(
                 work,
                 arguments,
                 on_progress=status.show,
-                # A process that has IREE loaded, as where `cli.main` is called from Python, may not fork.
-                method="spawn" if {"iree.compiler", "iree.runtime"} & set(sys.modules) else "fork",
+                method=isolated.method(),
                 capture_stderr=not (options.verbose or asks_to_print(options.flags)),
             )
         except ChildCrashError as crash:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,12 @@ INPUTS = {
 }
 
 
+def part(*names: str) -> str:
+    """These functions of the model alone."""
+    functions = re.split(r"^(?=func\.func)", MODEL, flags=re.M)
+    return "".join(f for f in functions if f.partition("(")[0].removeprefix("func.func @") in names)
+
+
 @pytest.fixture(scope="module")
 def made(pairs):
     return pairs(MODEL, SPEC, {"host.py": PYTHON})
@@ -168,7 +175,7 @@ def test_a_device_without_the_command_keeps_the_compilers_code(tmp_path, vulkan)
     """The command is called where there is a clause for it, and nowhere else."""
     text = SPEC[: SPEC.index("kernel add_to")].replace("with negate(a)", "with negate(a) otherwise keep")
     spec = write_spec(tmp_path, text, {"host.py": "def negate(a, out):\n  out[...] = 1 - a\n"})
-    program = opsplice.compile(MODEL, [spec], archs=["vulkan:llvmpipe", "cpu"])
+    program = opsplice.compile(part("twice"), [spec], archs=["vulkan:llvmpipe", "cpu"])
     x = np.arange(3, dtype=np.float32).reshape(1, 3)
     np.testing.assert_array_equal(program.run("twice", x, device="local-task")[0], 1 - x)
     np.testing.assert_array_equal(program.run("twice", x, device="vulkan")[0], -x)
@@ -184,7 +191,8 @@ def test_a_device_without_the_command_keeps_the_compilers_code(tmp_path, vulkan)
 )
 def test_the_call_is_in_programs_for_other_devices(tmp_path, backend, target):
     text = SPEC[: SPEC.index("kernel add_to")].replace('cpu "host.py"', f'{backend} "host.py"')
-    program = opsplice.compile(MODEL, [write_spec(tmp_path, text, {"host.py": PYTHON})], archs=[target])
+    spec = write_spec(tmp_path, text, {"host.py": PYTHON})
+    program = opsplice.compile(part("twice", "loop"), [spec], archs=[target])
     assert [r.action for r in program.report.replacements] == ["command"] * 3
     instance = iree.runtime.VmInstance()
     module = iree.runtime.VmModule.copy_buffer(instance, program.vmfb)
@@ -240,7 +248,7 @@ def test_no_rows(made):
 
 def test_what_it_raises_is_shown(pairs):
     made = pairs(
-        MODEL,
+        part("twice", "in_place"),
         SPEC,
         {
             "host.py": "def negate(a, out):\n  raise ValueError('not today')\n"
@@ -262,7 +270,7 @@ RETURNED = {
 
 @pytest.mark.parametrize("what", RETURNED)
 def test_what_it_returns_is_no_result(pairs, what):
-    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", RETURNED[what])})
+    made = pairs(part("twice"), SPEC, {"host.py": PYTHON.replace("out[...] = -a", RETURNED[what])})
     with pytest.raises(OpspliceError, match=r"'host\.negate' failed: it returned a value of type") as failure:
         made.spliced.run("twice", *INPUTS["twice"])
     assert "out[...] =" in failure.value.hint
@@ -270,18 +278,18 @@ def test_what_it_returns_is_no_result(pairs, what):
 
 @pytest.mark.filterwarnings("error")
 def test_a_coroutine_is_no_result(pairs):
-    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("def negate", "async def negate")})
+    made = pairs(part("twice"), SPEC, {"host.py": PYTHON.replace("def negate", "async def negate")})
     with pytest.raises(OpspliceError, match="it returned a value of type coroutine"):
         made.spliced.run("twice", *INPUTS["twice"])
 
 
 def test_it_may_return_what_it_filled(pairs):
-    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "return np.negative(a, out=out)")})
+    made = pairs(part("twice"), SPEC, {"host.py": PYTHON.replace("out[...] = -a", "return np.negative(a, out=out)")})
     made.run("twice", *INPUTS["twice"])
 
 
 def test_of_several_results_it_returns_none(pairs):
-    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("np.maximum(a, 0)", "np.maximum(a, 0)\n    return low")})
+    made = pairs(part("two"), SPEC, {"host.py": PYTHON.replace("np.maximum(a, 0)", "np.maximum(a, 0)\n    return low")})
     with pytest.raises(OpspliceError, match="it returned a value of type ndarray"):
         made.spliced.run("two", *INPUTS["two"])
 
@@ -295,7 +303,7 @@ def test_of_several_results_it_returns_none(pairs):
     ],
 )
 def test_a_result_that_is_not_filled(pairs, function, text, result):
-    made = pairs(MODEL, SPEC, {"host.py": text})
+    made = pairs(part(function), SPEC, {"host.py": text})
     with pytest.raises(OpspliceError, match=f"it filled nothing of its result{result}".rstrip()) as failure:
         made.spliced.run(function, *INPUTS[function])
     assert "out[...] =" in failure.value.hint
@@ -326,17 +334,17 @@ def test_what_a_command_leaves_is_nothing_that_was_in_memory(spliced, element, e
 
 
 def test_an_end_of_the_process_is_an_error_and_an_interrupt_is_one(pairs):
-    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "out[...] = exit(3)")})
+    made = pairs(part("twice"), SPEC, {"host.py": PYTHON.replace("out[...] = -a", "out[...] = exit(3)")})
     with pytest.raises(OpspliceError, match=r"'host\.negate' failed: SystemExit: 3"):
         made.spliced.run("twice", *INPUTS["twice"])
-    made = pairs(MODEL, SPEC, {"host.py": PYTHON.replace("out[...] = -a", "raise KeyboardInterrupt")})
+    made = pairs(part("twice"), SPEC, {"host.py": PYTHON.replace("out[...] = -a", "raise KeyboardInterrupt")})
     with pytest.raises(KeyboardInterrupt):
         made.spliced.run("twice", *INPUTS["twice"])
 
 
 def test_files_that_look_their_module_up(pairs, tmp_path):
     text = "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass Pair:\n  left: int\n"
-    pairs(MODEL, SPEC, {"host.py": text + PYTHON.replace("out[...] = -a", "out[...] = Pair(-a).left")}).run(
+    pairs(part("twice"), SPEC, {"host.py": text + PYTHON.replace("out[...] = -a", "out[...] = Pair(-a).left")}).run(
         "twice", *INPUTS["twice"]
     )
     known = set(sys.modules)
@@ -348,7 +356,7 @@ def test_files_that_look_their_module_up(pairs, tmp_path):
 
 def test_what_stands_beside_a_file_is_imported(pairs):
     lazily = PYTHON.replace("out[...] = -a", "import helper; helper.negate(a, out)")
-    pairs(MODEL, SPEC, {"host.py": lazily, "helper.py": PYTHON}).run("twice", *INPUTS["twice"])
+    pairs(part("twice"), SPEC, {"host.py": lazily, "helper.py": PYTHON}).run("twice", *INPUTS["twice"])
 
 
 def test_a_program_without_its_files(made, tmp_path):
