@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.attributes import IGNORED, payload_text
+from opsplice.matchers.attributes import IGNORED, payload_text, rounds_to_nearest
 from opsplice.matchers.ir_names import short
 from opsplice.spec_lang import ops, tree
 
@@ -122,7 +122,8 @@ def _read(op: ir.Operation) -> _Body:
 
     def read(each: ir.Operation) -> None:
         operands = tuple(map(number_of, each.operands))
-        names = sorted(name for name in each.attributes if name not in IGNORED)
+        told = IGNORED if rounds_to_nearest(each) else IGNORED - {"roundingmode"}
+        names = sorted(name for name in each.attributes if name not in told)
         attributes = tuple((name, payload_text(each.attributes[name])) for name in names)
         found.append(_Op(each.name, attributes, operands, tuple(str(value.type) for value in each.results)))
         numbers.update({value: (len(found), number) for number, value in enumerate(each.results)})

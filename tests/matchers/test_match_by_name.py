@@ -304,3 +304,18 @@ def test_an_op_with_open_operands_stands_for_its_first_result(find, unregistered
       return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
     }"""
     assert find(payload, f"pattern p(x: tensor<m x n x f32>) {{ {written} }}").roots == roots
+
+
+@pytest.mark.parametrize(("mode", "count"), [("", 1), ("to_nearest_even ", 1), ("upward ", 0)])
+def test_a_body_that_rounds_otherwise(find, mode, count):
+    payload = f"""
+    func.func @f(%x: tensor<4xf32>, %e: tensor<4xf16>) -> tensor<4xf16> {{
+      %r = linalg.map ins(%x : tensor<4xf32>) outs(%e : tensor<4xf16>) (%a: f32, %out: f16) {{
+        %0 = arith.truncf %a {mode}: f32 to f16
+        linalg.yield %0 : f16
+      }}
+      return %r : tensor<4xf16>
+    }}"""
+    body = "^bb0(%a: f32, %out: f16):\n%0 = arith.truncf %a : f32 to f16\nlinalg.yield %0 : f16"
+    spec = f'pattern p(x: tensor<m x f32>) {{ "linalg.map"(x, ...) mlir {{ {body} }} }}'
+    assert find(payload, spec).count == count
