@@ -29,9 +29,10 @@ def _work(_report: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> 
 
 
 def method() -> Literal["fork", "spawn"]:
-    """How to start a child: a process with other threads may not fork, and the compiler starts some."""
+    """How to start a child: a process with threads of IREE may not fork. Those of numpy are ready for that."""
+    if not {"iree.compiler", "iree.runtime"} & sys.modules.keys():
+        return "fork"
     try:
-        alone = len(os.listdir("/proc/self/task")) == 1
+        return "fork" if len(os.listdir("/proc/self/task")) == 1 else "spawn"
     except OSError:
-        alone = "iree.compiler" not in sys.modules and "iree.runtime" not in sys.modules
-    return "fork" if alone else "spawn"
+        return "spawn"

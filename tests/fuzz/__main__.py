@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 
@@ -35,7 +36,9 @@ def _run(name: str, seconds: int) -> int:
     result.unlink(missing_ok=True)
     with (folder / "log.txt").open("w") as log:
         command = [sys.executable, "-m", "tests.fuzz.campaign", name, str(seconds)]
-        status = subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=ROOT).returncode
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # what has threads does not fork
+        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        status = subprocess.run(command, cwd=ROOT, env=environment, **streams).returncode
     told = json.loads(result.read_text()) if result.exists() else {"inputs": 0, "refused": 0, "failures": {}}
     print(f"{name:12} {told['inputs']:9} {told['refused']:9} {len(told['failures']):9}", flush=True)
     for failure, file in told["failures"].items():
