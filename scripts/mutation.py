@@ -100,10 +100,12 @@ def _checks(tree: ast.Module) -> Iterator[tuple[ast.expr, str, str]]:
 # ---- asking ------------------------------------------------------------------------------------------------------
 
 
-def questions() -> list[Question]:
+def questions(path: Path | None) -> list[Question]:
+    """The searches that a file has, or those of a run of the tests."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "pairs.jsonl"
-        recording(path).wait()
+        if path is None:
+            path = Path(folder) / "searches.jsonl"
+            recording(path).wait()
         asked = list(recorded(path))
     context = Session().context
     context.enable_multithreading(False)
@@ -135,7 +137,15 @@ def answers(asked: Sequence[Question], wanted: Sequence[str] | None = None) -> l
 
 def _told(match: Any) -> str:
     inputs = {n: b.constant if b.value is None else str(b.value) for n, b in match.inputs.items()}
-    return f"{list(map(str, match.roots))} {inputs} {match.dims} {match.types} {match.shapes}"
+    return f"{list(map(str, match.roots))} {inputs} {match.types} {_text(match.dims)} {_text(match.shapes)}"
+
+
+def _text(sizes: Any) -> str:
+    if isinstance(sizes, dict):
+        return str({name: _text(size) for name, size in sizes.items()})
+    if isinstance(sizes, tuple):
+        return str([_text(size) for size in sizes])
+    return str(sizes) if isinstance(sizes, int) else f"{sizes.value}#{sizes.axis}"
 
 
 class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -171,10 +181,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="+", help="modules of matchers/, without .py")
     parser.add_argument("--most", type=int, default=10**6, help="at most so many checks of each, chosen at random")
+    parser.add_argument("--recorded", type=Path, help="searches that tests wrote to OPSPLICE_PAIRS before")
     options = parser.parse_args()
-    asked = questions()
+    asked = questions(options.recorded)
     wanted = _in_a_child(asked)
     print(f"{len(asked)} searches", flush=True)
+    source = (ROOT / "matchers" / f"{options.modules[0]}.py").read_text()
+    if is_noticed(Mutation(options.modules[0], 0, "nothing", source), asked, wanted):
+        sys.exit("the searches find something else each time: nothing can be said of any check")
     total = left = 0
     for module in options.modules:
         found = mutations(module)

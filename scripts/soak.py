@@ -31,12 +31,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, help="which programs and mutants; another each time if left out")
+    parser.add_argument("--recorded", type=Path, help="searches that tests wrote to OPSPLICE_PAIRS before")
     arguments = parser.parse_args()
     seed = random.randrange(10**6) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", flush=True)
     rng = random.Random(seed)
     hunt = Hunt()
-    sources: list[Iterator[Prey | None]] = [_from_random(rng), _from_tests(rng), _from_models(rng)]
+    sources: list[Iterator[Prey | None]] = [_from_random(rng), _from_tests(rng, arguments.recorded), _from_models(rng)]
     end = time.monotonic() + 60 * arguments.minutes
     told = 0
     for prey in itertools.chain.from_iterable(zip(*map(_forever, sources), strict=True)):
@@ -66,13 +67,14 @@ def _from_random(rng: random.Random) -> Iterator[Prey]:
             yield from preys(each.name, each.text, each.pattern)
 
 
-def _from_tests(rng: random.Random) -> Iterator[Prey | None]:
+def _from_tests(rng: random.Random, path: Path | None) -> Iterator[Prey | None]:
     """What the tests of the matchers search, and find something in; None while they run."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "pairs.jsonl"
-        with recording(path) as tests:
-            while tests.poll() is None:
-                yield None
+        if path is None:
+            path = Path(folder) / "searches.jsonl"
+            with recording(path) as tests:
+                while tests.poll() is None:
+                    yield None
         pairs = list(recorded(path))
     rng.shuffle(pairs)
     for each in pairs:

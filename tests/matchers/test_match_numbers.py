@@ -154,3 +154,18 @@ def test_rounding_is_that_of_the_machine(value):
 @given(st.floats(width=32, allow_nan=False))
 def test_a_number_in_words_is_that_number(value):
     assert numbers.same(float(numbers.text(value, "f32")), value, "f32")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "element", "same"),
+    [
+        (float.fromhex("0x1.708p+53"), math.nextafter(float.fromhex("0x1.708p+53"), math.inf), "f64", False),
+        (math.inf, 3, "i32", False),
+        (2**32 + 3, 3, "i32", False),
+        (-(2**31) - 1, 2**31 - 1, "i32", False),
+        (2**32 - 1, -1, "i32", True),
+        (0.5, 0, "i32", False),
+    ],
+)
+def test_a_whole_number_is_no_neighbour_and_no_remainder(wanted, found, element, same):
+    assert numbers.same(wanted, found, element) is same
