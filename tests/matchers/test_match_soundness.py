@@ -538,3 +538,17 @@ def test_a_sum_that_rounds_otherwise_is_another_one(find, mode, count):
         (%a: f32, %b: f32) {{ %s = arith.addf %a, %b {mode} : f32  linalg.yield %s : f32 }}
       return %r : tensor<8xf32> }}"""
     assert find(payload, "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }").count == count
+
+
+@pytest.mark.parametrize(("wanted", "count"), [("only", 1), ("shared", 0)])
+def test_the_uses_of_an_input_are_those_of_its_own_value(find, wanted, count):
+    """What it is a view of may be used elsewhere."""
+    payload = """
+    func.func @f(%x: tensor<4x6xf32>) -> (tensor<6x4xf32>, tensor<4x6xf32>) {
+      %e = tensor.empty() : tensor<6x4xf32>
+      %a = math.exp %x : tensor<4x6xf32>
+      %t = linalg.transpose ins(%a : tensor<4x6xf32>) outs(%e : tensor<6x4xf32>) permutation = [1, 0]
+      %r = arith.negf %t : tensor<6x4xf32>
+      return %r, %a : tensor<6x4xf32>, tensor<4x6xf32>
+    }"""
+    assert find(payload, f"pattern p(x: tensor<m x n x f32>) where {wanted}(x) {{ negf(x) }}").count == count
