@@ -125,7 +125,8 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     no_code: build and run nothing of the specs: take prebuilt artifacts only, and no sources, generators, commands or
            plugins.
     isolate: compile in a child process, so that a crash of the compiler is an OpspliceError. Programs for CPUs and
-           other devices at once are always compiled so: they need a flag that a process can only set once.
+           other devices at once are always compiled so: they need a flag that a process can only set once. A process
+           that has compiled otherwise must not fork (docs/security.md).
 
     Raises OpspliceError, and its kind SpecError for what is wrong in a spec.
     """

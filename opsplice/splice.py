@@ -14,6 +14,7 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice import command_files, outcomes, resolution
 from opsplice.errors import OpspliceError
+from opsplice.files import check_file
 from opsplice.matchers import engine
 from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match
@@ -202,8 +203,9 @@ class Splicer:
     def _object(self, folder: Path, path: str, text: str) -> Path | Artifact | None:
         """The file for an artifact that MLIR in a folder names; None leaves the name as it is."""
         beside = folder / path
-        if not beside.is_file():
+        if not beside.exists():
             return None  # IREE looks for it along --iree-hal-executable-object-search-path
+        check_file(beside)
         target = parse_target(text)
         if beside.suffix in (".o", ".bc") or target.backend != "llvm-cpu":
             return beside.resolve()

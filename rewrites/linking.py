@@ -16,6 +16,7 @@ from pathlib import Path
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.files import read_file
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.rewrites import c_types, dynamic_function
 from opsplice.rewrites.calls import KernelCall
@@ -172,6 +173,6 @@ def _imports(executable: ir.Operation) -> list[str]:
 def _defined(path: Path) -> frozenset[str]:
     if path.suffix != ".o" or not path.is_file():
         return frozenset()  # a file that is not there is one that IREE is to look for on its search path
-    found = objects.read_object(path.read_bytes(), path.name)
+    found = objects.read_object(read_file(path), path.name)
     # C++ lets an inline function be in every object, and demands that all definitions of a name are the same.
     return frozenset(n for n in found.functions | found.data if not n.startswith("_Z"))

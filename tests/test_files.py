@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, read_file, replacing, write_file
 from opsplice.values import save_values
@@ -113,6 +114,16 @@ def refusals(path: Path) -> dict[str, str]:
 def test_a_pipe_is_refused_wherever_a_file_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert {m.rpartition(" is ")[2] for m in refusals(tmp_path / "pipe").values()} == {"a device or a pipe, not a file"}
+
+
+def test_a_pipe_that_a_transform_spec_names_is_refused(tmp_path: Path, samples: Path) -> None:
+    sample = samples / "mul_abs_negate"
+    (tmp_path / "spec.mlir").write_text((sample / "replace.mlir").read_text())
+    os.mkfifo(tmp_path / "functions.c")
+    with pytest.raises(OpspliceError, match="is a device or a pipe, not a file"):
+        opsplice.transform(str(sample / "model.mlir"), [tmp_path / "spec.mlir"], no_code=True)
+    with pytest.raises(OpspliceError, match="is a device or a pipe, not a file"):
+        opsplice.compile(str(sample / "model.mlir"), [tmp_path / "spec.mlir"])
 
 
 def test_devices_are_refused(tmp_path: Path) -> None:
