@@ -96,8 +96,8 @@ def _near(path: Path) -> str:
         there = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:
         return f"there is no folder {path.parent}"
-    nearest = difflib.get_close_matches(path.name, there, n=3)
-    return f"did you mean {' or '.join(nearest)}?" if nearest else f"nothing in {path.parent} has a name like it"
+    nearest = difflib.get_close_matches(path.name, there, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else f"nothing in {path.parent} has a name like it"
 
 
 def check_folder(path: Path) -> None:
