@@ -7,7 +7,7 @@ must not know what is in them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 # In front of each of IREE's (runtime/src/iree/schemas/executable_header... of IREE 3.13): four letters, a version, the
 # size of what follows.
@@ -23,7 +23,7 @@ class Buffer:
         self.data = bytearray(data)
 
     @property
-    def root(self) -> Mapping[int, int]:
+    def root(self) -> _Fields:
         return self.table(self.target(0))
 
     def number(self, place: int) -> int:
@@ -34,12 +34,11 @@ class Buffer:
         """Where the offset at a place leads to."""
         return place + self.number(place)
 
-    def table(self, place: int) -> Mapping[int, int]:
+    def table(self, place: int) -> _Fields:
         """The places of a table's fields that are there, by number."""
         (back,) = struct.unpack_from("<i", self.data, place)
         (size,) = struct.unpack_from("<H", self.data, place - back)
-        offsets = struct.unpack_from(f"<{(size - 4) // 2}H", self.data, place - back + 4)
-        return _Fields({number: place + offset for number, offset in enumerate(offsets) if offset})
+        return _Fields(self.data, place, place - back + 4, (size - 4) // 2)
 
     def vector(self, place: int) -> list[int]:
         """The places of the elements of a vector of offsets, which a place leads to."""
@@ -86,6 +85,18 @@ def wrap(buffer: Buffer, executable: bytes) -> bytes:
     return header + executable[len(header) : _HEADER_SIZE] + bytes(buffer.data)
 
 
-class _Fields(dict[int, int]):
-    def __missing__(self, number: int) -> int:
+@dataclass(frozen=True)
+class _Fields:
+    """The fields of the table at `place`, of which `offsets` leads to `count` offsets. Tables may share theirs."""
+
+    data: bytearray
+    place: int
+    offsets: int
+    count: int
+
+    def __getitem__(self, number: int) -> int:
+        if number < self.count:
+            (offset,) = struct.unpack_from("<H", self.data, self.offsets + 2 * number)
+            if offset:
+                return self.place + int(offset)
         raise ValueError(f"a table has no field {number}")

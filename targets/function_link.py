@@ -181,7 +181,13 @@ def _modules(executable: bytes, form: str, name: str) -> Iterator[_Code]:
     try:
         buffer = flatbuffer.unwrap(executable, magic)
         places = [buffer.table(buffer.target(at))[code] for at in buffer.vector(buffer.root[modules])]
-        found = [buffer.bytes_at(place, size or 1) for place in places]
+        found = []
+        left = len(executable)
+        for place in places:
+            found.append(buffer.bytes_at(place, size or 1))
+            left -= len(found[-1])
+            if left < 0:
+                raise ValueError("its modules overlap")
     except flatbuffer.FAILURES as error:
         raise OpspliceError(
             f"{name} is an executable of a format that is not known: {error}",

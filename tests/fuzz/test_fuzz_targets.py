@@ -1,8 +1,12 @@
 """The targets of `make fuzz` read what is good, and handle what was not handled once and a few changed inputs."""
 
+import struct
+import tracemalloc
 from random import Random
 
 import pytest
+
+from opsplice.errors import OpspliceError
 
 from .judging import TooSlowError, outcome
 from .mutation import LARGEST, is_text, mutant
@@ -46,6 +50,24 @@ def test_what_comes_again_and_again_costs_no_more_each_time(name, begin, again):
     target = next(target for target in TARGETS if target.name == name)
     data = (begin + again * (LARGEST // len(again))).encode()
     assert outcome(target.read, data, seconds=3).failure == ""
+
+
+def test_modules_that_are_one_and_the_same_cost_no_memory_each():
+    target = next(target for target in TARGETS if target.name == "executable")
+    many, code = 8000, bytes(32_000)
+    # The root, whose field 3 is a vector of tables; then the one table that all of it leads to, and its code.
+    data = struct.pack("<I6HiI", 16, 12, 8, 0, 0, 0, 4, 12, 4)
+    table = len(data) + 4 + 4 * many
+    data += struct.pack("<I", many) + b"".join(struct.pack("<I", table - place) for place in range(28, table, 4))
+    data += struct.pack("<iI4H", -8, 12, 6, 8, 4, 0) + struct.pack("<I", len(code) // 4) + code
+    executable = struct.pack("<4sIQ", b"VKE1", 0, len(data)).ljust(64, b"\0") + data
+    tracemalloc.start()
+    try:
+        with pytest.raises(OpspliceError, match="its modules overlap"):
+            target.read(executable)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_numbers_have_no_end():
