@@ -95,6 +95,20 @@ def test_a_kernel_that_crashes_is_an_error(sample: Path) -> None:
     assert_clean_error(done, "the program crashed (SIGSEGV)", "--no-isolate")
 
 
+DEADLY = {
+    "deep": f"module attributes {{a = {'[' * 60_000}",
+    "no list": """func.func @f(%a: tensor<4xf32>, %e: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %b = linalg.broadcast ins(%a : tensor<4xf32>) outs(%e : tensor<2x4xf32>) dimensions = 0""",
+}
+
+
+@pytest.mark.parametrize("model", DEADLY)
+def test_a_model_that_mlirs_parser_dies_of_is_an_error(sample: Path, model: str) -> None:
+    (sample / "model.mlir").write_text(DEADLY[model])
+    done = opsplice("match", "model.mlir", "--spec=replace.splice", cwd=sample)
+    assert_clean_error(done, "the compiler crashed", "(SIGSEGV)")
+
+
 PRINTING = """
 import os
 print("at import")
