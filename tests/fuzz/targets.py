@@ -116,14 +116,15 @@ def _context() -> Any:
 
 # What MLIR's parser dies of, as the command line then says: nesting fills its stack, and `linalg.broadcast` and its
 # like take it for granted that a list stands there.
-_NO_LIST = re.compile(rb"\b(?:dimensions|permutation)\s*=\s*(?!\[)")
+_NO_LIST = re.compile(rb"\b(?:dimensions|permutation)\s*+=\s*+(?!\[)")
 _DEEPEST = 200
-_BRACKET = re.compile(rb"[\[({<]|[\])}>]|-")
+_BRACKET = re.compile(rb"->|[\[({<]|[\])}>]")
+_SIGNS = re.compile(rb"(?:-\s*+){200}")
 
 
 def _check_harmless(data: bytes) -> None:
-    depths = itertools.accumulate(1 if each in b"[({<-" else -1 for each in _BRACKET.findall(data))
-    if max(depths, default=0) > _DEEPEST or _NO_LIST.search(data):
+    depths = itertools.accumulate({b"->": 0}.get(each, 1 if each in b"[({<" else -1) for each in _BRACKET.findall(data))
+    if max(depths, default=0) > _DEEPEST or _NO_LIST.search(data) or _SIGNS.search(data):
         raise OpspliceError("MLIR's parser dies of this")
 
 
