@@ -552,3 +552,24 @@ def test_the_uses_of_an_input_are_those_of_its_own_value(find, wanted, count):
       return %r, %a : tensor<6x4xf32>, tensor<4x6xf32>
     }"""
     assert find(payload, f"pattern p(x: tensor<m x n x f32>) where {wanted}(x) {{ negf(x) }}").count == count
+
+
+@pytest.mark.parametrize(
+    ("maker", "count"),
+    [
+        ('"onnx.Constant"() {torch.onnx.value = dense<1.0> : tensor<4xf32>} : () -> !torch.vtensor<[4],f32>', 1),
+        ('"onnx.Abs"(%x) : (!torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>', 0),
+    ],
+)
+def test_of_onnx_ops_only_constants_are_weights(find, maker, count):
+    payload = f"""
+    func.func @f(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {{
+      %w = torch.operator {maker}
+      %r = torch.operator "onnx.Add"(%x, %w)
+        : (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>
+      return %r : !torch.vtensor<[4],f32>
+    }}"""
+    spec = """pattern p(x: tensor<n x f32>, w: tensor<n x f32>) where weight(w) {
+      "torch.operator"(x, w) {name = "onnx.Add"}
+    }"""
+    assert find(payload, spec).count == count

@@ -181,6 +181,8 @@ def replaced(module: ir.Module, ask: Ask) -> ir.Module | None:
         return None
 
     def write(match: Match, rule: tree.Rule) -> Written:
+        if any(name.name not in match.inputs for name in rule.args if isinstance(name, tree.Name)):
+            raise OpspliceError("an input is not part of this alternative")
         return template.write(match, rule, ask.spec.patterns)
 
     chosen = plan(found.matches, [ask.rule], ask.spec.kernels, [], _no_artifact, write=write)
@@ -268,7 +270,9 @@ def _value(kind: ir.Type, shape: tuple[int, ...], special: Sequence[float], rng:
     if special:
         numbers = np.where(rng.random(shape) < 0.15, rng.choice(np.array(special), shape), numbers)
     with np.errstate(all="ignore"):
-        return numbers.astype(dtype)
+        made = numbers.astype(dtype)
+    # What is finite stays so in a narrow type.
+    return np.where(np.isfinite(numbers) & np.isinf(made), np.ones((), dtype), made)
 
 
 # ---- judging -----------------------------------------------------------------------------------------------------
@@ -318,6 +322,9 @@ def judge(prey: Prey, change: Change, tally: Counter[str] | None = None) -> Find
     except OpspliceError:
         tally["no template"] += 1
         return None
+    except Exception as problem:  # whatever it is, nobody should see it
+        tally["crash"] += 1
+        return Finding(prey, change, "any", repr(problem))
     if rewritten is None:
         tally["no match"] += 1
         return None
