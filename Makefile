@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Makes SPIR-V of WGSL, in Node.js.
 NAGA := naga-wasm@30.1.0
+# NVIDIA's compiler and assembler, where no toolkit is installed.
+NVCC := nvidia-cuda-nvcc nvidia-cuda-cccl
 # Neighbours stay in one process, for what they share, until another has nothing left to do; each takes a gigabyte.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 SOAK_MINUTES ?= 60
@@ -33,9 +35,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv --clear $(VENV) \
 		|| { echo "no venv: on Debian, install it with: apt install python3-venv"; exit 1; }
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,cuda]'
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps slangtorch \
 		|| echo "no Slang compiler for this machine: its tests will be skipped"
+	@command -v nvcc >/dev/null \
+		|| $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(NVCC) \
+		|| echo "no nvcc and ptxas for this machine: their tests will be skipped"
 	@npm install --silent --global --prefix $(VENV) --ignore-scripts $(NAGA) >/dev/null 2>&1 \
 		|| echo "no npm, or it cannot install $(NAGA): tests with WGSL will be skipped"
 	@touch $@

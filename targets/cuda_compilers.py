@@ -32,7 +32,7 @@ ENVIRONMENT_VARIABLE = "OPSPLICE_CUDA_CC"
 # In order of preference.
 NAMES = ("nvcc", "nvrtc", "clang", "zig")
 HOW_TO_GET = {
-    "nvcc": "install NVIDIA's CUDA toolkit, so that nvcc is on the PATH",
+    "nvcc": "pip install nvidia-cuda-nvcc nvidia-cuda-cccl, or install NVIDIA's CUDA toolkit",
     "nvrtc": "pip install 'opsplice[cuda]'",
     "clang": toolchains.HOW_TO_GET["clang"],
     "zig": toolchains.HOW_TO_GET["zig"],
@@ -221,8 +221,8 @@ def _clang_flags(target: CudaTarget) -> list[str]:
 
 
 def _find_nvcc() -> CudaCompiler | None:
-    path = shutil.which("nvcc")
-    return _nvcc(path) if path else None
+    path = shutil.which("nvcc") or wheel_file("bin/nvcc")
+    return _nvcc(str(path)) if path else None
 
 
 def _find_clang() -> CudaCompiler | None:

@@ -1,6 +1,5 @@
 """Reading PTX: what is found in good text, that every mismatch is told, and that no text at all breaks the reader."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import ptx
+from opsplice.targets import cuda_compilers, ptx
 from opsplice.targets.artifacts import CudaTarget
 from tests.effort import examples
 
@@ -107,8 +106,9 @@ def test_the_highest_of_several_targets_counts():
 
 
 def test_what_nvcc_writes(tmp_path):
-    if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not installed (NVIDIA's CUDA toolkit)")
+    nvcc = cuda_compilers.find("nvcc")
+    if nvcc is None:
+        pytest.skip(f"nvcc is not here ({cuda_compilers.HOW_TO_GET['nvcc']})")
     source, output = tmp_path / "k.cu", tmp_path / "k.ptx"
     source.write_text(
         "#include <cstdio>\n"
@@ -120,7 +120,7 @@ def test_what_nvcc_writes(tmp_path):
         '  if (n == 7) printf("%f", f);\n}\n'
         "__global__ void hidden(Pair pair, char c, short s, double *d) { *d = pair.b + c + s; }\n"
     )
-    subprocess.run(["nvcc", "-ptx", "-rdc=true", "-arch=compute_80", source, "-o", output], check=True)
+    subprocess.run([*nvcc.command, "-ptx", "-rdc=true", "-arch=compute_80", source, "-o", output], check=True)
     found = ptx.reflect(output.read_text(), "k.ptx")
     assert found.sm == 80
     assert found.externs == ("outside",)
