@@ -376,8 +376,6 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
         elif clause.form is None and clause.path.endswith(".py") and not kernel.is_scalar:
             advice = "write `as generated` if it writes the code, `as command` if the program calls it"
             report(error(clause.path_span, f"{clause.path} is a Python file, and not a kernel's code itself", advice))
-        if not clause.path and clause.path_span != clause.span:
-            report(error(clause.path_span, "the file has no name"))
 
 
 def _check_buffers(kernel: tree.Kernel, report: Report) -> None:

@@ -245,6 +245,7 @@ def test_spans_underline_what_they_name():
         ('kernel k(x: f32[n]) -> x { cpu "k.c }', "this string is not closed", 'end it with "', '"k.c }'),
         ('kernel k(x: f32[n]) -> x { cpu "k\\q" }', "unknown escape \\q", "write", '"k\\q"'),
         ('kernel k(x: f32[n]) -> x { cpu "k.c" flags "-DQ=\'a" }', "no closing quotation", "-DNAME=", '"-DQ=\'a"'),
+        ('kernel k(x: f32[n]) -> x { cpu "" }', "a file stands here, and this is empty", "plugin", '""'),
         ('kernel k(x: f32[n]) -> x { cpu "" as generated }', "a file stands here, and this is empty", "plugin", '""'),
         ('kernel k(x: f32[n]) -> x { cpu "" as plugin }', "a file stands here, and this is empty", "plugin", '""'),
         ("kernel k(x: f32[n]) -> x { grid (n) grid (n) }", "a kernel has one grid", None, "grid"),
