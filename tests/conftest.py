@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -60,6 +61,14 @@ def must_end() -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _gpus_close(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Programs on Vulkan go with their tests: Mesa's device for the CPU keeps a core busy while it is open."""
+    yield
+    if "vulkan" in request.path.read_text(encoding="utf-8"):
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
