@@ -23,7 +23,7 @@ SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
 
-.PHONY: setup demo test table check bench gpu fuzz format clean
+.PHONY: setup demo test table check bench gpu fuzz soak mutation format clean
 # For each target of `make fuzz`.
 SECONDS ?= 60
 
