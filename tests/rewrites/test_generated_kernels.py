@@ -163,7 +163,8 @@ def test_what_it_is_told(spliced):
     assert len(names) == 4
 
 
-def test_the_second_compile_builds_nothing(spliced):
+def test_the_second_compile_builds_nothing(spliced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPSPLICE_CACHE", str(tmp_path / "cache"))
     files = {"scale.py": C.replace("-x[i]", "0 - x[i]")}
     first, second = (spliced(MODEL, SPEC, files).report.replacements for _ in range(2))
     assert {use.built for r in first for use in r.artifacts} == {True}
