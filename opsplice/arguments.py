@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from opsplice import __version__, streams
+from opsplice import __version__, registry_arguments, streams
+from opsplice.argument_parts import EXIT_CODES, Joined, add_building, add_command, add_json, names, targets
 
-_CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."
-_EPILOG = f"""\
-Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile
-(write --flag=value).
-{_CODES}
-"""
 _START = f"""\
 A first look:
   opsplice doctor                        what this machine can build and run
@@ -25,7 +19,7 @@ A first look:
   opsplice compile model.mlir --spec=first.splice -o model.vmfb
 
 Each command says more with --help, as `opsplice capture --help`.
-{_CODES}
+{EXIT_CODES}
 """
 _NEAR_MISSES = """
 A near miss is a place in the model where a part of a pattern holds and another
@@ -58,22 +52,8 @@ def parser() -> argparse.ArgumentParser:
     _add_capture(commands)
     _add_fmt(commands)
     _add_lint(commands)
-    _add_kernel(commands)
+    registry_arguments.add_kernel(commands)
     _add_doctor(commands)
-    return parser
-
-
-def _command(
-    commands: argparse._SubParsersAction, name: str, about: str, *, flags: bool, more: str = ""
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=about,
-        description="\n".join(textwrap.wrap(f"{about[0].upper()}{about[1:]}.", 80)) + more,
-        epilog=_EPILOG if flags else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(takes_flags=flags)
     return parser
 
 
@@ -89,8 +69,8 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
     )
     parser.add_argument(
         "--target",
-        type=_targets,
-        action=_Joined,
+        type=targets,
+        action=Joined,
         default=(),
         metavar="TARGET,...",
         help="what the program is to run on: cpu (this machine's), x86_64, aarch64, riscv64, vulkan, cuda, rocm or "
@@ -107,17 +87,7 @@ def _add_common(parser: argparse.ArgumentParser, verbose: str = "matches that ot
     parser.add_argument(
         "--no-isolate", action="store_true", help="work in this process: a crash of IREE or of a kernel then ends it"
     )
-    _add_json(parser)
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout, errors too")
-
-
-def _add_building(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--build-timeout", metavar="SECONDS", help="the longest that the compiler of a kernel may take (default: 600)"
-    )
+    add_json(parser)
 
 
 def _add_no_code(parser: argparse.ArgumentParser) -> None:
@@ -130,10 +100,10 @@ def _add_no_code(parser: argparse.ArgumentParser) -> None:
 
 def _add_compile(commands: argparse._SubParsersAction) -> None:
     about = "compile a model with specs to a program for IREE's runtime, a .vmfb file"
-    parser = _command(commands, "compile", about, flags=True)
+    parser = add_command(commands, "compile", about, flags=True)
     _add_model(parser, "MLIR text or bytecode", spec_required=False)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
-    _add_building(parser)
+    add_building(parser)
     _add_no_code(parser)
     parser.add_argument(
         "--provider",
@@ -145,7 +115,7 @@ def _add_compile(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "run", "run a .vmfb, or compile a model with specs and run it", flags=True)
+    parser = add_command(commands, "run", "run a .vmfb, or compile a model with specs and run it", flags=True)
     _add_model(parser, "MLIR, or a .vmfb to run as it is", spec_required=False)
     parser.add_argument("--function", metavar="NAME", help="the function to call; not needed if there is only one")
     parser.add_argument(
@@ -197,14 +167,14 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--output", metavar="@FILE", help="where to save the results: @out.npy, or @folder/ for a file each"
     )
-    _add_building(parser)
+    add_building(parser)
     _add_no_code(parser)
     _add_common(parser)
 
 
 def _add_match(commands: argparse._SubParsersAction) -> None:
     about = "show what specs would replace; nothing is changed or built"
-    parser = _command(
+    parser = add_command(
         commands,
         "match",
         about,
@@ -220,7 +190,7 @@ that has its place. For a rule without a match the nearest near miss is shown.
 
 def _add_explain(commands: argparse._SubParsersAction) -> None:
     about = "show why patterns match, and where and why they do not"
-    parser = _command(
+    parser = add_command(
         commands,
         "explain",
         about,
@@ -241,7 +211,7 @@ docs/explain.md says how to read it.""",
 
 def _add_export(commands: argparse._SubParsersAction) -> None:
     about = "write a .splice spec as a transform-dialect spec, for IREE's own iree-compile"
-    parser = _command(commands, "export", about, flags=True)
+    parser = add_command(commands, "export", about, flags=True)
     parser.add_argument("spec", help="a .splice file")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .mlir to write; - for stdout")
     parser.add_argument(
@@ -256,29 +226,29 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--target",
-        type=_targets,
-        action=_Joined,
+        type=targets,
+        action=Joined,
         default=(),
         metavar="ARCH,...",
         help="the CPUs that kernels are built for: cpu (this machine's, default), x86_64, aarch64, riscv64",
     )
-    _add_building(parser)
+    add_building(parser)
     _add_no_code(parser)
-    _add_json(parser)
+    add_json(parser)
 
 
 def _add_import(commands: argparse._SubParsersAction) -> None:
     about = "write a transform-dialect spec as a .splice file"
-    parser = _command(commands, "import", about, flags=False)
+    parser = add_command(commands, "import", about, flags=False)
     parser.add_argument("spec", help="a transform-dialect .mlir file")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .splice to write; - for stdout")
     parser.add_argument("--partial", action="store_true", help="leave out what a .splice file cannot say, and list it")
-    _add_json(parser)
+    add_json(parser)
 
 
 def _add_capture(commands: argparse._SubParsersAction) -> None:
     about = "write a pattern, a kernel and a rule from ops of a model, or without --at list the ops"
-    parser = _command(commands, "capture", about, flags=True)
+    parser = add_command(commands, "capture", about, flags=True)
     parser.add_argument("model", help="MLIR text or bytecode")
     parser.add_argument(
         "--at",
@@ -294,7 +264,7 @@ def _add_capture(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--inputs",
         action="extend",
-        type=_list,
+        type=names,
         default=[],
         metavar="VALUE,...",
         help="take all ops from these values down to --at: places, or names such as %%5 from the list of ops",
@@ -327,99 +297,24 @@ def _add_capture(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_fmt(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "fmt", "format .splice files in place", flags=False)
+    parser = add_command(commands, "fmt", "format .splice files in place", flags=False)
     parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; - reads stdin and writes stdout")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file would change")
-    _add_json(parser)
+    add_json(parser)
 
 
 def _add_lint(commands: argparse._SubParsersAction) -> None:
     about = "warn of what is likely a mistake in .splice files"
-    parser = _command(commands, "lint", about, flags=False, more="\ndocs/lint.md lists the warnings with their codes.")
+    parser = add_command(
+        commands, "lint", about, flags=False, more="\ndocs/lint.md lists the warnings with their codes."
+    )
     parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; what it imports is checked too")
     for flag, about in (("--deny", "exit with 1 for these warnings; all: for any"), ("--allow", "hide these warnings")):
-        parser.add_argument(flag, action="extend", type=_list, default=[], metavar="CODE,...", help=about)
-    _add_json(parser)
-
-
-def _add_kernel(commands: argparse._SubParsersAction) -> None:
-    parser = _command(commands, "kernel", "build and inspect kernels that programs load at run time", flags=True)
-    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-
-    about = "build a plugin: the kernels of a spec that are `as plugin`, for --plugin of `opsplice run`"
-    plugin = _command(actions, "plugin", about, flags=False)
-    plugin.add_argument("spec", nargs="?", help="a .splice file (without one the plugin has no functions)")
-    plugin.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="what to write, by its ending: .so for this system, .sos for CPUs of any system, .spv for Vulkan",
-    )
-    plugin.add_argument(
-        "--kernel", action="append", default=[], metavar="NAME", help="only this kernel; several times for several"
-    )
-    plugin.add_argument(
-        "--arch",
-        type=_targets,
-        action=_Joined,
-        default=(),
-        metavar="ARCH,...",
-        help="the CPUs to build for (default: this machine's); several go into one .sos",
-    )
-    plugin.add_argument(
-        "--features",
-        default="",
-        metavar="NAME,...",
-        help="what the CPU has, for the kernels' `when`: avx2,fma, or host for what this machine's has",
-    )
-    _add_building(plugin)
-    _add_json(plugin)
-
-    fat = _command(actions, "fat", "join plugins (.sos) of several architectures into one", flags=False)
-    fat.add_argument("files", nargs="+", metavar="file", help="a .sos of one architecture, or of several")
-    fat.add_argument("-o", "--output", required=True, metavar="FILE", help="the .sos to write")
-    _add_json(fat)
-
-    about = "make a .vmfb of kernels that are `as provided`, so that any host of IREE can provide them"
-    provider = _command(actions, "provider", about, flags=True)
-    provider.add_argument(
-        "folders", nargs="+", metavar="folder", help="a .kernels folder that `opsplice compile` wrote"
-    )
-    provider.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write")
-    provider.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a .spv, .wgsl, .ptx or .ll with functions that the kernels import; the last one that has one is taken",
-    )
-    _add_json(provider)
-
-    listed = _command(actions, "list", "show the architectures and functions of a plugin", flags=False)
-    listed.add_argument("file", help="a .so, .sos, .spv, .wgsl or .ptx")
-    _add_json(listed)
+        parser.add_argument(flag, action="extend", type=names, default=[], metavar="CODE,...", help=about)
+    add_json(parser)
 
 
 def _add_doctor(commands: argparse._SubParsersAction) -> None:
     about = "show what this machine can build and run, and how to get what is missing"
-    parser = _command(commands, "doctor", about, flags=False)
-    _add_json(parser)
-
-
-class _Joined(argparse.Action):
-    """An option with a list, which may be given several times."""
-
-    def __call__(self, _parser: object, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
-        setattr(namespace, self.dest, (*getattr(namespace, self.dest), *values))
-
-
-def _targets(text: str) -> tuple[str, ...]:
-    names = _list(text)
-    if not names or len(names) < len(text.split(",")):
-        raise argparse.ArgumentTypeError(f"'{text}' lacks a name: write names with commas between, x86_64,aarch64")
-    return names
-
-
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for part in text.split(","))))
+    parser = add_command(commands, "doctor", about, flags=False)
+    add_json(parser)

@@ -1,22 +1,25 @@
-"""`opsplice kernel plugin`, `fat`, `list` and `provider`: kernels that programs get at run time."""
+"""`opsplice kernel plugin`, `fat` and `list`: kernels that programs get at run time. Other actions: `_ELSEWHERE`."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from importlib import import_module
 from pathlib import Path
 
-from opsplice.commands import kernel_provider
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
 from opsplice.specs import check_output
 from opsplice.targets import fatelf, function_link, plugin_build, plugin_file
 from opsplice.targets.store import Store
 
+# The modules of the other actions, none of which another action imports.
+_ELSEWHERE = {"provider": "kernel_provider"}
+
 
 def run(options: argparse.Namespace) -> int:
-    if options.action == "provider":
-        return kernel_provider.run(options)
+    if options.action in _ELSEWHERE:
+        return import_module(f"opsplice.commands.{_ELSEWHERE[options.action]}").run(options)
     return {"plugin": _plugin, "fat": _fat, "list": _list}[options.action](options)
 
 

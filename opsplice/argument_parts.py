@@ -1,0 +1,56 @@
+"""What the arguments of several commands share: how a command is added, options that many have, types of values."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from typing import Any
+
+EXIT_CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."
+_EPILOG = f"""\
+Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile
+(write --flag=value).
+{EXIT_CODES}
+"""
+
+
+def add_command(
+    commands: argparse._SubParsersAction, name: str, about: str, *, flags: bool, more: str = ""
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=about,
+        description="\n".join(textwrap.wrap(f"{about[0].upper()}{about[1:]}.", 80)) + more,
+        epilog=_EPILOG if flags else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(takes_flags=flags)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout, errors too")
+
+
+def add_building(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--build-timeout", metavar="SECONDS", help="the longest that the compiler of a kernel may take (default: 600)"
+    )
+
+
+class Joined(argparse.Action):
+    """An option with a list, which may be given several times."""
+
+    def __call__(self, _parser: object, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest), *values))
+
+
+def targets(text: str) -> tuple[str, ...]:
+    found = names(text)
+    if not found or len(found) < len(text.split(",")):
+        raise argparse.ArgumentTypeError(f"'{text}' lacks a name: write names with commas between, x86_64,aarch64")
+    return found
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
