@@ -14,6 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file, write_file
 from opsplice.job import Job, Question
 from opsplice.report import Report
+from opsplice.spec_sources import SpecPath, resolve
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from opsplice.exporting import Exported
     from opsplice.runtime import LoadedProgram
 
-SpecPath = str | os.PathLike[str]
 # A program may hold its weights.
 _LARGEST_PROGRAM = 1 << 36
 
@@ -116,7 +116,8 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     """Compile a model with specs.
 
     model: a path to MLIR text or bytecode, MLIR text, bytecode, or an `ir.Module`.
-    specs: `.splice` files and transform-dialect `.mlir` files, applied in order.
+    specs: `.splice` files, transform-dialect `.mlir` files, and installed libraries by name (`acme_kernels`, or
+           `acme_kernels:attention` for a part of one), applied in order.
     flags: IREE's compiler flags.
     archs: what one program is to hold code for, instead of the one target that the flags name: CPU architectures
            (`cpu`, `x86_64`, `aarch64`, `riscv64`), and `vulkan`, `cuda`, `rocm` and `metal`, maybe with a chip
@@ -133,7 +134,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     from opsplice.compilation import run_isolated, run_job
     from opsplice.pipeline.devices import flags_for
 
-    job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs), verbose, no_code)
+    job = Job(frontends.load(model), resolve(specs), tuple(flags), tuple(archs), verbose, no_code)
     alone = isolate or bool(flags_for(job.archs, job.flags))
     outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
     if require_match:
@@ -175,7 +176,7 @@ def match(model: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, a
     """
     from opsplice.compilation import preview
 
-    return preview(_silent, Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs)))
+    return preview(_silent, Job(frontends.load(model), resolve(specs), tuple(flags), tuple(archs)))
 
 
 def explain(
@@ -196,7 +197,7 @@ def explain(
     """
     from opsplice.compilation import explained
 
-    job = Job(frontends.load(model), _paths(specs), tuple(flags), tuple(archs))
+    job = Job(frontends.load(model), resolve(specs), tuple(flags), tuple(archs))
     return explained(_silent, job, Question(pattern, at))
 
 
@@ -215,7 +216,7 @@ def transform(
     """
     from opsplice.compilation import transformed
 
-    return transformed(Job(frontends.load(module), _paths(specs), tuple(flags), tuple(archs), no_code=no_code))
+    return transformed(Job(frontends.load(module), resolve(specs), tuple(flags), tuple(archs), no_code=no_code))
 
 
 def export(
@@ -230,15 +231,15 @@ def export(
 ) -> Exported:
     """A `.splice` spec as a transform-dialect spec, for IREE's flag `--iree-preprocessing-transform-spec-filename`.
 
-    flags, archs, no_code: as for `compile`. objects: kernels by their `path` in the store, as a `copy` that is to be
-    written to `folder` beside the spec, or as `bytes` in it. partial: leave out what has no counterpart instead of
-    raising.
+    spec: a file, or an installed library by name. flags, archs, no_code: as for `compile`. objects: kernels by their
+    `path` in the store, as a `copy` that is to be written to `folder` beside the spec, or as `bytes` in it. partial:
+    leave out what has no counterpart instead of raising.
 
     Raises OpspliceError, with all constructs that have no counterpart at once, and what `compile` raises for specs.
     """
     from opsplice.exporting import export_spec
 
-    return export_spec(Path(spec), tuple(flags), tuple(archs), objects, Path(folder), partial=partial, no_code=no_code)
+    return export_spec(spec, tuple(flags), tuple(archs), objects, Path(folder), partial=partial, no_code=no_code)
 
 
 def capture(
@@ -300,10 +301,10 @@ def check_matched(report: Report) -> None:
     )
 
 
-def _paths(specs: Iterable[SpecPath]) -> tuple[Path, ...]:
-    if isinstance(specs, (str, os.PathLike)):
-        return (Path(specs),)
-    return tuple(Path(s) for s in specs)
+def _paths(files: Iterable[SpecPath]) -> tuple[Path, ...]:
+    if isinstance(files, (str, os.PathLike)):
+        return (Path(files),)
+    return tuple(map(Path, files))
 
 
 def _texts(given: str | Sequence[str]) -> tuple[str, ...]:

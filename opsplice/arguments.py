@@ -63,9 +63,10 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
         "--spec",
         action="append",
         default=[],
-        metavar="FILE",
+        metavar="SPEC",
         required=spec_required,
-        help="patterns, kernels and rules: a .splice file, or a transform-dialect .mlir file; several apply in order",
+        help="patterns, kernels and rules: a .splice file, a transform-dialect .mlir file, or an installed library by "
+        "its name, acme_kernels or acme_kernels:attention; several apply in order",
     )
     parser.add_argument(
         "--target",
@@ -212,7 +213,7 @@ docs/explain.md says how to read it.""",
 def _add_export(commands: argparse._SubParsersAction) -> None:
     about = "write a .splice spec as a transform-dialect spec, for IREE's own iree-compile"
     parser = add_command(commands, "export", about, flags=True)
-    parser.add_argument("spec", help="a .splice file")
+    parser.add_argument("spec", help="a .splice file, or an installed library")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .mlir to write; - for stdout")
     parser.add_argument(
         "--partial", action="store_true", help="leave out what a transform-dialect spec cannot say, and list it"
@@ -308,7 +309,8 @@ def _add_lint(commands: argparse._SubParsersAction) -> None:
     parser = add_command(
         commands, "lint", about, flags=False, more="\ndocs/lint.md lists the warnings with their codes."
     )
-    parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; what it imports is checked too")
+    what = "a .splice file, or an installed library; what it imports is checked too"
+    parser.add_argument("files", nargs="+", metavar="file", help=what)
     for flag, about in (("--deny", "exit with 1 for these warnings; all: for any"), ("--allow", "hide these warnings")):
         parser.add_argument(flag, action="extend", type=names, default=[], metavar="CODE,...", help=about)
     add_json(parser)

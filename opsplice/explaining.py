@@ -20,9 +20,10 @@ from opsplice.matchers.explain import Explainer, covers, ending_text
 from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Match
 from opsplice.matchers.places import ops_at, parse_at, place_of, remembering
-from opsplice.spec_lang import loader, tree
+from opsplice.spec_lang import tree
 from opsplice.spec_lang.diagnostics import did_you_mean
-from opsplice.spec_lang.loader import LoadedSpec
+from opsplice.spec_lang.libraries import OWN
+from opsplice.spec_lang.loader import LoadedSpec, load
 from opsplice.specs import Spec, TransformSpec
 from opsplice.splice import Splicer
 
@@ -156,13 +157,14 @@ def _most_held_first(miss: Attempt) -> tuple[float, ...]:
 
 def _others(spec: LoadedSpec) -> dict[str, tuple[Graph, ...]]:
     """The patterns that a spec declares and those of the library, compiled, by what the user calls them."""
-    own = {n: p for n, p in spec.patterns.items() if not loader.library_of(p.name_span.source.path)}
+    libraries = {path for path, library in spec.libraries.items() if library is OWN}
+    own = {n: p for n, p in spec.patterns.items() if p.name_span.source.path not in libraries}
     return {n: tuple(compile_pattern(p, spec.patterns, spec.types)) for n, p in own.items()} | _library()
 
 
 @functools.cache
 def _library() -> dict[str, tuple[Graph, ...]]:
-    specs = {name: loader.load_text(f'import "{name}"\n') for name in loader.libraries()}
+    specs = {f"{OWN.name}:{part}": load(OWN.spec(part), OWN) for part in OWN.parts()}
     return {
         f"{pattern.name} of {name}": tuple(compile_pattern(pattern, spec.patterns, spec.types))
         for name, spec in specs.items()

@@ -22,7 +22,8 @@ from opsplice.rewrites.export.exporter import Export, export, rule_text
 from opsplice.rewrites.export.placing import Carrier
 from opsplice.rewrites.plan import Resolver
 from opsplice.spec_lang import tree
-from opsplice.spec_lang.loader import load
+from opsplice.spec_sources import SpecPath, SpecSource, resolve
+from opsplice.specs import load_splice
 from opsplice.targets.artifacts import Artifact
 from opsplice.targets.store import Store
 
@@ -42,7 +43,7 @@ class Exported:
 
 
 def export_spec(
-    spec: Path,
+    spec: SpecPath | SpecSource,
     flags: Sequence[str] = (),
     archs: Sequence[str] = (),
     objects: Carrier = "path",
@@ -60,13 +61,13 @@ def export_spec(
     Raises OpspliceError for constructs without a counterpart, all at once, and whatever reading the spec and building
     its artifacts raise.
     """
-    if spec.suffix != ".splice":
-        raise OpspliceError(f"{spec} is no .splice file", hint="export takes a spec in our own language")
-    check_name(spec)
-    loaded = prebuilt.only(load(spec)) if no_code else load(spec)
+    (source,) = resolve(spec)
+    check_name(source.path)
+    loaded = load_splice(source, hint="export takes a spec in our own language")
+    loaded = prebuilt.only(loaded) if no_code else loaded
     flags = tuple(flags)
     targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])
-    note = f"{spec.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."
+    note = f"{source.path.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."
     found = export(loaded, targets, _resolver(objects), objects, folder, note)
     if found.gaps and not partial:
         raise _no_counterpart(found)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from opsplice.frontends import ModuleSource
 from opsplice.report import Report
+from opsplice.spec_sources import SpecSource
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Job:
     """What to compile. See `opsplice.compile` for the fields."""
 
     source: ModuleSource
-    specs: tuple[Path, ...] = ()
+    specs: tuple[SpecSource, ...] = ()
     flags: tuple[str, ...] = ()
     archs: tuple[str, ...] = ()
     verbose: bool = False

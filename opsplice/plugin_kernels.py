@@ -14,7 +14,9 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang import ops, tree
-from opsplice.spec_lang.loader import LoadedSpec, load
+from opsplice.spec_lang.loader import LoadedSpec
+from opsplice.spec_sources import SpecPath, SpecSource, resolve
+from opsplice.specs import load_splice
 from opsplice.targets import arch as archs
 from opsplice.targets import function_link, plugin_build
 from opsplice.targets.artifacts import CpuTarget
@@ -36,7 +38,7 @@ class BuiltFunctions:
 
 
 def build(
-    spec: Path, suffix: str, names: Sequence[str] = (), architectures: Sequence[str] = (), features: str = ""
+    spec: SpecPath, suffix: str, names: Sequence[str] = (), architectures: Sequence[str] = (), features: str = ""
 ) -> Built | BuiltFunctions:
     """A plugin with the kernels of a spec that are `as plugin`.
 
@@ -49,19 +51,20 @@ def build(
     if suffix not in (*SUFFIXES, FUNCTIONS_SUFFIX):
         hint = "a system library ends in .so, an embedded one for any system in .sos, functions for Vulkan in .spv"
         raise OpspliceError(f"a plugin's name cannot end in '{suffix}'", hint=hint)
-    loaded = load(spec)
+    (source,) = resolve(spec)
+    loaded = load_splice(source, hint="plugins are built from specs in our own language")
     if suffix == FUNCTIONS_SUFFIX:
-        return _build_functions(_chosen(loaded, spec, names, scalar=True), Store())
+        return _build_functions(_chosen(loaded, source, names, scalar=True), Store())
     targets = _targets(architectures, features)
-    kernels = _chosen(loaded, spec, names, scalar=False)
+    kernels = _chosen(loaded, source, names, scalar=False)
     sources = {target: list(_sources(kernels, target)) for target in targets}
     if suffix == ".sos":
-        return plugin_build.build_embedded(spec.stem, sources, Store())
+        return plugin_build.build_embedded(source.path.stem, sources, Store())
     if len(targets) > 1:
         raise OpspliceError(
             "a system library is for one architecture", hint="write an embedded one, which holds several: .sos"
         )
-    return plugin_build.build_system(spec.stem, sources[targets[0]], targets[0])
+    return plugin_build.build_system(source.path.stem, sources[targets[0]], targets[0])
 
 
 def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
@@ -78,7 +81,7 @@ def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
     return [CpuTarget(arch, chosen) for arch in dict.fromkeys(found)]
 
 
-def _chosen(loaded: LoadedSpec, spec: Path, names: Sequence[str], *, scalar: bool) -> list[tree.Kernel]:
+def _chosen(loaded: LoadedSpec, spec: SpecSource, names: Sequence[str], *, scalar: bool) -> list[tree.Kernel]:
     for name in names:
         if name not in loaded.kernels:
             near = difflib.get_close_matches(name, loaded.kernels, n=1)

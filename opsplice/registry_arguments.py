@@ -13,7 +13,8 @@ def add_kernel(commands: argparse._SubParsersAction) -> None:
 
     about = "build a plugin: the kernels of a spec that are `as plugin`, for --plugin of `opsplice run`"
     plugin = add_command(actions, "plugin", about, flags=False)
-    plugin.add_argument("spec", nargs="?", help="a .splice file (without one the plugin has no functions)")
+    what = "a .splice file, or an installed library (without one the plugin has no functions)"
+    plugin.add_argument("spec", nargs="?", help=what)
     plugin.add_argument(
         "-o",
         "--output",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.files import LARGEST_TEXT, check_file, check_name
 from opsplice.spec_lang.loader import LoadedSpec, load
+from opsplice.spec_sources import SpecPath, SpecSource, resolve
 
 
 @dataclass(frozen=True)
@@ -22,24 +22,35 @@ class TransformSpec:
 Spec = LoadedSpec | TransformSpec
 
 
-def load_specs(paths: Iterable[str | os.PathLike[str]]) -> tuple[Spec, ...]:
+def load_specs(specs: Iterable[SpecPath | SpecSource]) -> tuple[Spec, ...]:
     """Read specs in the order given.
 
-    Raises OpspliceError for a file that is not there or of another kind, SpecError for errors in a `.splice` file.
+    Raises OpspliceError for one that is not there or of another kind, SpecError for errors in a `.splice` file.
     """
-    return tuple(_load(Path(p)) for p in paths)
+    return tuple(_load(source) for source in resolve(specs))
 
 
-def check_output(output: Path, specs: Iterable[str | os.PathLike[str]], others: Iterable[str] = ()) -> None:
+def load_splice(spec: SpecPath | SpecSource, hint: str) -> LoadedSpec:
+    """Read a spec in our own language. hint: why it has to be one.
+
+    Raises OpspliceError for a transform-dialect one, and what `load_specs` raises.
+    """
+    (source,) = resolve(spec)
+    if source.path.suffix != ".splice":
+        raise OpspliceError(f"{source} is no .splice file", hint=hint)
+    return load(source.path, source.library, source.others)
+
+
+def check_output(output: Path, specs: Iterable[SpecPath | SpecSource], others: Iterable[str] = ()) -> None:
     """Raise OpspliceError if writing `output` would destroy a spec, a file that one names, or one of `others`.
 
     Raises what `load_specs` raises where something is there to be written over.
     """
     if not output.exists():
         return
-    specs = list(specs)
-    read = [Path(path) for path in (*others, *specs)]
-    for spec in load_specs(specs):
+    sources = resolve(specs)
+    read = [*map(Path, others), *(source.path for source in sources)]
+    for spec in load_specs(sources):
         if isinstance(spec, LoadedSpec):
             read += spec.paths
             read += [clause.file for kernel in spec.kernels.values() for clause in kernel.artifacts if clause.path]
@@ -50,9 +61,10 @@ def check_output(output: Path, specs: Iterable[str | os.PathLike[str]], others: 
         )
 
 
-def _load(path: Path) -> Spec:
+def _load(source: SpecSource) -> Spec:
+    path = source.path
     if path.suffix == ".splice":
-        return load(path)
+        return load(path, source.library, source.others)
     if path.suffix in (".mlir", ".mlirbc"):
         check_file(path, LARGEST_TEXT, hint="a transform-dialect spec is an .mlir file")
         check_name(path)

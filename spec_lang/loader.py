@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,13 +12,11 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_file, read_file
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.checker import check
-from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, error
+from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, error
+from opsplice.spec_lang.libraries import Library, find, reference
 from opsplice.spec_lang.parser import parse
 
 MAX_BYTES = 16 << 20
-# `import "opsplice:nn"` is a file of this folder, which comes with the package.
-LIBRARY = Path(__file__).parent / "library"
-_LIBRARY_PREFIX = "opsplice:"
 MAX_IMPORT_DEPTH = 64
 
 
@@ -28,7 +26,8 @@ class LoadedSpec:
 
     paths: the files, imported ones first. rules: in the order in which they apply: by priority, imported ones first.
     runs: passes to run. codes: raw MLIR that rules refer to. files: the trees, as `paths`.
-    types: of each expression in each pattern; None where a quoted op leaves it open.
+    types: of each expression in each pattern; None where a quoted op leaves it open. libraries: of the files that
+    belong to one, by path.
     """
 
     paths: tuple[Path, ...]
@@ -40,22 +39,19 @@ class LoadedSpec:
     codes: tuple[tree.Code, ...]
     warnings: tuple[Diagnostic, ...]
     files: tuple[tree.Spec, ...] = ()
+    libraries: Mapping[Path, Library] = field(default_factory=dict)
 
 
-def libraries() -> list[str]:
-    """What specs import that comes with opsplice: `opsplice:nn`."""
-    return sorted(f"{_LIBRARY_PREFIX}{path.stem}" for path in LIBRARY.glob("*.splice"))
+def load(
+    path: str | os.PathLike[str], library: Library | None = None, others: Mapping[str, Library] | None = None
+) -> LoadedSpec:
+    """Read a `.splice` file.
 
-
-def library_of(path: Path | None) -> str:
-    """What specs import to have what a file declares, "" for a file of the user."""
-    return "" if path is None or path.parent != LIBRARY else f"{_LIBRARY_PREFIX}{path.stem}"
-
-
-def load(path: str | os.PathLike[str]) -> LoadedSpec:
-    """Read a `.splice` file. Raises SpecError for what is wrong in it, OpspliceError when it cannot be read."""
+    library: the one that it is a file of. others: libraries that are not installed, and that it may import, by name.
+    Raises SpecError for what is wrong in it, OpspliceError when it cannot be read.
+    """
     path = Path(path)
-    return _load(read(path), path)
+    return _load(read(path), path, library, others or {})
 
 
 def load_text(text: str, path: Path | None = None) -> LoadedSpec:
@@ -63,12 +59,12 @@ def load_text(text: str, path: Path | None = None) -> LoadedSpec:
 
     path: where it came from; imports are relative to its folder, or to the current one without it.
     """
-    return _load(text, path)
+    return _load(text, path, None, {})
 
 
-def _load(text: str, path: Path | None) -> LoadedSpec:
-    files = _Files()
-    files.add(text, path)
+def _load(text: str, path: Path | None, library: Library | None, others: Mapping[str, Library]) -> LoadedSpec:
+    files = _Files(others)
+    files.add(text, path, library)
     if files.errors:  # what an unread file declares would only be reported as unknown
         raise SpecError(files.errors)
     checked = check(files.specs)
@@ -84,62 +80,92 @@ def _load(text: str, path: Path | None) -> LoadedSpec:
         codes=tuple(c for s in files.specs for c in s.codes),
         warnings=checked.diagnostics,
         files=tuple(files.specs),
+        libraries=MappingProxyType(files.libraries),
     )
 
 
 class _Files:
     """The specs of a load, each after those it imports, and what went wrong in reading them."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Mapping[str, Library]) -> None:
         self.specs: list[tree.Spec] = []
         self.errors: list[Diagnostic] = []
+        self.libraries: dict[Path, Library] = {}
+        self._others = others
         self._open: list[Path] = []
         self._done: set[Path] = set()
 
-    def add(self, text: str, path: Path | None) -> None:
+    def add(self, text: str, path: Path | None, library: Library | None) -> None:
         spec = parse(text, path)
         if path is not None:
             self._open.append(path.resolve())
+            if library is not None:
+                self.libraries[path] = library
+                self._check_inside(spec, library)
         for import_ in spec.imports:
-            if import_.path.startswith(_LIBRARY_PREFIX):
-                self._import_library(import_)
-            else:
-                self._import(import_, (path.parent if path is not None else Path()) / import_.path)
+            self._import(import_, path.parent if path is not None else Path(), library)
         if path is not None:
             self._done.add(self._open.pop())
         self.specs.append(spec)
 
-    def _import_library(self, import_: tree.Import) -> None:
-        name = import_.path.removeprefix(_LIBRARY_PREFIX)
-        if import_.path in libraries():
-            self._import(import_, LIBRARY / f"{name}.splice")
-            return
-        hint = did_you_mean(import_.path, libraries()) or f"there is {', '.join(libraries())}"
-        self.errors.append(error(import_.path_span, f"opsplice brings no library '{name}'", hint))
+    def _check_inside(self, spec: tree.Spec, library: Library) -> None:
+        """A library is one folder: what it names outside of it is on no other machine, or none of its business."""
+        folder = library.folder.resolve()
+        for clause in (c for kernel in spec.kernels for c in kernel.artifacts if c.path):
+            file = self._resolved(clause.file, clause.path_span)
+            if file is not None and not file.is_relative_to(folder):
+                self.errors.append(_outside(clause.path_span, library))
 
-    def _import(self, import_: tree.Import, path: Path) -> None:
-        try:
+    def _import(self, import_: tree.Import, folder: Path, library: Library | None) -> None:
+        path, span = folder / import_.path, import_.path_span
+        named = reference(import_.path)
+        if (resolved := self._resolved(path, span)) is None:
+            return
+        if named is not None and not os.path.isfile(path):
+            try:
+                library = library if library and library.name == named.library else find(named.library, self._others)
+                path = library.spec(named.part)
+            except OpspliceError as failure:
+                message, hint = failure.message, failure.hint
+                if os.path.isdir(path):
+                    message, hint = f"{path} is a folder, and {message}", "name a .splice file"
+                elif os.path.isfile(f"{path}.splice"):
+                    hint = f'did you mean "{import_.path}.splice"?'
+                self.errors.append(error(span, message, hint))
+                return
             resolved = path.resolve()
-        except (OSError, RuntimeError, ValueError) as failure:  # links in a circle, NUL, what no encoding has
-            self.errors.append(error(import_.path_span, f"this cannot be the name of a file: {failure}"))
+        elif library is not None and not resolved.is_relative_to(library.folder.resolve()):
+            self.errors.append(_outside(span, library))
             return
         if len(self._open) >= MAX_IMPORT_DEPTH:
             message = f"imports nest more than {MAX_IMPORT_DEPTH} deep"
-            self.errors.append(error(import_.path_span, message, "import the file where its names are used"))
+            self.errors.append(error(span, message, "import the file where its names are used"))
             return
         if resolved in self._open:
             chain = [p.name for p in (*self._open[self._open.index(resolved) :], resolved)]
-            self.errors.append(error(import_.path_span, f"these files import each other: {' -> '.join(chain)}"))
+            self.errors.append(error(span, f"these files import each other: {' -> '.join(chain)}"))
             return
         if resolved in self._done:
             return
         try:
-            self.add(read(path), path)
+            self.add(read(path), path, library)
         except SpecError as failure:
             self._done.add(resolved)
             self.errors += failure.diagnostics
         except OpspliceError as failure:
-            self.errors.append(error(import_.path_span, failure.message, failure.hint))
+            self.errors.append(error(span, failure.message, failure.hint))
+
+    def _resolved(self, path: Path, span: tree.Span) -> Path | None:
+        try:
+            return path.resolve()
+        except (OSError, RuntimeError, ValueError) as failure:  # links in a circle, NUL, what no encoding has
+            self.errors.append(error(span, f"this cannot be the name of a file: {failure}"))
+            return None
+
+
+def _outside(span: tree.Span, library: Library) -> Diagnostic:
+    message = f"library {library.name} names a file outside of its folder {library.folder}"
+    return error(span, message, "a library has all its files in its folder")
 
 
 def read(path: Path) -> str:

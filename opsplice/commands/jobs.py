@@ -6,13 +6,13 @@ import argparse
 import gc
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
 from opsplice.commands import isolated, stdout
 from opsplice.job import Job, Question
 from opsplice.render import Status, columns, report_text
+from opsplice.spec_sources import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def explain_job(options: argparse.Namespace) -> Explanation:
 def _in_child(options: argparse.Namespace, task: str, question: Question | None = None) -> Any:
     source = frontends.load(options.model)
     no_code = getattr(options, "no_code", False)
-    job = Job(source, tuple(Path(s) for s in options.spec), options.flags, options.target, options.verbose, no_code)
+    job = Job(source, resolve(options.spec), options.flags, options.target, options.verbose, no_code)
     return in_child(options, source, _work, (task, job, question))
 
 

@@ -15,6 +15,7 @@ from opsplice.linting import findings
 from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, render
 from opsplice.spec_lang.lint import CODES
 from opsplice.spec_lang.loader import load
+from opsplice.spec_sources import resolve
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,11 +61,11 @@ def _check_codes(given: Sequence[str], flag: str) -> None:
 
 
 def _findings(name: str) -> Sequence[Diagnostic]:
-    path = Path(name)
+    (source,) = resolve(name)
     try:
-        if path.suffix in (".mlir", ".mlirbc"):
-            return isolated.call(_imported_findings, path)
-        return findings(load(path))
+        if source.path.suffix in (".mlir", ".mlirbc"):
+            return isolated.call(_imported_findings, source.path)
+        return findings(load(source.path, source.library, source.others))
     except SpecError as failure:
         return failure.diagnostics
 

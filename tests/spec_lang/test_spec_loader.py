@@ -134,5 +134,5 @@ def test_a_library_that_is_not_there(tmp_path: Path):
     with pytest.raises(SpecError) as caught:
         load(write(tmp_path, main='import "opsplice:mn"'))
     (found,) = caught.value.diagnostics
-    assert "no library 'mn'" in found.message
+    assert "no part 'mn'" in found.message
     assert "nn" in (found.help or "")

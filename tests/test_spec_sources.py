@@ -1,0 +1,88 @@
+"""What `--spec=` and `specs=` take: files, and libraries by name, by every function and command that takes specs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.cli import main
+from opsplice.errors import OpspliceError
+from opsplice.spec_sources import resolve
+from opsplice.specs import load_specs
+from tests.packages import install
+
+MODEL = """
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = arith.negf %x : tensor<8xf32>
+  %1 = math.absf %0 : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+"""
+SPEC = """kernel negated_abs(x: f32[n]) -> f32[n] { cpu "k.c" }
+pattern negated(x: tensor<n x f32>) { absf(negf(x)) }
+replace negated with negated_abs(x)
+"""
+# It computes something else, to be seen.
+CODE = """#include <stddef.h>
+void negated_abs(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = x[i] + 100; }
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "site").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.chdir(tmp_path)
+    install(tmp_path / "site", "acme", {"acme.splice": 'import "layers.splice"', "layers.splice": SPEC, "k.c": CODE})
+    (tmp_path / "model.mlir").write_text(MODEL)
+    return tmp_path
+
+
+def test_a_program_with_a_library_by_name(site: Path) -> None:
+    program = opsplice.compile(MODEL, specs="acme")
+    np.testing.assert_array_equal(program.run("main", np.zeros(8, np.float32)), np.full(8, 100, np.float32))
+    assert program.report.replacements[0].artifacts[0].source == str(site / "site/acme/specs/k.c")
+    (site / "main.splice").write_text('import "acme:layers"\n')
+    for specs in (["acme:layers"], "main.splice", Path("main.splice"), resolve("acme")):
+        assert len(opsplice.match(MODEL, specs).replacements) == 1
+    assert opsplice.explain(MODEL, ["acme"]).patterns[0].pattern == "negated"
+    assert "transform.named_sequence" in opsplice.export("acme").text
+    assert opsplice.transform(MODEL, ["acme"])[1].replacements[0].kernel == "negated_abs"
+
+
+def test_commands_with_a_library_by_name(site: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for command in (["match", "model.mlir", "--spec=acme"], ["lint", "acme"], ["export", "acme", "-o", "out.mlir"]):
+        assert main(command) == 0
+    assert main(["compile", "model.mlir", "--spec=acme:layers", "-o", "out.vmfb"]) == 0
+    assert "1 replacement\n" in capfd.readouterr().err
+    assert main(["run", "out.vmfb", "--input=8xf32=1"]) == 0
+    assert "101 101" in capfd.readouterr().out
+
+
+def test_what_is_neither_a_file_nor_a_library(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["match", "model.mlir", "--spec=acne", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)
+    assert error["error"] == "acne is no file, and there is no library 'acne'"
+    assert error["hint"] == "a spec is also a .splice file; or did you mean acme?"
+    (site / "layers.splice").write_text(SPEC)
+    with pytest.raises(OpspliceError) as raised:
+        resolve("layers")
+    assert raised.value.hint == "did you mean layers.splice?"
+    with pytest.raises(OpspliceError, match=r"library acme \(acme 1\.4\) has no part 'layer'"):
+        resolve("acme:layer")
+
+
+def test_files_go_before_libraries(site: Path) -> None:
+    assert resolve("acme.splice")[0].path == Path("acme.splice")  # by its ending, though there is none
+    (site / "acme").write_text(SPEC)
+    assert resolve(["acme", Path("acme")])[0].library is None
+    with pytest.raises(OpspliceError, match="acme is no spec"):
+        load_specs(["acme"])
+    os.unlink("acme")
+    os.mkdir("acme")  # a folder is none
+    assert [source.library and source.library.name for source in resolve(["acme", Path("acme")])] == ["acme", None]
