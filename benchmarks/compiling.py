@@ -17,7 +17,7 @@ import opsplice
 from benchmarks.timing import header, paired
 from opsplice.targets import cpu
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 TARGET = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]

@@ -38,7 +38,7 @@ from opsplice.rewrites.symbols import Brought
 from opsplice.spec_lang import tree
 from opsplice.specs import TransformSpec, load_specs
 from opsplice.splice import Splicer, at_phase, phases_of, run_pipeline
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 # Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
 PHASE = "preprocessing"

@@ -25,7 +25,7 @@ from opsplice.spec_lang import tree
 from opsplice.spec_sources import SpecPath, SpecSource, resolve
 from opsplice.specs import load_splice
 from opsplice.targets.artifacts import Artifact
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from opsplice.targets import function_link, plugin_build
 from opsplice.targets.artifacts import CpuTarget
 from opsplice.targets.plugin_build import Built, Source
 from opsplice.targets.plugin_source import SIZE, Argument, Function
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 SUFFIXES = (".so", ".sos")
 FUNCTIONS_SUFFIX = ".spv"

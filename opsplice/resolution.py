@@ -20,7 +20,7 @@ from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.targets import cpu, device_functions, elf_dispatch
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, RocmTarget, SpirvTarget
 from opsplice.targets.python_files import module_of
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 
 @dataclass(frozen=True)

@@ -254,7 +254,7 @@ def _is_program(head: bytes) -> bool:
 def _some_plugin(name: str) -> tuple[PluginFile, ...]:
     """A plugin with nothing in it: IREE loads no program that could import functions without any plugin."""
     from opsplice.targets import plugin_build  # what only few programs need takes long to load
-    from opsplice.targets.store import Store
+    from opsplice.targets.registry.store import Store
 
     try:
         return (plugin_file.read(plugin_build.nothing(Store())),)

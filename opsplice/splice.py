@@ -50,7 +50,7 @@ from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
 from opsplice.targets import cpu
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 
 @dataclass(frozen=True)

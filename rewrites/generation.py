@@ -25,7 +25,7 @@ from opsplice.rewrites.devices import ProgramTarget
 from opsplice.spec_lang import tree
 from opsplice.targets import arch as archs
 from opsplice.targets import python_files, sources
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same text is to be kept in another way.
 _WRITER = "generated 1"

@@ -17,7 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets import compiler_flags, llvm, objects, sources, toolchains
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, Form
-from opsplice.targets.store import Entry, Store, key_of
+from opsplice.targets.registry.store import Entry, Store, key_of
 from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.

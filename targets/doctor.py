@@ -17,7 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import cuda_compilers, llvm, ptxas, shaders, spirv_val, temporary, toolchains
 from opsplice.targets.artifacts import CpuTarget, CudaTarget, Form, SpirvTarget
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 _IREE_VERSION = "3.13"
 

@@ -14,7 +14,7 @@ from opsplice.files import read_file
 from opsplice.targets import objects, sources
 from opsplice.targets.arch import Arch
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.registry.store import Store, key_of
 from opsplice.targets.stored import artifact_of
 
 SUFFIX = ".so"

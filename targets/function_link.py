@@ -15,7 +15,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets import flatbuffer, llvm, ptx, ptx_link, ptxas, shaders, sources, spirv_link, spirv_val, temporary
 from opsplice.targets.artifacts import CudaTarget, SpirvTarget
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build something else.
 _BUILDER = "function file 1"

@@ -30,7 +30,7 @@ from opsplice.targets import (
 )
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
 from opsplice.targets.plugin_source import Function
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.registry.store import Store, key_of
 
 # For the names that a file defines, the functions of it that the plugin is to have; raises OpspliceError if any lack.
 Chooser = Callable[[frozenset[str]], Sequence[Function]]

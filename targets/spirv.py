@@ -27,7 +27,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets import compiler_flags, shaders, sources, spirv_binary, spirv_reader, spirv_val
 from opsplice.targets.artifacts import Artifact, ArtifactRequest, SpirvTarget
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.registry.store import Store, key_of
 from opsplice.targets.stored import artifact_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.

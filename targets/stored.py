@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opsplice.targets import arch as archs
 from opsplice.targets.artifacts import Artifact, Form
-from opsplice.targets.store import Entry
+from opsplice.targets.registry.store import Entry
 
 
 def artifact_of(entry: Entry, form: Form, arch: archs.Arch | None = None) -> Artifact:

@@ -23,7 +23,7 @@ from opsplice.job import Job, Outcome
 from opsplice.pipeline import phases
 from opsplice.pipeline.compiler import Compilation
 from opsplice.report import Report
-from opsplice.targets import store
+from opsplice.targets.registry import store
 
 ROOT = Path(__file__).parent.parent
 # The phase at whose end code has been made: the part of a compile that costs.

@@ -21,7 +21,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import write_file
 from opsplice.job import Outcome
 from opsplice.report import Report
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.registry.store import Store, key_of
 from opsplice.values import save_values
 
 KEY = key_of("a key")

@@ -74,7 +74,7 @@ def refusals(path: Path) -> dict[str, str]:
     from opsplice.targets import plugin_file
     from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
     from opsplice.targets.cpu import resolve
-    from opsplice.targets.store import Store
+    from opsplice.targets.registry.store import Store
     from opsplice.values import parse_input
 
     def artifact(name: Path) -> None:

@@ -17,7 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.spec_lang.loader import load_text
 from opsplice.targets import cpu
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 MODEL = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -11,7 +11,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
 from opsplice.specs import check_output
 from opsplice.targets import fatelf, function_link, plugin_build, plugin_file
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 # The modules of the other actions, none of which another action imports.
 _ELSEWHERE = {"provider": "kernel_provider"}

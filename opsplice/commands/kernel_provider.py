@@ -13,7 +13,7 @@ from opsplice.files import check_folder, write_file
 from opsplice.providers import Key, linked, read_folder, read_kernel, registry_source
 from opsplice.render import style
 from opsplice.targets import function_link
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from opsplice.rewrites import aligned_buffers
 from opsplice.spec_lang.loader import load
 from opsplice.splice import Splicer
 from opsplice.targets import shaders
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 from .conftest import write_spec
 

@@ -16,7 +16,7 @@ import pytest
 import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.targets import function_link, ptxas, shaders
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 from tests import command_line
 
 from .conftest import write_spec

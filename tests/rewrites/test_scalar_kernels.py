@@ -21,7 +21,7 @@ from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.spec_lang.loader import load
 from opsplice.splice import Splicer
 from opsplice.targets import shaders
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 from opsplice.values import ELEMENT_TYPES
 
 from .conftest import DEVICES, write_spec

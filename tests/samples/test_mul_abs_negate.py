@@ -13,7 +13,7 @@ import pytest
 import opsplice
 from opsplice.targets import cpu
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 TARGET = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
 

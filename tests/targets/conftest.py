@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from opsplice.targets import toolchains
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 KERNEL = """
 #include <stddef.h>

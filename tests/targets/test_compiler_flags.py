@@ -16,7 +16,7 @@ from opsplice.targets import arch as archs
 from opsplice.targets import cpu, plugin_build, toolchains
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
 from opsplice.targets.compiler_flags import checked
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 HERE = Path("/here")
 

@@ -10,7 +10,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import cpu, objects, toolchains
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 X86 = CpuTarget("x86_64")
 EMPTY_IR = "define void @scale() {\n  ret void\n}\n"

@@ -9,7 +9,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.targets import cpu, cuda, cuda_compilers, llvm, ptx, ptxas, toolchains
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget, CudaTarget
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 SM80 = CudaTarget(80)
 # On the edge of what all compilers here know: clang 14 ends at sm_86, CUDA 13 begins at sm_75.

@@ -9,7 +9,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.targets import device_functions
 from opsplice.targets.artifacts import ArtifactRequest
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 
 @pytest.mark.parametrize("backend", ["vulkan-spirv", "metal-spirv"])

@@ -7,7 +7,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.targets import function_link
 from opsplice.targets.ptx_link import Library, imports, link
-from opsplice.targets.store import Store
+from opsplice.targets.registry.store import Store
 
 PROGRAM = """//
 .version 7.6

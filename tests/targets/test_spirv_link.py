@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from opsplice.errors import OpspliceError
 from opsplice.targets import function_link, spirv_val
 from opsplice.targets.artifacts import SpirvTarget
+from opsplice.targets.registry.store import Store
 from opsplice.targets.spirv_link import Library, imports, link
 from opsplice.targets.spirv_reader import read_instructions
-from opsplice.targets.store import Store
 from tests.effort import examples
 
 from . import spirv_assembly as spv

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.store import Store, key_of
+from opsplice.targets.registry.store import Store, key_of
 
 KEY = key_of("a key")
 
