@@ -44,6 +44,7 @@ CODES: Mapping[str, str] = {
 _AFTER_DISPATCHES = frozenset({"dispatch-creation", "flow"})
 _MAX_PARTS = 32  # so many parts of a condition are compared with each other
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
 def mistakes(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
@@ -424,9 +425,9 @@ def _unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Di
         used[id(file)] = {name for item in file.items for name in _named(item)}
     for file in files:
         for import_ in file.imports:
-            reached = _reached(_target(import_), by_path)
+            reached = _reached(import_, spec, by_path)
             inside = [item for r in reached for item in r.items]
-            if not reached or any(not isinstance(i, (tree.Import, tree.Kernel, tree.Pattern)) for i in inside):
+            if any(not isinstance(i, (tree.Import, tree.Kernel, tree.Pattern)) for i in inside):
                 continue  # its rules apply
             own = {id(r) for r in reached}
             names = {i.name for i in inside if isinstance(i, (tree.Kernel, tree.Pattern))}
@@ -435,20 +436,15 @@ def _unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Di
                 yield warning(import_.path_span, message, "remove the import", code="unused-import")
 
 
-def _target(import_: tree.Import) -> Path:
-    path = import_.span.source.path
-    return ((path.parent if path is not None else Path()) / import_.path).resolve()
-
-
-def _reached(path: Path, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
-    """A file with all that it imports."""
+def _reached(import_: tree.Import, spec: LoadedSpec, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
+    """What is imported, with all that it imports."""
     found: dict[Path, tree.Spec] = {}
-    pending = [path]
+    pending = [import_]
     while pending:
-        at = pending.pop()
-        if at in by_path and at not in found:
+        at = spec.targets[pending.pop()]
+        if at not in found:
             found[at] = by_path[at]
-            pending += [_target(i) for i in by_path[at].imports]
+            pending += by_path[at].imports
     return list(found.values())
 
 
@@ -465,11 +461,11 @@ def _unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:
 def _named(item: object) -> Iterator[str]:
     """The kernels and patterns that a declaration names, besides itself."""
     if isinstance(item, tree.Rule):
-        yield from _WORD.findall(f"{item.pattern} {item.kernel}")
+        yield from _NAME.findall(f"{item.pattern} {item.kernel}")
     elif isinstance(item, tree.Pattern):
         for part in _parts(item):
             if isinstance(part, tree.Call) and not part.quoted:
-                yield from _WORD.findall(part.callee)
+                yield from _NAME.findall(part.callee)
 
 
 def _types_in(declared: tree.Kernel | tree.Pattern) -> set[str]:

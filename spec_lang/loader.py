@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, read_file
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import names, tree
 from opsplice.spec_lang.checker import check
 from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, error
 from opsplice.spec_lang.libraries import Library, find, reference
@@ -27,7 +27,7 @@ class LoadedSpec:
     paths: the files, imported ones first. rules: in the order in which they apply: by priority, imported ones first.
     runs: passes to run. codes: raw MLIR that rules refer to. files: the trees, as `paths`.
     types: of each expression in each pattern; None where a quoted op leaves it open. libraries: of the files that
-    belong to one, by path.
+    belong to one, by path. targets: the files that are imported, as absolute paths.
     """
 
     paths: tuple[Path, ...]
@@ -40,6 +40,7 @@ class LoadedSpec:
     warnings: tuple[Diagnostic, ...]
     files: tuple[tree.Spec, ...] = ()
     libraries: Mapping[Path, Library] = field(default_factory=dict)
+    targets: Mapping[tree.Import, Path] = field(default_factory=dict)
 
 
 def load(
@@ -67,20 +68,24 @@ def _load(text: str, path: Path | None, library: Library | None, others: Mapping
     files.add(text, path, library)
     if files.errors:  # what an unread file declares would only be reported as unknown
         raise SpecError(files.errors)
-    checked = check(files.specs)
+    specs, errors = names.resolved(files.read())
+    if errors:
+        raise SpecError(errors)
+    checked = check(specs)
     if any(d.severity == "error" for d in checked.diagnostics):
         raise SpecError(checked.diagnostics)
     return LoadedSpec(
-        paths=tuple(s.source.path for s in files.specs if s.source.path is not None),
+        paths=tuple(s.source.path for s in specs if s.source.path is not None),
         kernels=MappingProxyType(checked.kernels),
         patterns=MappingProxyType(checked.patterns),
         rules=checked.rules,
         types=MappingProxyType(checked.types),
-        runs=tuple(r for s in files.specs for r in s.runs),
-        codes=tuple(c for s in files.specs for c in s.codes),
+        runs=tuple(r for s in specs for r in s.runs),
+        codes=tuple(c for s in specs for c in s.codes),
         warnings=checked.diagnostics,
-        files=tuple(files.specs),
-        libraries=MappingProxyType(files.libraries),
+        files=tuple(specs),
+        libraries=files.libraries,
+        targets=files.targets,
     )
 
 
@@ -91,6 +96,7 @@ class _Files:
         self.specs: list[tree.Spec] = []
         self.errors: list[Diagnostic] = []
         self.libraries: dict[Path, Library] = {}
+        self.targets: dict[tree.Import, Path] = {}
         self._others = others
         self._open: list[Path] = []
         self._done: set[Path] = set()
@@ -107,6 +113,19 @@ class _Files:
         if path is not None:
             self._done.add(self._open.pop())
         self.specs.append(spec)
+
+    def read(self) -> list[names.File]:
+        """The files, with the libraries that they belong to and what they import."""
+        paths = [spec.source.path for spec in self.specs]
+        numbers = {path.resolve(): number for number, path in enumerate(paths) if path is not None}
+        return [
+            names.File(
+                spec,
+                self.libraries[path].name if path in self.libraries else "",
+                tuple(numbers[self.targets[each]] for each in spec.imports),
+            )
+            for spec, path in zip(self.specs, paths, strict=True)
+        ]
 
     def _check_inside(self, spec: tree.Spec, library: Library) -> None:
         """A library is one folder: what it names outside of it is on no other machine, or none of its business."""
@@ -137,6 +156,7 @@ class _Files:
         elif library is not None and not resolved.is_relative_to(library.folder.resolve()):
             self.errors.append(_outside(span, library))
             return
+        self.targets[import_] = resolved
         if len(self._open) >= MAX_IMPORT_DEPTH:
             message = f"imports nest more than {MAX_IMPORT_DEPTH} deep"
             self.errors.append(error(span, message, "import the file where its names are used"))

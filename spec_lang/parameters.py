@@ -18,7 +18,7 @@ from opsplice.spec_lang.inference import expressions
 
 # More than this many are taken for a pattern that goes on using itself.
 MAX_INSTANCES = 1000
-_USE = re.compile(r"([A-Za-z_]\w*)<(.*)>\Z")
+_USE = re.compile(r"([A-Za-z_][\w.]*)<(.*)>\Z")
 
 Report = Callable[[Diagnostic], None]
 
@@ -77,8 +77,13 @@ def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree
     def callee(call: tree.Call) -> str:
         return re.sub(r"[A-Za-z_][\w.]*", lambda word: ops.get(word[0], word[0]), call.callee)
 
-    changed = {f: _changed(getattr(template, f), callee, name) for f in ("body", "results", "where")}
-    return dataclasses.replace(template, name=name, op_variables=(), **changed)
+    return dataclasses.replace(with_callees(template, callee, name), name=name, op_variables=())
+
+
+def with_callees(pattern: tree.Pattern, callee: Callable[[tree.Call], str], instance: str = "") -> tree.Pattern:
+    """A pattern with other callees. instance: what tells its parts from those of the pattern, where both are used."""
+    changed = {f: _changed(getattr(pattern, f), callee, instance) for f in ("body", "results", "where")}
+    return dataclasses.replace(pattern, **changed)
 
 
 def _changed(part: Any, callee: Callable[[tree.Call], str], instance: str) -> Any:

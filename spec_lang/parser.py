@@ -807,7 +807,7 @@ class _Builder:
         """A name with the ops in its angle brackets, as one."""
         if given is None:
             return callee
-        if callee.type != "NAME":
+        if callee.type == "STRING":
             self._fail(callee, "only patterns take ops in angle brackets")
         ops, close = given
         return Token("NAME", f"{callee}<{ops}>", callee.start_pos, end_pos=close.end_pos)

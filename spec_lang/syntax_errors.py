@@ -25,7 +25,7 @@ _SIGNS = {
 }  # fmt: skip
 _KINDS = {
     "NAME": "a name",
-    "QUALIFIED": "an op's name",
+    "QUALIFIED": "a name",
     "FEATURE": "a feature of the processor or a number of the device",
     "PACK": "a pack of dims, such as ...m",
     "STRING": "a string",
@@ -45,7 +45,6 @@ _GROUPS = (
     ({"NAME", "INT", "PACK", "QMARK", "SIZED"}, "a dim"),
     ({"NAME", "INT", "PACK", "QMARK"}, "a dim"),
     ({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"}, "an operator"),
-    ({"NAME", "QUALIFIED"}, "an op's name"),
     ({"NAME", "TENSOR"}, "a type"),
     ({"INT", "FLOAT", "INF"}, "a number"),
 )  # fmt: skip

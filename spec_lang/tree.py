@@ -617,12 +617,15 @@ class Import:
     path_span: Span
 
 
+Item = Import | Kernel | Pattern | Rule | Run | Code
+
+
 @dataclass(frozen=True)
 class Spec:
     """One file. `items` are the declarations in file order."""
 
     source: Source
-    items: tuple[Import | Kernel | Pattern | Rule | Run | Code, ...] = field(default=())
+    items: tuple[Item, ...] = field(default=())
 
     @property
     def imports(self) -> tuple[Import, ...]:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from opsplice.spec_lang import formatter, parser
+from tests.packages import install
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```splice\n(.*?)^```", re.DOTALL | re.MULTILINE)
-LIBRARY = 'import "opsplice:'
+LIBRARY, LIBRARIES = 'import "opsplice:', 'import "acme_kernels:'
 EXAMPLES = [
     pytest.param(path, text, id=f"{path.stem}-{number}")
     for path in sorted((ROOT / "docs").glob("*.md"))
@@ -31,7 +32,9 @@ def test_examples_are_formatted(path: Path, text: str) -> None:
 def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
     from opsplice.spec_lang.loader import load
 
-    blocks = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY not in b]
+    blocks = [
+        b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY not in b and LIBRARIES not in b
+    ]
     rules = blocks.pop()
     (tmp_path / "layers.splice").write_text("\n".join(blocks))
     kernel = (
@@ -50,6 +53,19 @@ def test_the_example_of_the_library_loads(tmp_path: Path) -> None:
     spec = load_text(block, tmp_path / "rules.splice")
     assert [r.pattern for r in spec.rules] == ["softmax"]
     assert not spec.warnings
+
+
+def test_the_example_of_names_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opsplice.spec_lang.loader import load_text
+
+    (block,) = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARIES in b]
+    monkeypatch.syspath_prepend(tmp_path)
+    softmax = "pattern softmax(x: tensor<m x n x f32>) { exp(x) }\n"
+    kernel = 'kernel softmax_rows(x: f32[m, n]) -> f32[m, n] { cpu "softmax.c" }\n'
+    install(tmp_path, "acme_kernels", {"attention.splice": softmax})
+    install(tmp_path, "zeta", {"zeta.splice": softmax + kernel})
+    (rule,) = load_text(block, tmp_path / "rules.splice").rules
+    assert (rule.pattern, rule.kernel) == ("acme_kernels.softmax", "softmax_rows")
 
 
 def test_the_readme_shows_the_sample() -> None:

@@ -64,6 +64,26 @@ def test_commands_with_a_library_by_name(site: Path, capfd: pytest.CaptureFixtur
     assert "101 101" in capfd.readouterr().out
 
 
+def test_libraries_with_kernels_of_one_name_in_one_program(site: Path) -> None:
+    """The names are each library's own; those of their C functions are the program's."""
+    model = MODEL.replace("-> tensor<8xf32> {", "-> (tensor<8xf32>, tensor<8xf32>) {", 1).replace(
+        "  return %1 : tensor<8xf32>",
+        "  %2 = math.cos %x : tensor<8xf32>\n  return %1, %2 : tensor<8xf32>, tensor<8xf32>",
+    )
+    spec = SPEC.replace("absf(negf(x))", "cos(x)")
+    zeta = install(site / "site", "zeta", {"zeta.splice": spec, "k.c": CODE.replace("100", "200")})
+    (site / "main.splice").write_text('import "acme"\nimport "zeta"\n')
+    with pytest.raises(OpspliceError) as raised:
+        opsplice.compile(model, "main.splice")
+    assert raised.value.message == "negated_abs is defined by two files that are linked into one program"
+    assert "zeta/specs/k.c is linked for kernel zeta.negated_abs at" in raised.value.details
+    (zeta / "zeta.splice").write_text(spec.replace('"k.c"', '"k.c" symbol "zeta_cos"'))
+    (zeta / "k.c").write_text(CODE.replace("100", "200").replace("negated_abs", "zeta_cos"))
+    program = opsplice.compile(model, "main.splice")
+    assert [r.kernel for r in program.report.replacements] == ["acme.negated_abs", "zeta.negated_abs"]
+    assert [each[0] for each in program.run("main", np.zeros(8, np.float32))] == [100, 200]
+
+
 def test_what_is_neither_a_file_nor_a_library(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", "model.mlir", "--spec=acne", "--json"]) == 1
     error = json.loads(capsys.readouterr().out)
