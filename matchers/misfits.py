@@ -35,13 +35,9 @@ def _may_hold(element: str, constant: tree.Constant) -> bool:
     if low is None or high is None:  # it depends on dims, unless it is a number too large for all types
         return any(conditions.names_in(end) for end in (constant.value, constant.high))
     if ops.is_integer(element):
-        return constant.high is not None or _is_whole(low, ops.width(element))
+        return constant.high is not None or ops.holds(element, low)
     if not ops.is_float(element):
         return True
     held = (numbers.rounded(low, element), numbers.rounded(high, element))
     # Above and below what the type holds there is only infinity, which is a number of its own.
     return any(map(math.isfinite, held)) or held[0] != held[1] or math.isinf(low) or math.isinf(high)
-
-
-def _is_whole(value: float, width: int) -> bool:
-    return value != int(value) or -(1 << (width - 1)) <= value < 1 << width

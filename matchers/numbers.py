@@ -11,17 +11,6 @@ from fractions import Fraction
 
 from opsplice.spec_lang import ops
 
-# Bits of the significand, the exponent of the smallest number, and the largest one.
-_FORMATS = {
-    "f64": (53, -1074, 1.7976931348623157e308),
-    "f32": (24, -149, 3.4028234663852886e38),
-    "f16": (11, -24, 65504.0),
-    "bf16": (8, -133, 3.3895313892515355e38),
-    "f8E4M3FN": (4, -9, 448.0),
-    "f8E5M2": (3, -16, 57344.0),
-    "f8E4M3FNUZ": (4, -10, 240.0),
-    "f8E5M2FNUZ": (3, -17, 57344.0),
-}
 # In these, where not all of a number is written or it was computed, its neighbours in the type count as it.
 _NEIGHBOURS = {"f64": "f32", "f32": "f32"}
 _MOST_DIGITS = 17
@@ -35,7 +24,7 @@ def same(wanted: float, found: float, element: str) -> bool:
     """
     width = _width(element)
     if width is not None:
-        return _is_whole(wanted, width) and _is_whole(found, width) and (int(wanted) - int(found)) % (1 << width) == 0
+        return ops.holds(element, wanted) and (int(wanted) - int(found)) % (1 << width) == 0
     low, high = rounded(wanted, element), rounded(found, element)
     if identical(low, high):
         return math.isfinite(low) or identical(low, wanted)
@@ -43,7 +32,7 @@ def same(wanted: float, found: float, element: str) -> bool:
         return False
     computed = high != found
     if element not in _NEIGHBOURS:
-        through = rounded(rounded(wanted, "f32"), element) if element in _FORMATS else low
+        through = rounded(rounded(wanted, "f32"), element) if element in ops.FLOAT_FORMATS else low
         return high == through or (computed and _same_reciprocal(wanted, found, element))
     if rounded(wanted, _NEIGHBOURS[element]) == wanted and not computed:
         return element == "f64" and _same_reciprocal(wanted, found, element) and not float(found).is_integer()
@@ -76,7 +65,7 @@ def identical(left: float | None, right: float | None) -> bool:
 
 def rounded(value: float, element: str) -> float:
     """A number as a float type holds it, to the nearest or the even one; as it is for a type that is not known here."""
-    if element not in _FORMATS:
+    if element not in ops.FLOAT_FORMATS:
         return value
     try:
         exact = float(value)
@@ -86,21 +75,21 @@ def rounded(value: float, element: str) -> float:
         return exact if math.isnan(exact) else _too_large(exact, element) if exact else _zero(exact, element)
     unit = _unit(exact, element)
     result = round(exact / unit if exact == value else Fraction(value) / Fraction(unit)) * unit
-    if abs(result) > _FORMATS[element][2]:
+    if abs(result) > ops.FLOAT_FORMATS[element][2]:
         return _too_large(exact, element)
     return math.copysign(result, exact) if result else _zero(exact, element)
 
 
 def lowest(element: str) -> float | None:
     """The lowest finite number of a float type, None for a type that is not known here."""
-    return -_FORMATS[element][2] if element in _FORMATS else None
+    return -ops.FLOAT_FORMATS[element][2] if element in ops.FLOAT_FORMATS else None
 
 
 def is_normal(value: float, element: str) -> bool:
     """Whether a float type holds a number with all of its bits: neither zero, nor infinity, nor a denormal."""
-    if element not in _FORMATS:
+    if element not in ops.FLOAT_FORMATS:
         return False
-    precision, least, largest = _FORMATS[element]
+    precision, least, largest = ops.FLOAT_FORMATS[element]
     return math.ldexp(1.0, least + precision - 1) <= abs(rounded(value, element)) <= largest
 
 
@@ -122,7 +111,7 @@ def held(value: float, element: str) -> float | int | None:
     """A number as a type holds it: rounded, or wrapped round to one with a sign; None for types not known here."""
     width = _width(element)
     if width is None:
-        return rounded(value, element) if element in _FORMATS else None
+        return rounded(value, element) if element in ops.FLOAT_FORMATS else None
     if not math.isfinite(value) or value != int(value):
         return None
     return _signed(int(value), width)
@@ -151,9 +140,9 @@ def _same_reciprocal(wanted: float, found: float, element: str) -> bool:
 
 def _unit(value: float, element: str) -> float:
     """The distance from a number to the next one of its type."""
-    if element not in _FORMATS:
+    if element not in ops.FLOAT_FORMATS:
         return math.ulp(value)
-    precision, least, _ = _FORMATS[element]
+    precision, least, _ = ops.FLOAT_FORMATS[element]
     return math.ldexp(1.0, max(math.frexp(value)[1] - precision, least))
 
 
@@ -161,10 +150,6 @@ def _width(element: str) -> int | None:
     if element == "index":
         return 64
     return ops.bits(element) if ops.is_integer(element) else None
-
-
-def _is_whole(value: float, width: int) -> bool:
-    return math.isfinite(value) and value == int(value) and -(1 << (width - 1)) <= value < 1 << width
 
 
 def _signed(value: int, width: int) -> int:

@@ -99,11 +99,17 @@ def index(number: int) -> ir.Value:
     return value("arith.constant", [], kind, value=ir.IntegerAttr.get(kind, number))
 
 
-def constant(number: int | float, kind: ir.Type) -> ir.Value:
-    """A constant of an integer, index or float type."""
+def number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
+    """A number, which is known, of an integer, index or float type. Needs a current context."""
+    assert value is not None
     if isinstance(kind, (ir.IntegerType, ir.IndexType)):
-        return value("arith.constant", [], kind, value=ir.IntegerAttr.get(kind, int(number)))
-    return value("arith.constant", [], kind, value=ir.FloatAttr.get(kind, float(number)))
+        return ir.IntegerAttr.get(kind, int(value) - (1 << 64 if value >= 1 << 63 else 0))  # the bindings take an int64
+    return ir.FloatAttr.get(kind, float(value), loc=ir.Location.unknown())
+
+
+def constant(known: int | float | None, kind: ir.Type) -> ir.Value:
+    """A constant of an integer, index or float type."""
+    return value("arith.constant", [], kind, value=number(known, kind))
 
 
 def text(string: str) -> ir.StringAttr:

@@ -157,15 +157,9 @@ def _fitted(placer: Placer, argument: Argument) -> ir.Value:
     if binding.value is not None:
         return placer.fitted(placer.current(binding.value), kind, argument.sizes)
     if isinstance(kind, ir.RankedTensorType):
-        attribute = _number(binding.constant, kind.element_type)
+        attribute = emit.number(binding.constant, kind.element_type)
         return emit.value("arith.constant", [], kind, value=ir.DenseElementsAttr.get_splat(kind, attribute))
-    return emit.constant(binding.constant or 0, kind)
-
-
-def _number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
-    if isinstance(kind, (ir.IntegerType, ir.IndexType)):
-        return ir.IntegerAttr.get(kind, int(value or 0))
-    return ir.FloatAttr.get(kind, float(value or 0))
+    return emit.constant(binding.constant, kind)
 
 
 @dataclass(frozen=True)
@@ -220,7 +214,7 @@ def _value(
         size = placer.size(named)
         return emit.index(size) if isinstance(size, int) else size
     if named.value is None:
-        return emit.constant(named.constant or 0, ir.Type.parse(named.element))
+        return emit.constant(named.constant, ir.Type.parse(named.element))
     current = placer.current(named.value)
     return current if fitted is None else placer.fitted(current, *fitted)
 

@@ -586,8 +586,8 @@ class _Signature:
         given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
         for parameter in self.kernel.parameters:
             self._bind(parameter, given[parameter.name])
+        outputs = tuple(self._output(i, r) for i, r in enumerate(self.kernel.results))  # which may say what a type is
         arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
-        outputs = tuple(self._output(i, r) for i, r in enumerate(self.kernel.results))
         sizes = {n: _numbers(s) for n, s in self.dims.items()}
         types = {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
@@ -688,6 +688,8 @@ class _Signature:
             return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims)
         element = self.types.get(parameter.type.name, parameter.type.name)
         if isinstance(arg, tree.Literal):
+            if not ops.holds(element, arg.value):
+                raise _LeaveError(f"kernel {self.kernel.name} takes {element} here, which cannot hold {arg.value}")
             return Scalar(parameter.name, element, number=arg.value)
         if arg.name not in self.match.inputs:
             return self._dim_argument(parameter, element, arg)

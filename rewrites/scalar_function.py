@@ -114,7 +114,7 @@ class Writer:
             # A number alone is one that varies, too.
             alone = call.arguments[0]
             assert isinstance(alone, Scalar), "a tensor is an operand"
-            number = emit.constant(alone.number or 0, ir.Type.parse(function.inputs[0]))
+            number = emit.constant(alone.number, ir.Type.parse(function.inputs[0]))
             given[0] = emit.value("tensor.from_elements", [number], ir.RankedTensorType.get([], number.type))
         if not any(self.varies(value) for value in operands):
             first = next(i for i, value in enumerate(given) if value is not None)
@@ -224,7 +224,7 @@ def _loop(
     with ir.InsertionPoint(block):
         read = iter(block.arguments)
         values = [
-            emit.constant(argument.number or 0, ir.Type.parse(argument.element))
+            emit.constant(argument.number, ir.Type.parse(argument.element))
             if value is None and isinstance(argument, Scalar)
             else next(read)
             for argument, value in zip(arguments, given, strict=True)

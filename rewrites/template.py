@@ -13,7 +13,7 @@ from opsplice.rewrites.export.gaps import GapError
 from opsplice.rewrites.export.speller import Instance, spell
 from opsplice.rewrites.export.spellings import Spelling
 from opsplice.rewrites.export.writer import NAME_ONLY
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import ops, tree
 
 # As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them. Of alternatives the
 # first is written.
@@ -23,7 +23,9 @@ _SPELLING = Spelling("generics", "generic", "maps", accumulator=True, option=0)
 def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -> Written:
     """The ops of the pattern that a rule puts in the place of a match. Raises OpspliceError for one that has none."""
     pattern = patterns[rule.kernel]
-    given = _alike(pattern, [_given(match, arg, p) for arg, p in zip(rule.args, pattern.parameters, strict=True)])
+    pairs = list(zip(rule.args, pattern.parameters, strict=True))
+    types = {_element(p): match.inputs[arg.name].element for arg, p in pairs if isinstance(arg, tree.Name)}
+    given = _alike(pattern, [_given(match, arg, types.get(_element(p), _element(p))) for arg, p in pairs])
     try:
         with match.roots[0].context, ir.Location.unknown():
             template = spell(pattern, patterns, _instance(pattern, given), _SPELLING)
@@ -38,12 +40,16 @@ def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -
     return Written(rule.kernel_span, arguments, lines, template.root, template.kind)
 
 
-def _given(match: Match, arg: tree.Name | tree.Literal, parameter: tree.Parameter) -> tuple[Binding, tuple[Size, ...]]:
-    """What a parameter is at a match, and its sizes axis by axis."""
+def _element(parameter: tree.Parameter) -> str:
+    return parameter.type.name if isinstance(parameter.type, tree.ScalarType) else parameter.type.element.name
+
+
+def _given(match: Match, arg: tree.Name | tree.Literal, element: str) -> tuple[Binding, tuple[Size, ...]]:
+    """What a parameter is at a match, and its sizes axis by axis. element: the type of a number."""
     if isinstance(arg, tree.Literal):
-        kind = parameter.type
-        element = kind.name if isinstance(kind, tree.ScalarType) else kind.element.name
-        return Binding(constant=arg.value, element=match.types.get(element, element)), ()
+        if not ops.holds(element, arg.value):
+            raise OpspliceError(f"{element} cannot hold {arg.value} ({arg.span})")
+        return Binding(constant=arg.value, element=element), ()
     sizes: list[Size] = []
     for size in match.shapes.get(arg.name, ()):
         sizes.extend(size if isinstance(size, tuple) else (size,))
@@ -87,9 +93,8 @@ def _instance(pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]
     own = {v.name for v in pattern.type_variables}
     for parameter, (binding, sizes) in zip(pattern.parameters, given, strict=True):
         kind = parameter.type
-        element = kind.element.name if isinstance(kind, tree.TensorType) else kind.name
-        if element in own:
-            types.setdefault(element, binding.element)
+        if _element(parameter) in own:
+            types.setdefault(_element(parameter), binding.element)
         if not isinstance(kind, tree.TensorType):
             continue
         spare = len(sizes) - len(kind.dims) + 1

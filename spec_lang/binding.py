@@ -61,6 +61,7 @@ class Binding:
         self._wanted = {v.name: v for v in wanted_variables}
         self._found = tuple(found_variables)
         self._exact = exact
+        self._open: set[str] = set()
 
     def match(self, wanted: Type, found: Type) -> str | None:
         return self.match_dims(dims_of(wanted), dims_of(found)) or self.match_element(
@@ -87,6 +88,24 @@ class Binding:
         """Whether two names may stand for one type: a scalar's type variable may be that of the tensors."""
         first, second = (possible_elements(name, self._found) for name in (left, right))
         return first is None or second is None or bool(first & second)
+
+    def settle(self, wanted: Type, found: Type | None) -> None:
+        """Take what a type variable is from a result, where no argument says it. found: None where it may be any."""
+        name = element_of(wanted).name
+        if found is None:
+            self._open.add(name)
+        elif name in self._wanted:
+            self.elements.setdefault(name, element_of(found).name)
+
+    def elements_of(self, wanted: str) -> frozenset[str] | None:
+        """The element types that a type or a variable may be: any for None, and none where nothing says it."""
+        choices = possible_elements(wanted, self._wanted.values())
+        if wanted not in self._wanted or wanted in self._open:
+            return choices
+        if wanted not in self.elements:
+            return frozenset()
+        found = possible_elements(self.elements[wanted], self._found)
+        return found if choices is None else choices if found is None else choices & found
 
     def match_dims(self, wanted: Sequence[Dim], found: Sequence[Dim]) -> str | None:
         pack = next((i for i, d in enumerate(wanted) if d.pack is not None), None)

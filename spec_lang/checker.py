@@ -47,6 +47,7 @@ _BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
 _GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
+_PAST_I64 = 1 << 63
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
 PLACEHOLDER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -203,8 +204,8 @@ def _check_dims(used: tuple[Dim, ...], names: dict[str, Span], dims: dict[str, D
         report(error(packs[1].span, "a type has one pack at most", "two could not be told apart"))
     for dim in used:
         if dim.name is None:
-            if dim.size is not None and dim.size < 1:
-                report(error(dim.span, "a size is at least 1"))
+            if dim.size is not None and not 0 < dim.size < _PAST_I64:
+                report(error(dim.span, "a size is at least 1, and less than 2 to the power of 63"))
             continue
         if dim.name in names:
             notes = [(names[dim.name], "which is declared here")]
@@ -291,6 +292,8 @@ def _check_arithmetic(value: tree.DimExpr, names: _Names, report: Report, *, exa
     if isinstance(value, tree.Literal):
         if isinstance(value.value, float) and not exact:
             report(error(value.span, "dims are whole numbers"))
+        elif not exact and abs(value.value) >= _PAST_I64:
+            report(error(value.span, "no dim is this large"))
     elif isinstance(value, tree.DimRef):
         if value.name not in names.dims:
             known = list(names.dims)
@@ -635,6 +638,10 @@ def _check_rule(
             [p.name for p in pattern.parameters],
         )
         _check_condition(rule.where, names, report)
+    for attribute in rule.attributes:
+        values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
+        if any(isinstance(value, int) and not -_PAST_I64 <= value < _PAST_I64 for value in values):
+            report(error(attribute.span, "an integer that is set is an i64, which cannot hold this"))
     if rule.attributes:
         return
     if rule.code is not None:
@@ -665,6 +672,11 @@ def _check_rule(
         if reason is not None:
             report(error(arg.span, *reason, notes=[(wanted_parameter.span, "the kernel's parameter is here")]))
             fits = False
+    if fits:
+        for result, kind in zip(kernel.results, signatures[pattern.name].results, strict=False):
+            if result.type is not None:
+                binding.settle(result.type, kind)
+        _check_numbers(rule, kernel.parameters, binding, "kernel", report)
     if fits and kernel.is_scalar:
         scalar_kernels.check_rule(rule, kernel, parameters, signatures[pattern.name].results, binding, report)
     if fits:
@@ -727,6 +739,7 @@ def _check_template(
                 message = f"{arg.name}: {given.type} does not fit {wanted.name}: {wanted.type}: {reason}"
                 report(error(arg.span, message, notes=notes))
                 return
+    _check_numbers(rule, made.parameters, binding, "pattern", report)
     results, wanted_results = signatures[made.name].results, signatures[pattern.name].results
     if len(results) != len(wanted_results):
         message = f"{made.name} makes {_results(len(results))}, and {pattern.name} has {len(wanted_results)}"
@@ -757,9 +770,7 @@ def _misfit(
     wanted_text = f"{wanted.name}: {_kernel_type(wanted.type)}"
     scalar = isinstance(wanted.type, ScalarType)
     if isinstance(arg, tree.Literal):
-        if not scalar:
-            return f"{arg.value} is a number, and {wanted_text} is a buffer", None
-        return _misfit_number(arg.value, wanted, wanted_text)
+        return None if scalar else (f"{arg.value} is a number, and {wanted_text} is a buffer", None)
     parameter = parameters.get(arg.name)
     if parameter is None:
         if arg.name not in dims:
@@ -783,16 +794,27 @@ def _misfit(
     return None if reason is None else (f"{arg.name}: {parameter.type} does not fit {wanted_text}: {reason}", None)
 
 
-def _misfit_number(value: int | float, wanted: tree.Parameter, wanted_text: str) -> tuple[str, str | None] | None:
-    element = element_of(wanted.type).name
-    if not ops.is_integer(element):
+def _check_numbers(
+    rule: tree.Rule, parameters: Sequence[tree.Parameter], binding: Binding, whose: str, report: Report
+) -> None:
+    """The numbers among a rule's arguments, once it is known what the type variables are."""
+    for arg, wanted in zip(rule.args, parameters, strict=True):
+        reason = _misfit_number(arg.value, wanted, binding) if isinstance(arg, tree.Literal) else None
+        if reason is not None:
+            report(error(arg.span, reason, notes=[(wanted.span, f"the {whose}'s parameter is here")]))
+
+
+def _misfit_number(value: int | float, wanted: tree.Parameter, binding: Binding) -> str | None:
+    """Why no type that a scalar parameter may be of holds a number."""
+    elements = binding.elements_of(element_of(wanted.type).name)
+    if elements is None:
         return None
-    if isinstance(value, float):
-        return f"{value} is not an integer, and {wanted_text} is", None
-    width = ops.bits(element) or 64
-    if not -(1 << (width - 1)) <= value < 1 << width:
-        return f"{value} does not fit into {width} bits, and {wanted_text} has no more", None
-    return None
+    name = f"{wanted.name}: {' or '.join(sorted(elements)) or element_of(wanted.type)}"
+    if not elements:
+        return f"nothing says which type {name} is"
+    if isinstance(value, float) and all(map(ops.is_integer, elements)):
+        return f"{value} is not an integer, and {name} is"
+    return None if any(ops.holds(element, value) for element in elements) else f"{name} cannot hold {value}"
 
 
 def _check_rule_results(

@@ -5,6 +5,7 @@ This is data about MLIR's arith and math dialects as of LLVM 2026 (IREE 3.13); i
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,17 @@ KERNEL_ELEMENTS = ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")
 COMMON_ELEMENTS = (*KERNEL_ELEMENTS, "index")
 
 _FLOAT_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 19, "f80": 80, "f128": 128}
+# Of float types: bits of the significand, the exponent of the smallest number, and the largest one.
+FLOAT_FORMATS = {
+    "f64": (53, -1074, 1.7976931348623157e308),
+    "f32": (24, -149, 3.4028234663852886e38),
+    "f16": (11, -24, 65504.0),
+    "bf16": (8, -133, 3.3895313892515355e38),
+    "f8E4M3FN": (4, -9, 448.0),
+    "f8E5M2": (3, -16, 57344.0),
+    "f8E4M3FNUZ": (4, -10, 240.0),
+    "f8E5M2FNUZ": (3, -17, 57344.0),
+}
 _SMALL_FLOAT = re.compile(r"f([468])E[0-9]M[0-9][A-Z0-9]*")
 _INTEGER = re.compile(r"(?:s|u)?i([1-9][0-9]{0,3})")
 
@@ -44,6 +56,25 @@ def bits(element: str) -> int | None:
         return _FLOAT_BITS[element]
     found = _SMALL_FLOAT.fullmatch(element) or _INTEGER.fullmatch(element)
     return int(found[1]) if found else None
+
+
+def width(element: str) -> int:
+    """The width of an integer type; index is 64 bits wide on every target that IREE has."""
+    return bits(element) or 64
+
+
+def holds(element: str, value: float) -> bool:
+    """Whether a type has a number: an integer in its bits, signed or not; a float, rounded, but neither to zero nor to
+    infinity. Of types that are not known here nothing is said.
+    """
+    if is_integer(element):
+        whole = math.isfinite(value) and value == int(value)
+        return whole and -(1 << (width(element) - 1)) <= value < 1 << width(element)
+    if element not in FLOAT_FORMATS or value == 0 or not math.isfinite(value):
+        return True
+    precision, least, largest = FLOAT_FORMATS[element]
+    half_unit = math.ldexp(1.0, math.frexp(largest)[1] - precision - 1)
+    return math.ldexp(0.5, least) < abs(value) < largest + half_unit
 
 
 # ---- elementwise ops -------------------------------------------------------------------------------------------------
@@ -166,11 +197,6 @@ def _lowest(element: str) -> int:
 
 def _highest(element: str) -> int:
     return -1 - _lowest(element)
-
-
-def width(element: str) -> int:
-    """The width of an integer type; index is 64 bits wide on every target that IREE has."""
-    return bits(element) or 64
 
 
 _IDENTITIES: dict[str, Callable[[str], int | float]] = {

@@ -10,6 +10,7 @@ import dataclasses
 import gc
 import hashlib
 import json
+import math
 import re
 import shlex
 import sys
@@ -44,6 +45,8 @@ _PROPERTIES = ("bits", "rank")
 _PREDICATES = ("weight", "only", "shared", *tree.OF_THE_ROOT)
 _USES = ("only", "shared", "accumulated")
 THROUGH = ("cast", "reshape")
+# Digits of a number that is not zero, before its exponent.
+_NOT_ZERO = re.compile(r"[0.]*[1-9]")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_SOURCE = Source("")
 _ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}
@@ -231,8 +234,8 @@ class _Builder:
         return "".join(pieces)
 
     def _integer(self, token: Token) -> int:
-        if len(token) > _MAX_DIGITS:
-            self._fail(token, "this number has too many digits")
+        if len(token) > _MAX_DIGITS or int(token) >= 1 << 64:
+            self._fail(token, "no integer type holds a number this large")
         return int(token)
 
     # ---- files ----
@@ -853,7 +856,12 @@ class _Builder:
 
     def number(self, parts: list) -> tree.Literal:
         minus, token = parts
+        span = self._span(minus or token, token)
         value: int | float = self._integer(token) if token.type == "INT" else float(token)
-        if value == float("inf") and token != "inf":
-            self._fail(token, "no float type holds a number this large", "write inf if that is what you mean")
-        return tree.Literal(self._span(minus or token, token), -value if minus else value)
+        if value == math.inf and token != "inf":
+            self._fail(span, "no float type holds a number this large", "write inf if that is what you mean")
+        if value == 0 and _NOT_ZERO.match(token):
+            self._fail(span, "no float type holds a number this small", "write 0.0 if that is what you mean")
+        if minus and value == 0 and isinstance(value, int):
+            self._fail(span, "an integer has one zero, without a sign", "write 0, or -0.0 for the float")
+        return tree.Literal(span, -value if minus else value)

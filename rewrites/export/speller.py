@@ -286,6 +286,9 @@ class _Speller:
             replace(a, element=letters.get(letter, "")) if isinstance(a, Number) and not a.element else a
             for letter, a in zip(op.operands, args, strict=True)
         ]
+        for arg, written in zip(args, expr.args, strict=True):
+            if isinstance(arg, Number) and arg.element and not ops.holds(arg.element, arg.value):
+                raise GapError.at(written.span, f"the constant `{_written(written)}`", f"{arg.element} cannot hold it")
         args = [self._cast(a, letters.get(letter, ""), expr.span) for letter, a in zip(op.operands, args, strict=True)]
         if not all(a.element for a in args):
             raise GapError.at(expr.span, f"`{op.name}` of constants alone", "the compiler folds it; write the result")

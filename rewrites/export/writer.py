@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from iree.compiler import ir
 
+from opsplice.rewrites import emit
 from opsplice.rewrites.export.bounds import Axis
 from opsplice.rewrites.export.gaps import GapError
 from opsplice.rewrites.export.spellings import Spelling
@@ -261,7 +262,4 @@ class Writer:
 
 def number_text(value: int | float, element: str) -> str:
     """A constant with its type, as MLIR writes it. Needs a current context."""
-    kind = ir.Type.parse(element)
-    if isinstance(kind, (ir.IntegerType, ir.IndexType)):
-        return str(ir.IntegerAttr.get(kind, int(value)))
-    return str(ir.FloatAttr.get(kind, float(value), loc=ir.Location.unknown()))
+    return str(emit.number(value, ir.Type.parse(element)))

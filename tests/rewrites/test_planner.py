@@ -139,12 +139,13 @@ replace p {rule} with k(a)
     [
         ("k(a: f32[n], d: i8) -> f32[n]", "a, n", "n = 1000 does not fit into the i8 of kernel k"),
         ("k(a: f32[n], d: i1) -> f32[n]", "a, n", "n = 1000 does not fit into the i1 of kernel k"),
+        ("k<T>(a: T[n], d: T) -> T[n]", "a, 1e39", "kernel k takes f32 here, which cannot hold 1e+39"),
     ],
 )
 def test_what_a_kernel_cannot_take(bench, kernel, args, reason):
     spec = f"""
 kernel {kernel} {{ cpu "k.bc" }}
-pattern p(a: tensor<n x f32>) {{ negf(a) }}
+pattern p<T>(a: tensor<n x T>) {{ negf(a) }}
 replace p with k({args})
 """
     assert summary(bench(single("arith.negf %a", "tensor<1000xf32>"), spec).plan()) == ([], [reason])

@@ -444,6 +444,52 @@ def test_a_scalar_of_another_float_type_is_cast_where_a_pattern_is_written(splic
     np.testing.assert_array_equal(program.run("main", x), 2 * x)  # as q says, not r
 
 
+SIGNED = """
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %z = arith.constant dense<-0.0> : tensor<8xf32>
+  %0 = math.copysign %x, %z : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "replace p with q(s, x)",
+        "replace p with q(-0.0, x)",  # of the type that x says, which comes later
+        "replace p with mlir {\n %0 = tensor.splat %s : tensor<8x$T>\n yield %0 }",
+        "replace p with k(x, s)",
+        "replace p with k(x, -0.0)",
+    ],
+)
+def test_minus_zero_keeps_its_sign(spliced, rule):
+    spec = f"""kernel k(x: f32, s: f32) -> f32 {{ cpu "k.c" as bitcode }}
+    pattern q<S>(z: S, y: tensor<...a x S>) {{ addf(mulf(y, 0.0), z) }}
+    pattern p<T>(x: tensor<n x T>, s: T) {{ copysign(x, s) }}
+    {rule}"""
+    program = spliced(SIGNED, spec, {"k.c": "float k(float x, float s) { return s; }"})
+    made = program.run("main", np.full(8, -1.0, np.float32))
+    assert len(program.report.replacements) == 1
+    assert np.signbit(made).all()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "given", "message"),
+    [
+        ("addf(y, 1e39)", "x", "the constant `1e39`: f32 cannot hold it"),
+        ("addf(y, z)", "x, 1e39", "f32 cannot hold 1e+39"),
+    ],
+)
+def test_a_number_that_the_written_ops_cannot_hold(spliced, pattern, given, message):
+    spec = f"""{PATTERN}
+    pattern q<S>(y: tensor<...a x S>{", z: S" if "z" in pattern else ""}) {{ {pattern} }}
+    replace p with q({given})"""
+    with pytest.raises(OpspliceError) as error:
+        spliced(ABS, spec, {})
+    assert message in f"{error.value}\n{error.value.details}"
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [

@@ -56,7 +56,7 @@ LARGE = {
     "a long unknown name": (f"pattern p({X}) {{ {'a' * 1_000_000}(x) }}", "unknown op or pattern aaa"),
     "a long name before an error": (f"pattern {'a' * 1_000_000}) )", "expected"),
     "many names before an error": (f"pattern p({X}) {{ {'b1 ' * 50_000} )", "expected"),
-    "an integer of a million digits": (f"pattern p({X}) where n > {'9' * 1_000_000} {{ exp(x) }}", "too many digits"),
+    "an integer of a million digits": (f"pattern p({X}) where n > {'9' * 1_000_000} {{ exp(x) }}", "no integer type"),
     "a float of a million digits": (f"pattern p({X}) {{ mulf(x, {'9' * 1_000_000}.0) }}", "no float type holds"),
     "type variables": (
         f"pattern p<{', '.join(f'T{i}' for i in range(3000))}>"

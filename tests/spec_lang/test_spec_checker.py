@@ -215,6 +215,7 @@ def test_a_used_pattern_is_typed_by_its_arguments():
         ("exp(x)", "x: tensor<...m x m x f32>", "m is both one dim and a pack of dims"),
         ("exp(x)", "x: tensor<x x f32>", "dim x has the name of something else"),
         ("exp(x)", "x: tensor<0xf32>", "a size is at least 1"),
+        ("exp(x)", "x: tensor<9223372036854775808xf32>", "less than 2 to the power of 63"),
         ("exp(x)", "x: tensor<n x float>", "unknown element type float; did you mean f32?"),
         ("exp(x)", "x: tensor<n x T>", "a type variable is declared after the name: <T>"),
         ("exp(x)", "x: tensor<nx4xf32>", "write dims apart: tensor<n x 4 x f32>"),
@@ -461,6 +462,7 @@ def test_errors_in_functions_on_elements(text, expected):
         ("replace p with f(x, y, 1)", "y is tensor<n x f32>, and p is tensor<m x n x f32>"),
         ("replace p with f(x, 1.0)", "f takes 3 arguments, found 2"),
         ("replace p with f(x, x, 1.5)", "1.5 is not an integer, and k: i32 is"),
+        ("replace p with f(x, 1e39, 1)", "y: f32 cannot hold 1e+39"),
         ("replace p with f(x, n, 1)", "n is a dim, and y: f32 is not an integer"),
         ("replace p with f(1.0, 2.0, n)", "f is given no value of the program"),
         ("replace p with f(x, z, 1)", "the pattern has no z"),
@@ -499,13 +501,41 @@ def test_errors_in_rules_with_functions_on_elements(rule, expected):
         ("replace p with k(x, m, m)", "m is a dim, and s: f32 is not an integer"),
         ("replace p with k(x, x, m)", "x is a tensor, and s: f32 is a scalar"),
         ("replace p with k(x, 1, 1.5)", "1.5 is not an integer, and c: i32 is"),
-        ("replace p with k(x, 1, 99999999999)", "99999999999 does not fit into 32 bits"),
+        ("replace p with k(x, 1, 99999999999)", "c: i32 cannot hold 99999999999"),
+        ("replace p with k(x, 1e39, 1)", "s: f32 cannot hold 1e+39"),
+        ("replace p with k(x, -1e-46, 1)", "s: f32 cannot hold -1e-46"),
         ("replace p where z > 1 with k(x, 1, 1)", "unknown dim z"),
+        ("replace p where m > 9223372036854775808 with k(x, 1, 1)", "no dim is this large"),
+        ("annotate p with {my.axis = 9223372036854775808}", "is an i64, which cannot hold this"),
+        ("annotate p with {my.axes = [1, 9223372036854775808]}", "is an i64, which cannot hold this"),
     ],
 )
 def test_rule_errors(rule, expected):
     (found,) = messages(KERNEL + PATTERN + rule)
     assert expected in found
+
+
+@pytest.mark.parametrize(
+    ("signature", "number", "expected"),
+    [
+        ("k(x: f32[n], s: T) -> f32[n]", "0.5", "nothing says which type s: T is"),
+        ("k(x: f32[n], s: T) -> T[n]", "0.5", ""),  # the result says it
+        ("k(x: f32[n], s: T) -> T[n]", "1e39", "s: f32 cannot hold 1e+39"),
+        ("k(x: T[n], s: T) -> T[n]", "3.4028235e38", ""),  # the largest, as it is printed
+        ("k(x: T[n], s: T) -> T[n]", "1e39", "s: f32 cannot hold 1e+39"),
+        ("k(s: T, x: T[n]) -> T[n]", "1e39", "s: f32 cannot hold 1e+39"),
+        ("k(x: T[n], s: T) -> T[n]", "inf", ""),
+    ],
+)
+def test_a_number_is_one_of_the_type_that_arguments_and_results_say(signature, number, expected):
+    args = f"{number}, x" if signature.startswith("k(s") else f"x, {number}"
+    text = f"""
+    kernel {signature.replace("k(", "k<T>(")} {{ cpu "k.c" }}
+    pattern p(x: tensor<n x f32>) {{ negf(x) }}
+    replace p with k({args})"""
+    found = messages(text)
+    assert len(found) == bool(expected)
+    assert all(expected in message for message in found)
 
 
 @pytest.mark.parametrize(
