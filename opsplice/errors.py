@@ -44,6 +44,10 @@ class OpspliceError(Exception):
         return "\n".join(lines)
 
 
+class MissingToolError(OpspliceError):
+    """No compiler here makes what is asked for. The hint says how to get one."""
+
+
 def _readable(text: str) -> str:
     if len(text) <= _LONGEST_SENTENCE:
         return text

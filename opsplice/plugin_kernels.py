@@ -185,7 +185,7 @@ def _signatures(kernel: tree.Kernel) -> Iterator[tuple[str, str, bool]]:
     """Each function that a scalar kernel stands for, its type, and whether it must be there."""
     (result,) = kernel.results
     assert isinstance(result.type, tree.ScalarType), "a scalar kernel"
-    for (function, needed), types in zip(functions_of(kernel), _types(kernel), strict=True):
+    for (function, needed), types in zip(functions_of(kernel), types_of(kernel), strict=True):
         inputs = ", ".join(argument.element for argument in function.arguments)
         yield function.symbol, f"({inputs}) -> {types.get(result.type.name, result.type.name)}", needed
 
@@ -195,14 +195,15 @@ def _signatures(kernel: tree.Kernel) -> Iterator[tuple[str, str, bool]]:
 
 def functions_of(kernel: tree.Kernel) -> Iterator[tuple[Function, bool]]:
     """Each function that a kernel stands for, and whether it must be there: of those for any type, some may lack."""
-    for types in _types(kernel):
+    for types in types_of(kernel):
         symbol = kernel.symbol or kernel.name
         for name, element in types.items():
             symbol = symbol.replace("{" + name + "}", element)
         yield Function(symbol, tuple(_arguments(kernel, types))), all(v.choices for v in kernel.type_variables)
 
 
-def _types(kernel: tree.Kernel) -> Iterator[Mapping[str, str]]:
+def types_of(kernel: tree.Kernel) -> Iterator[Mapping[str, str]]:
+    """What the type variables of a kernel can stand for, for each of `functions_of`."""
     choices = [[c.name for c in v.choices] or list(ops.KERNEL_ELEMENTS) for v in kernel.type_variables]
     for chosen in itertools.product(*choices):
         yield dict(zip((v.name for v in kernel.type_variables), chosen, strict=True))

@@ -12,7 +12,8 @@ from opsplice.errors import OpspliceError
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 
-SUFFIXES = (".o", ".bc", ".so", ".spv", ".ptx", ".hsaco")
+# Of the texts among them, `.metal` and `.mlir`, nothing is built on this machine.
+SUFFIXES = (".o", ".bc", ".so", ".spv", ".ptx", ".hsaco", ".metal", ".mlir")
 
 
 def only(spec: LoadedSpec) -> LoadedSpec:

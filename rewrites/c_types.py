@@ -18,16 +18,28 @@ def parameters_of(call: KernelCall) -> list[str]:
 
 def check(call: KernelCall, clause: tree.ArtifactClause, artifact: Artifact) -> None:
     """Raise OpspliceError for a function on a CPU that has other types than the call, where they are known."""
-    written = artifact.signatures.get(call.symbol)
+    result, parameters = "void", parameters_of(call)
+    if call.kernel.is_scalar:
+        result, parameters = call.outputs[0].element, [a.element for a in call.arguments]
+    check_function(call.symbol, result, parameters, call.kernel, clause, artifact)
+
+
+def check_function(
+    symbol: str,
+    result: str,
+    parameters: list[str],
+    kernel: tree.Kernel,
+    clause: tree.ArtifactClause,
+    artifact: Artifact,
+) -> None:
+    """As `check`, for a function that is called with these: elements, `ADDRESS` and `index`."""
+    written = artifact.signatures.get(symbol)
     if written is None:
         return
-    result, parameters = "void", parameters_of(call)
     if clause.form == "dispatch":
         result, parameters = "i32", [ir_types.ADDRESS] * 3
-    elif call.kernel.is_scalar:
-        result, parameters = call.outputs[0].element, [a.element for a in call.arguments]
     try:
-        ir_types.check(clause.file.name, call.symbol, written, result, parameters, f"kernel {call.kernel.name}")
+        ir_types.check(clause.file.name, symbol, written, result, parameters, f"kernel {kernel.name}")
     except OpspliceError as error:
         error.details = f"needed by the kernel at {clause.span}"
         raise

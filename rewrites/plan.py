@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -381,7 +381,7 @@ class _Planner:
             return
         raise OpspliceError(
             f"kernel '{kernel.name}' has no artifact for {missing[0]}{_with_features(missing[0])}",
-            details="\n".join(_unfit(clause, missing[0]) for clause in _of_backend(kernel, missing[0])),
+            details="\n".join(_unfit(clause, missing[0]) for clause in of_backend(kernel.artifacts, missing[0])),
             hint=f"add a clause such as `{_clause_text(missing[0])}` to the kernel at {kernel.span}, "
             f"or write `otherwise keep` on the rule to leave such targets to the compiler{_or_compile_for(kernel)}",
         )
@@ -450,23 +450,25 @@ def _name(rule: tree.Rule) -> str:
 
 def _clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:
     """The first clause that a target can take; of those for one SM version or another the newest."""
-
-    def newness(clause: tree.ArtifactClause) -> tuple[int, bool]:
-        number = sm_of((clause.arch or "").rstrip("af")) or 0
-        return number, number > 0 and sm_of(clause.arch) is None
-
-    fitting = [clause for clause in _of_backend(kernel, target) if not _unfit(clause, target)]
+    fitting = [clause for clause in of_backend(kernel.artifacts, target) if not _unfit(clause, target)]
     return max(fitting, key=newness) if fitting else None
 
 
-def _of_backend(kernel: tree.Kernel, target: ProgramTarget) -> list[tree.ArtifactClause]:
+def newness(clause: tree.ArtifactClause) -> tuple[int, bool]:
+    """By what clauses come before those in front of them: the SM version, and whether they are for it alone."""
+    number = sm_of((clause.arch or "").rstrip("af")) or 0
+    return number, number > 0 and sm_of(clause.arch) is None
+
+
+def of_backend(clauses: Iterable[tree.ArtifactClause], target: ProgramTarget) -> list[tree.ArtifactClause]:
+    """The clauses for devices of a target's kind, whichever of these they are for."""
     names = _BACKENDS.get(target.backend, ())
-    return [clause for clause in kernel.artifacts if clause.backend in names]
+    return [clause for clause in clauses if clause.backend in names]
 
 
 def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
     """Why a clause for the backend of a target is not for the target, "" if it is."""
-    if not _runs_on(clause.arch, target):
+    if not runs_on(clause.arch, target):
         return (
             f"the clause at {clause.span} is for {clause.arch}, and the target is {target.arch or 'not known to IREE'}"
         )
@@ -481,7 +483,8 @@ def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
     return ""
 
 
-def _runs_on(arch: str | None, target: ProgramTarget) -> bool:
+def runs_on(arch: str | None, target: ProgramTarget) -> bool:
+    """Whether code for an architecture (None: for any) runs on a target."""
     if arch is None:
         return True
     if target.is_cpu:

@@ -205,7 +205,7 @@ class _Formatter:
             symbol = f"symbol {_quote(kernel.symbol)}"
             lines.append(_Line(start, kernel.symbol_span.end, partial(str, symbol)))
         for clause in kernel.artifacts:
-            lines.append(_Line(clause.span.start, clause.span.end, partial(_artifact, clause)))
+            lines.append(_Line(clause.span.start, clause.span.end, partial(clause_text, clause)))
         return sorted(lines, key=lambda line: line.start)
 
     def _pattern(self, pattern: tree.Pattern) -> str:
@@ -403,7 +403,16 @@ def _result(result: tree.KernelResult) -> str:
     return f"{result.name}: {_kernel_type(result.type)}" if named else _kernel_type(result.type)
 
 
-def _artifact(clause: tree.ArtifactClause) -> str:
+def signature(kernel: tree.Kernel) -> str:
+    """What a kernel takes and makes, on one line: `scale<T in {f32, f64}>(x: T[n], gain: T) -> T[n]`."""
+    taken = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
+    made = ", ".join(map(_result, kernel.results))
+    made = made if len(kernel.results) == 1 else f"({made})"
+    return f"{kernel.name}{_variables(kernel.type_variables)}({taken}) -> {made}"
+
+
+def clause_text(clause: tree.ArtifactClause) -> str:
+    """A clause of a kernel as it is written."""
     words = [clause.backend]
     if clause.arch is not None:
         words.append(clause.arch)

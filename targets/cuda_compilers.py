@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets import toolchains
 from opsplice.targets.artifacts import CudaTarget
 
@@ -187,7 +187,7 @@ def choose(target: CudaTarget, environ: Mapping[str, str] = os.environ) -> CudaC
     found = find_all(environ)
     here = ", ".join(f"{compiler.version()} for {compiler.range}" for compiler in found) or "none"
     unset = f", or unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
-    raise OpspliceError(
+    raise MissingToolError(
         f"no compiler here makes PTX of CUDA sources for sm_{target.sm} (found: {here})",
         hint=f"{HOW_TO_GET['nvrtc']}, or {HOW_TO_GET['nvcc']}{unset}",
     )

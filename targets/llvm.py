@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import toolchains
 from opsplice.targets.artifacts import CpuTarget, CudaTarget, Form, RocmTarget
@@ -67,7 +67,7 @@ def version() -> str:
     try:
         return f"llvmlite {metadata.version('llvmlite')}"
     except metadata.PackageNotFoundError as error:
-        raise OpspliceError("llvmlite is not installed", hint="pip install llvmlite") from error
+        raise MissingToolError("llvmlite is not installed", hint="pip install llvmlite") from error
 
 
 def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Module:
@@ -126,7 +126,8 @@ def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
 
 
 def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path | None = None) -> Module:
-    """Reads a bitcode file's names; with `neutral`, also writes it there without the CPU that its functions name.
+    """Reads a bitcode file's names; with `neutral`, also writes it there without the CPU that its functions name,
+    and without the name of its source.
 
     A module of a newer LLVM than llvmlite's cannot be read: then the symbols are None, a note says so, and `neutral` is
     not written. name: how errors and notes call the file. Raises OpspliceError when the file is not bitcode, is

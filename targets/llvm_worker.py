@@ -12,6 +12,8 @@ from typing import Any
 
 from llvmlite import binding
 
+# Where a module was compiled from, which is a folder of somebody's.
+_SOURCE = re.compile(r"^source_filename = .*$", re.MULTILINE)
 _CPU_ATTRIBUTES = re.compile(r' ?"(?:target-cpu|target-features|tune-cpu)"(?:="[^"]*")?')
 _PUBLIC_ALIAS = re.compile(r'^@"?([^\s"=]+)"? = (?!.*\b(?:internal|private)\b).*\balias\b', re.MULTILINE)
 _CPU_CHOICE = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
@@ -97,7 +99,7 @@ def _import(job: dict[str, Any]) -> dict[str, Any]:
     except RuntimeError as error:
         return {"unreadable": str(error)}
     if job["output"]:
-        neutral = binding.parse_assembly(_without_cpu(str(module)))
+        neutral = binding.parse_assembly(_SOURCE.sub("", _without_cpu(str(module))))
         with open(job["output"], "wb") as file:
             file.write(neutral.as_bitcode())
     return _found(module, module.triple)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import SpirvTarget
 from opsplice.targets.toolchains import read_dependencies, run_program
 
@@ -170,7 +170,7 @@ def choose(
         if (found := find(name, environ)) is not None:
             return found
     names = COMPILERS[language]
-    raise OpspliceError(
+    raise MissingToolError(
         f"{source} is {language}, which no compiler here makes into SPIR-V; that needs {' or '.join(names)}",
         hint=f"{HOW_TO_GET[names[0]]}, or give a {instead} that you built elsewhere",
     )

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets import arch as archs
 from opsplice.targets import prototypes, temporary
 from opsplice.targets.artifacts import CpuTarget, Form
@@ -270,7 +270,7 @@ def _fitting(target: CpuTarget, form: Form, environ: Mapping[str, str]) -> list[
     here = ", ".join(f"{toolchain.name} ({', '.join(toolchain.archs)})" for toolchain in found) or "none"
     needed = "clang" if form == "bitcode" or target.arch != archs.host_arch() else "clang or gcc"
     unset = f", and unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
-    raise OpspliceError(
+    raise MissingToolError(
         f"no compiler here makes {FORM_NAMES[form]} for {target.arch}; that needs {needed} (found: {here})",
         hint=f"{HOW_TO_GET['zig']} or {HOW_TO_GET['clang']}{unset}",
     )

@@ -90,7 +90,6 @@ def test_prebuilt_artifacts_are_taken(folder: Path) -> None:
         ('cpu "twice.o" as plugin', "in a plugin"),
         ('cuda "twice.cu"', "built of twice.cu"),
         ('vulkan "twice.comp"', "built of twice.comp"),
-        ('metal "twice.metal"', "built of twice.metal"),
     ],
 )
 def test_all_else_is_refused_before_anything_runs(folder: Path, clause: str, what: str) -> None:
@@ -121,7 +120,6 @@ def test_every_kind_of_file_is_prebuilt_or_is_not(tmp_path: Path) -> None:
         ".glsl",
         ".slang",
         ".wgsl",
-        ".metal",
     }
     assert accepted - texts <= set(prebuilt.SUFFIXES)
     assert texts.isdisjoint(prebuilt.SUFFIXES)
