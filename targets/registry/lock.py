@@ -24,7 +24,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
 from opsplice.files import write_file
 from opsplice.targets.registry import tables
 from opsplice.targets.registry.tables import Table
@@ -158,11 +157,3 @@ def check_new(package: Locked) -> Locked:
 
 def _sorted(packages: Iterable[Locked]) -> tuple[Locked, ...]:
     return tuple(sorted(packages, key=lambda each: each.name))
-
-
-def refusal(lock: Lock, wanted: str) -> OpspliceError:
-    """Why something is not used with `--locked`."""
-    return OpspliceError(
-        f"{wanted} is not in {lock.file}, and --locked takes nothing else",
-        hint=f"add it: opsplice kernel lock {wanted} -o {lock.file}",
-    )
