@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 # Tests that take long, and those that make programs of their own.
-_LEFT_OUT = "not random and not capture and not explain and not frontends and not library and not traps"
+_LEFT_OUT = "not random and not capture and not explain and not frontends and not library and not test_traps"
 # A program longer than this is one that tests how long things take.
 _LONG = 15_000
 

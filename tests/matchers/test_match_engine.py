@@ -17,7 +17,8 @@ from opsplice.matchers.native import value_at
 from opsplice.matchers.recall import Recall
 from opsplice.matchers.search import Search
 from opsplice.pipeline.compiler import Compilation
-from opsplice.spec_lang.loader import LIBRARY, load, load_text
+from opsplice.spec_lang.libraries import OWN
+from opsplice.spec_lang.loader import load, load_text
 from tests.effort import examples
 from tests.matchers import brute_force
 from tests.matchers.test_match_random import case
@@ -42,7 +43,7 @@ def layers():
 
 @pytest.fixture(scope="module")
 def library():
-    return graphs_of(load(LIBRARY / "nn.splice"))
+    return graphs_of(load(OWN.spec("nn")))
 
 
 def check(module, graphs, least=0):
