@@ -164,7 +164,7 @@ class _Steps:
         self.no_code = job.no_code
         # Sources that transform specs name are refused where they would be built.
         self.specs = tuple(
-            prebuilt.only(spec) if job.no_code and not isinstance(spec, TransformSpec) else spec for spec in specs
+            spec if isinstance(spec, TransformSpec) else prebuilt.only(spec, job.no_code) for spec in specs
         )
         self.names = [str(p) for p in job.specs]
         self.phase = phase

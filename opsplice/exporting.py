@@ -63,8 +63,7 @@ def export_spec(
     """
     (source,) = resolve(spec)
     check_name(source.path)
-    loaded = load_splice(source, hint="export takes a spec in our own language")
-    loaded = prebuilt.only(loaded) if no_code else loaded
+    loaded = prebuilt.only(load_splice(source, hint="export takes a spec in our own language"), no_code)
     flags = tuple(flags)
     targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])
     note = f"{source.path.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."

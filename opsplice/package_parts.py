@@ -100,9 +100,9 @@ def own_files(loaded: LoadedSpec, root: Path) -> list[tree.Spec]:
     own = [file for file in reversed(loaded.files) if path_of(file).resolve().is_relative_to(root.resolve())]
     for file in own:
         for import_ in file.imports:
-            imported = path_of(file).parent / import_.path
-            if reference(import_.path) is None or imported.is_file():
-                inside(imported, root, str(import_.path_span))
+            folder = path_of(file).parent
+            if reference(import_.path, folder) is None:
+                inside(folder / import_.path, root, str(import_.path_span))
     return own
 
 

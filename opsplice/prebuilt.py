@@ -6,29 +6,50 @@ What is left are files that were built before: they are checked and become part 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang import tree
+from opsplice.spec_lang.libraries import Library
 from opsplice.spec_lang.loader import LoadedSpec
 
 # Of the texts among them, `.metal` and `.mlir`, nothing is built on this machine.
 SUFFIXES = (".o", ".bc", ".so", ".spv", ".ptx", ".hsaco", ".metal", ".mlir")
 
 
-def only(spec: LoadedSpec) -> LoadedSpec:
-    """The spec with prebuilt artifacts alone. Raises OpspliceError for kernels that rules call and that have none."""
-    if lacking := list(_lacking(spec)):
-        raise OpspliceError(
-            "--no-code takes prebuilt artifacts only, and rules call kernels that have none",
-            hint=f"build them elsewhere ({' '.join(SUFFIXES)}), or trust the spec and compile without --no-code",
-            details="\n".join(lacking),
-        )
+def only(spec: LoadedSpec, no_code: bool) -> LoadedSpec:
+    """The spec with prebuilt artifacts alone: in all of it (no_code), or in libraries whose code may not be run.
+
+    Raises OpspliceError for kernels that rules call and that have none.
+    """
+    bare = {}
+    for name, kernel in spec.kernels.items():
+        library = None if kernel.span.source.path is None else spec.libraries.get(kernel.span.source.path)
+        if no_code or (library is not None and library.prebuilt_only):
+            bare[name] = library
+    called = {rule.kernel for rule in spec.rules}
+    if lacking := [name for name in bare if name in called and _lacks(spec.kernels[name])]:
+        clauses = [(name, clause) for name in lacking for clause in spec.kernels[name].artifacts]
+        details = "\n".join(f"{clause.span}: {name} is {_kind(clause)}" for name, clause in clauses)
+        library = None if no_code else bare[lacking[0]]
+        raise refusal("rules call kernels that have none", library, details)
     kernels = {
         name: dataclasses.replace(kernel, artifacts=tuple(filter(is_prebuilt, kernel.artifacts)))
         for name, kernel in spec.kernels.items()
+        if name in bare
     }
-    return dataclasses.replace(spec, kernels=kernels)
+    return dataclasses.replace(spec, kernels={**spec.kernels, **kernels})
+
+
+def refusal(what: str, library: Library | None, details: str = "") -> OpspliceError:
+    """The error for code that would be built or run. library: that whose code may not be; None for --no-code."""
+    if library is not None:
+        message = f"library {library.name} ({library.origin}) may bring prebuilt artifacts only, and {what}"
+        return OpspliceError(message, hint="if you trust its code, compile with --allow-code", details=details)
+    return OpspliceError(
+        f"--no-code takes prebuilt artifacts only, and {what}",
+        hint=f"build them elsewhere ({' '.join(SUFFIXES)}), or trust the spec and compile without --no-code",
+        details=details,
+    )
 
 
 def is_prebuilt(clause: tree.ArtifactClause) -> bool:
@@ -37,12 +58,8 @@ def is_prebuilt(clause: tree.ArtifactClause) -> bool:
     return not apart and clause.path.endswith(SUFFIXES)
 
 
-def _lacking(spec: LoadedSpec) -> Iterator[str]:
-    called = {rule.kernel for rule in spec.rules}
-    for kernel in spec.kernels.values():
-        if kernel.name in called and kernel.artifacts and not any(map(is_prebuilt, kernel.artifacts)):
-            for clause in kernel.artifacts:
-                yield f"{clause.span}: {kernel.name} is {_kind(clause)}"
+def _lacks(kernel: tree.Kernel) -> bool:
+    return bool(kernel.artifacts) and not any(map(is_prebuilt, kernel.artifacts))
 
 
 def _kind(clause: tree.ArtifactClause) -> str:

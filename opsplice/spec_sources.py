@@ -51,7 +51,7 @@ def resolve(
 
 def _source(given: SpecPath, others: Mapping[str, Library]) -> SpecSource:
     path = Path(given)
-    named = libraries.reference(given) if isinstance(given, str) and not os.path.isfile(given) else None
+    named = libraries.reference(given, Path()) if isinstance(given, str) else None
     if named is None:
         return SpecSource(str(path), path, None, others)
     try:

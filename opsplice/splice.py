@@ -12,7 +12,7 @@ from pathlib import Path
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice import command_files, outcomes, resolution
+from opsplice import command_files, outcomes, prebuilt, resolution
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.matchers import engine
@@ -46,6 +46,7 @@ from opsplice.rewrites.plan import Plan, Resolver, plan
 from opsplice.rewrites.scalar_function import Function
 from opsplice.rewrites.symbols import Brought, symbols
 from opsplice.spec_lang import tree
+from opsplice.spec_lang.libraries import Library
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.specs import Spec, TransformSpec
 from opsplice.targets import cpu
@@ -75,7 +76,7 @@ class Splicer:
         Raises OpspliceError for an artifact that is missing or broken and for a transform spec that fails.
         """
         if isinstance(spec, TransformSpec):
-            find = functools.partial(self._object, spec.path.parent)
+            find = functools.partial(self._object, spec.path.parent, None)
             return self._transform(module, spec, find), ()
         run_passes(module, spec)
         own = symbols(module)
@@ -86,6 +87,7 @@ class Splicer:
         on_metal = is_recording = False
         libraries: dict[tuple[str, str], Path] = {}
         patterns = engine.Patterns(graphs_of(spec))
+        beside = functools.partial(self._beside, spec)
         for number in itertools.count():
             found = engine.find(module, patterns, near_misses=outcomes.NEAREST)
             chosen = self._plan(module, spec, found)
@@ -93,7 +95,7 @@ class Splicer:
             actions = chosen.actions
             if any(map(fallback.is_split, actions, chosen.kept)):
                 split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
-            functions |= apply(module, actions, chosen.annotations, spec.codes, self._beside, self.brought.digests)
+            functions |= apply(module, actions, chosen.annotations, spec.codes, beside, self.brought.digests)
             on_metal = on_metal or _is_on_metal(actions)
             is_recording = is_recording or _is_recorded(actions)
             libraries |= _libraries(actions)
@@ -196,24 +198,23 @@ class Splicer:
             warnings = (f"{where} changed nothing",)
         return Report(replacements, unmatched=rules, warnings=warnings)
 
-    def _beside(self, code: tree.Code, path: str, text: str) -> Path | Artifact | None:
+    def _beside(self, spec: LoadedSpec, code: tree.Code, path: str, text: str) -> Path | Artifact | None:
         source = code.span.source.path
-        return None if source is None else self._object(source.parent, path, text)
+        return None if source is None else self._object(source.parent, spec.libraries.get(source), path, text)
 
-    def _object(self, folder: Path, path: str, text: str) -> Path | Artifact | None:
+    def _object(self, folder: Path, library: Library | None, path: str, text: str) -> Path | Artifact | None:
         """The file for an artifact that MLIR in a folder names; None leaves the name as it is."""
         beside = folder / path
+        if library is not None and not beside.resolve().is_relative_to(library.folder.resolve()):
+            raise OpspliceError(f"library {library.name} names a file outside of its folder {library.folder}: {path}")
         if not beside.exists():
             return None  # IREE looks for it along --iree-hal-executable-object-search-path
         check_file(beside)
         target = parse_target(text)
         if beside.suffix in (".o", ".bc") or target.backend != "llvm-cpu":
             return beside.resolve()
-        if self.no_code:
-            raise OpspliceError(
-                f"{beside} is a source, and --no-code takes prebuilt artifacts only",
-                hint="build it elsewhere, or trust the spec and compile without --no-code",
-            )
+        if self.no_code or (library is not None and library.prebuilt_only):
+            raise prebuilt.refusal(f"{beside} is a source", None if self.no_code else library)
         arch = target.arch or target.format.removeprefix("embedded-elf-")
         wanted = CpuTarget.of(arch, target.features)
         return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store)

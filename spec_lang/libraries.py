@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GROUP = "opsplice.libraries"
 SPEC_SUFFIXES = (".splice", ".mlir", ".mlirbc")
-_REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([A-Za-z0-9_][A-Za-z0-9_.-]*))?\Z")
+_REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,99})(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,99}))?\Z")
 _LOCATION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*))?\Z", re.ASCII)
 
 
@@ -80,10 +80,13 @@ class Reference:
         return self.library if self.part is None else f"{self.library}:{self.part}"
 
 
-def reference(text: str) -> Reference | None:
-    """What a text refers to if it can be no file's name: None for paths, and for what ends as specs do."""
+def reference(text: str, folder: Path) -> Reference | None:
+    """What a text refers to, None if it names a file: by its ending, or since there is one in the folder."""
     found = None if text.endswith(SPEC_SUFFIXES) else _REFERENCE.match(text)
-    return None if found is None else Reference(found[1], found[2])
+    path = folder / text
+    if found is None or (os.path.lexists(path) and not os.path.isdir(path)):
+        return None
+    return Reference(found[1], found[2])
 
 
 def find(name: str, given: Mapping[str, Library]) -> Library:

@@ -137,10 +137,10 @@ class _Files:
 
     def _import(self, import_: tree.Import, folder: Path, library: Library | None) -> None:
         path, span = folder / import_.path, import_.path_span
-        named = reference(import_.path)
         if (resolved := self._resolved(path, span)) is None:
             return
-        if named is not None and not os.path.isfile(path):
+        named = reference(import_.path, folder)
+        if named is not None:
             try:
                 library = library if library and library.name == named.library else find(named.library, self._others)
                 path = library.spec(named.part)

@@ -14,7 +14,9 @@ import pytest
 import opsplice
 from opsplice import cli, prebuilt
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.libraries import Library
+from opsplice.spec_lang.loader import load, load_text
+from opsplice.spec_sources import resolve
 from opsplice.targets import cpu
 from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
 from opsplice.targets.registry.store import Store
@@ -127,14 +129,14 @@ def test_every_kind_of_file_is_prebuilt_or_is_not(tmp_path: Path) -> None:
 
 def test_kernels_that_no_rule_calls_do_not_count() -> None:
     text = 'kernel k(x: f32[n]) -> f32[n] { cpu "k.c" }'
-    assert prebuilt.only(load_text(text)).kernels["k"].artifacts == ()
+    assert prebuilt.only(load_text(text), no_code=True).kernels["k"].artifacts == ()
 
 
 def test_sources_that_transform_specs_name_are_refused(folder: Path, samples: Path) -> None:
     sample = samples / "mul_abs_negate"
     (folder / "functions.c").write_text("#error\n")
     (folder / "spec.mlir").write_text((sample / "replace.mlir").read_text())
-    with pytest.raises(OpspliceError, match=r"functions\.c is a source, and --no-code takes prebuilt artifacts only"):
+    with pytest.raises(OpspliceError, match=r"--no-code takes prebuilt artifacts only, and .*functions\.c is a source"):
         opsplice.compile(str(sample / "model.mlir"), [folder / "spec.mlir"], no_code=True)
 
 
@@ -150,3 +152,25 @@ def test_it_is_an_option(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
         said = json.loads(capsys.readouterr().out)
         assert said["error"].startswith("--no-code takes prebuilt artifacts only")
         assert "twice is built of twice.c" in said["details"]
+
+
+def test_a_library_whose_code_may_not_run(folder: Path) -> None:
+    """As those of registries: what is built is taken out of it, and of nothing else."""
+    library = folder / "library"
+    library.mkdir()
+    for name in ("twice.c", "twice.o"):
+        (library / name).write_bytes((folder / name).read_bytes())
+    (library / "pulled.splice").write_text(SPEC.format(clause='cpu "twice.c" cpu "twice.o"'))
+    main = folder / "main.splice"
+    main.write_text('import "pulled"\nkernel mine(x: f32[n]) -> f32[n] { cpu "mine.c" }\n')
+    pulled = Library("pulled", library, "oci://registry.example/pulled:1.0", prebuilt_only=True)
+    spec = prebuilt.only(load(main, others={"pulled": pulled}), no_code=False)
+    assert {kernel.name: [clause.path for clause in kernel.artifacts] for kernel in spec.kernels.values()} == {
+        "twice": ["twice.o"],
+        "mine": ["mine.c"],
+    }
+    (library / "pulled.splice").write_text(SPEC.format(clause='cpu "twice.c"'))
+    with pytest.raises(OpspliceError) as raised:
+        opsplice.compile(MODEL, resolve(main, {"pulled": pulled}))
+    assert raised.value.message.startswith("library pulled (oci://registry.example/pulled:1.0) may bring prebuilt")
+    assert "pulled.splice" in raised.value.details
