@@ -7,6 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers import contracted
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Match
 from opsplice.matchers.terms import Access, Constant
@@ -116,9 +117,11 @@ def is_constant(views: Views, value: ir.Value) -> bool:
 
 
 def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:
-    """Whether the op at a root lacks an attribute, or lies in the region of an op of some name, at any depth."""
+    """Whether the op at a root lacks an attribute, is a contraction of some sizes, or lies in an op of some name."""
     if condition.name == "lacks":
         return condition.value not in op.attributes
+    if condition.name == "contracts":
+        return contracted.holds(op, condition.value)
     parent = op.parent
     while parent is not None:
         if parent.operation.name == condition.value:

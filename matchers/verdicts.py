@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import conditions, numbers, uses
+from opsplice.matchers import conditions, contracted, numbers, uses
 from opsplice.matchers.bindings import Bindings, own_name, size_text
 from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.extents import Extent, holds_sizes, is_size_cast, product
@@ -20,6 +20,7 @@ from opsplice.matchers.sizes import Classes
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
 from opsplice.matchers.views import defining_op
 from opsplice.spec_lang import ops, tree
+from opsplice.spec_lang.contracted import written
 
 _MAX_FACTORS = 6
 
@@ -89,6 +90,9 @@ class Verdicts(Bindings):
             if other is None:
                 return "no other use of it"
             return f"the value is also used by {other.name} at {location_text(other)}"
+        if isinstance(condition, tree.Predicate) and condition.name == "contracts":
+            found = contracted.sizes_of(self.roots[0].value.owner.operation)
+            return "no contraction" if found is None else written(found)
         if isinstance(condition, Form):
             value = self._values(condition.name)[-1:]
             return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"

@@ -27,19 +27,23 @@ from opsplice.specs import load_splice
 from opsplice.targets.artifacts import Artifact
 from opsplice.targets.registry.store import Store
 
+UNALIGNED = "IREE may pass kernels buffers that start at any offset, so they must not use aligned loads and stores"
+
 
 @dataclass(frozen=True)
 class Exported:
     """A transform spec.
 
-    text: the spec. rules: for each rule in it where it stands and what its matchers cover, by name. left_out: for each
-    rule that is not whole in it, where it stands and what has no counterpart. files: what belongs beside it.
+    text: the spec. notes: what to know of it as a whole. rules: for each rule in it where it stands and what its
+    matchers cover, by name. left_out: for each rule that is not whole in it, where it stands and what has no
+    counterpart. files: what belongs beside it.
     """
 
     text: str
     rules: tuple[dict[str, Any], ...]
     left_out: tuple[dict[str, Any], ...]
     files: dict[str, bytes] = dataclasses.field(repr=False)
+    notes: tuple[str, ...] = ()
 
 
 def export_spec(
@@ -66,8 +70,9 @@ def export_spec(
     loaded = prebuilt.only(load_splice(source, hint="export takes a spec in our own language"), no_code)
     flags = tuple(flags)
     targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])
-    note = f"{source.path.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."
-    found = export(loaded, targets, _resolver(objects), objects, folder, note)
+    notes = (UNALIGNED,) if any(rule.kernel in loaded.kernels for rule in loaded.rules) else ()
+    head = f"{source.path.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."
+    found = export(loaded, targets, _resolver(objects), objects, folder, "\n".join([head, *notes]))
     if found.gaps and not partial:
         raise _no_counterpart(found)
     if not found.rules:
@@ -92,6 +97,7 @@ def export_spec(
             for rule, gaps in found.gaps
         ),
         files=dict(found.copies),
+        notes=notes,
     )
 
 

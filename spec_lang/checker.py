@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from opsplice.spec_lang import ops, scalar_kernels, tree
 from opsplice.spec_lang.binding import Binding, dims_of, element_of, merge_dims, possible_elements
+from opsplice.spec_lang.contracted import asked_sizes
 from opsplice.spec_lang.diagnostics import Diagnostic, did_you_mean, error, warning
 from opsplice.spec_lang.inference import (
     Report,
@@ -249,6 +250,8 @@ def _check_condition(condition: tree.Condition | None, names: _Names, report: Re
                 report(error(condition.span, "an op is named in full", f'such as "scf.{condition.value or "for"}"'))
             elif condition.name == "lacks" and not condition.value:
                 report(error(condition.span, "lacks takes an attribute's name", 'such as lacks("lowering_config")'))
+            elif condition.name == "contracts":
+                _check_contracts(condition, report)
             elif condition.name not in tree.OF_THE_ROOT:
                 _check_known("value", condition.value, condition.span, names.values, report)
         case tree.Is():
@@ -256,6 +259,13 @@ def _check_condition(condition: tree.Condition | None, names: _Names, report: Re
             if not names.forms:
                 report(error(condition.span, "only a pattern's own condition asks what makes a value"))
             _check_form(condition.form, report)
+
+
+def _check_contracts(condition: tree.Predicate, report: Report) -> None:
+    try:
+        asked_sizes(condition.value)
+    except ValueError as failure:
+        report(error(condition.span, f"contracts: {failure}", 'such as contracts("b ?, m 32, n ?, k 64")'))
 
 
 def _check_form(form: Expr, report: Report) -> None:

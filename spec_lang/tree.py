@@ -204,7 +204,11 @@ class Logical:
 
 
 # What is asked of the op that makes a match's first result, as `inside("scf.for")`: what the string is, and an example.
-OF_THE_ROOT = {"inside": ("the full name of an op", "scf.for"), "lacks": ("an attribute's name", "lowering_config")}
+OF_THE_ROOT = {
+    "inside": ("the full name of an op", "scf.for"),
+    "lacks": ("an attribute's name", "lowering_config"),
+    "contracts": ("the sizes of dims by their kind", "m 32, n ?"),
+}
 
 
 @dataclass(frozen=True)

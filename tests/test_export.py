@@ -172,6 +172,17 @@ def test_partial_exports_the_rest_and_says_what_it_left_out(parts: Path, capsys:
     assert "left out of `replace bad with k`" in capsys.readouterr().err
 
 
+def test_what_kernels_are_not_promised(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the output, in the spec and in the report; not of a spec that has no kernels."""
+    output = tmp_path / "spec.mlir"
+    said = "buffers that start at any offset, so they must not use aligned loads and stores"
+    assert main(["export", str(sample / "replace.splice"), "-o", str(output)]) == 0
+    assert f"note: IREE may pass kernels {said}" in capsys.readouterr().err
+    assert said in output.read_text().splitlines()[1]
+    (tmp_path / "marks.splice").write_text("pattern p(x: tensor<n x f32>) { negf(x) }\nannotate p with {my.tag}\n")
+    assert opsplice.export(tmp_path / "marks.splice").notes == ()
+
+
 def test_the_spec_goes_to_stdout(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(sample / "replace.splice"), "-o", "-"]) == 0
     assert "transform.named_sequence @__transform_main" in capsys.readouterr().out

@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
             "rules": exported.rules,
             "left_out": exported.left_out,
             "files": [str(output.parent / name) for name in exported.files],
+            "notes": exported.notes,
         }
         print(json.dumps(found, indent=2))
         return 0
@@ -55,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
         matchers = sum(len(rule["matchers"]) for rule in exported.rules)
         count = len(exported.rules)
         print(f"wrote {output}: {count} rule{'s' * (count != 1)}, {matchers} matchers", file=sys.stderr)
+    for note in exported.notes:
+        print(f"note: {note}", file=sys.stderr)
     if exported.files:
         print(f"compile with --iree-hal-executable-object-search-path={output.parent}", file=sys.stderr)
     return 0

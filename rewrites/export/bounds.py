@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from opsplice.matchers import conditions
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.spec_lang import tree
+from opsplice.spec_lang.contracted import asked_sizes
 
 MAX_ALTERNATIVES = 16
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -48,7 +49,16 @@ class Untuned:
     """That the op at the root has no lowering config."""
 
 
-Alternative = tuple[Check | Untuned, ...]
+@dataclass(frozen=True)
+class Contracts:
+    """That the contraction at the root has dims of these sizes, by their kind; None for any size."""
+
+    sizes: tuple[tuple[str, tuple[int | None, ...]], ...]
+
+
+Alternative = tuple[Check | Untuned | Contracts, ...]
+# In `dims` where the op at the root is asked whether it is a contraction.
+CONTRACTS = "contracts()"
 
 
 def alternatives(where: tree.Condition, dims: Mapping[str, Extent]) -> tuple[Alternative, ...]:
@@ -86,6 +96,8 @@ def _limited(where: tree.Condition, found: tuple[Alternative, ...]) -> tuple[Alt
 def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bool) -> tuple[Alternative, ...]:
     if isinstance(where, tree.Predicate) and (where.name, where.value, negated) == ("lacks", "lowering_config", False):
         return ((Untuned(),),)
+    if isinstance(where, tree.Predicate) and where.name == "contracts" and CONTRACTS in dims and not negated:
+        return ((Contracts(tuple(asked_sizes(where.value).items())),),)
     if isinstance(where, tree.Comparison):
         return _comparison(where, dims, _NEGATED[where.op] if negated else where.op)
     if not isinstance(where, tree.Logical):

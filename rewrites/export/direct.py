@@ -7,9 +7,10 @@ and element types of `iree.match.contraction`. They hold at more ops than templa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Axis, Extent
 from opsplice.rewrites.export.gaps import GapError
 from opsplice.rewrites.export.speller import Instance
@@ -17,10 +18,14 @@ from opsplice.spec_lang import ops, tree
 
 _OP, _VALUE = "!transform.any_op", "!transform.any_value"
 _ANY = "*.*"
-_GENERIC = "linalg.generic"
-_ATTENTION = "iree_linalg_ext.attention"
-# Its operands, by the words for their types; the scale has the type of the query.
+_UNTUNED, _ITERATORS = "lowering_config", "iterator_types"
+_GENERIC, _LINALG = "linalg.generic", "linalg.*"
+_ATTENTION, _ONLINE = "iree_linalg_ext.attention", "iree_linalg_ext.online_attention"
+# Their operands, by the words for their types. The scale of attention has the type of the query.
 _ROLES = ("query_type", "key_type", "value_type")
+_ONLINE_ROLES = (*_ROLES, "scale_type")
+_PRODUCT_ROLES = ("lhs_type", "rhs_type", "output_type")
+_RESULT_ROLES = ("output_type", "max_type", "sum_type")
 _CASTS = frozenset({"extsi", "extui"})
 
 
@@ -52,11 +57,31 @@ def direct(pattern: tree.Pattern, instance: Instance) -> Direct | None:
     calls = [each for each in options if isinstance(each, tree.Call) and _is_open(each)]
     if len(calls) == len(options):
         return asker.named(calls)
-    if isinstance(expr, tree.Call) and expr.callee == _ATTENTION:
+    if is_any_contraction(pattern):
+        return asker.any_contraction()
+    if isinstance(expr, tree.Call) and expr.callee in (_ATTENTION, _ONLINE):
         return asker.attention(expr)
     products = [each.arg for each in options if isinstance(each, tree.Uses) and each.kind == "accumulated"]
     contracts = [each for each in products if isinstance(each, tree.Contract)]
     return asker.contraction(contracts) if len(contracts) == len(options) else None
+
+
+def is_any_contraction(pattern: tree.Pattern) -> bool:
+    """Whether a pattern is of an op of `linalg` that contracts two parameters into a third, wherever their dims are."""
+    call = _only(pattern)
+    if not any(_is_contracts(each) for each in _conditions(pattern.where)) or not isinstance(call, tree.Call):
+        return False
+    names = [arg.name if isinstance(arg, tree.Name) else "" for arg in call.args]
+    if len(names) != 3 or names != [each.name for each in pattern.parameters]:
+        return False
+    is_named = call.quoted and (call.callee == _LINALG or "*" not in call.callee)
+    is_plain = is_named and call.regions and not (call.rest or call.attributes or call.type)
+    kinds = [each.type for each in pattern.parameters if isinstance(each.type, tree.TensorType)]
+    return is_plain and all(_is_any_rank(kind) or not any(dim.pack for dim in kind.dims) for kind in kinds)
+
+
+def _is_any_rank(kind: tree.Type) -> bool:
+    return isinstance(kind, tree.TensorType) and len(kind.dims) == 1 and kind.dims[0].pack is not None
 
 
 def _only(pattern: tree.Pattern) -> tree.Expr | None:
@@ -69,16 +94,27 @@ def _only(pattern: tree.Pattern) -> tree.Expr | None:
 
 
 def _is_open(call: tree.Call) -> bool:
-    """Whether a call is of all ops of one name, or of those that have no lowering config, whatever they hold."""
-    if not (call.quoted and call.rest and not call.optional and call.type is None):
+    """Whether a call is of all ops of one name, or of those that have no lowering config, whatever they hold.
+
+    A body tells how many operands there are, and of generic ops the kinds of loops may be asked for.
+    """
+    if not call.quoted or call.optional or call.type is not None or "*" in call.callee:
         return False
-    if not call.regions and (call.body is None or call.callee != _GENERIC):
-        return False
-    return "*" not in call.callee and (not call.attributes or _is_untuned(call))
+    if call.body is None:
+        return call.rest and call.regions and _asks(call, _UNTUNED)
+    return call.callee == _GENERIC and _asks(call, _UNTUNED, _ITERATORS)
+
+
+def _asks(call: tree.Call, *names: str) -> bool:
+    """Whether a call asks for no attributes but those of some names, in the one way that there is a matcher for."""
+    return all(
+        each.name in names and (each.absent if each.name == _UNTUNED else isinstance(each.value, tree.MlirText))
+        for each in call.attributes
+    )
 
 
 def _is_untuned(call: tree.Call) -> bool:
-    return [(each.name, each.absent) for each in call.attributes] == [("lowering_config", True)]
+    return any(each.name == _UNTUNED for each in call.attributes)
 
 
 class _Asker:
@@ -95,10 +131,9 @@ class _Asker:
     def named(self, calls: list[tree.Call]) -> Direct | None:
         first = calls[0]
         written = {tuple(_text(arg) for arg in call.args) for call in calls}
-        if len(written) != 1 or len({_is_untuned(call) for call in calls}) != 1:
-            return None
+        alike = {(call.body and call.body.text, tuple(map(_said, call.attributes))) for call in calls}
         names = tuple(dict.fromkeys(call.callee for call in calls))
-        if len({call.body and call.body.text for call in calls}) != 1 or not self._call(first, names, "%root", ()):
+        if len(written) != 1 or len(alike) != 1 or not self._call(first, names, "%root", ()):
             return None
         if first.body is not None:
             self.lines += _regions(first.body)
@@ -107,10 +142,12 @@ class _Asker:
     def _call(self, call: tree.Call, names: tuple[str, ...], handle: str, path: tuple[int, ...]) -> bool:
         """Ask an op for its name and its operands. False for operands that only a template can ask for."""
         if names != (_ANY,):
-            listed = ", ".join(f'"{name}"' for name in names)
-            self.lines.append(f"transform.match.operation_name {handle} [{listed}] : {_OP}")
+            self.lines.append(_named(handle, names))
         if _is_untuned(call):
             self.lines.append(f"transform.iree.match.has_no_lowering_config {handle} : {_OP}")
+        for each in call.attributes:
+            if isinstance(each.value, tree.MlirText):
+                self.lines += _loops(each.value.text)
         return all(self._operand(arg, handle, (*path, number)) for number, arg in enumerate(call.args))
 
     def _operand(self, arg: tree.Expr, handle: str, path: tuple[int, ...]) -> bool:
@@ -125,7 +162,7 @@ class _Asker:
             return True
         if not isinstance(arg, tree.Call) or not (arg.quoted and arg.rest and arg.regions) or arg.optional:
             return False
-        if (arg.attributes and not _is_untuned(arg)) or ("*" in arg.callee and arg.callee != _ANY):
+        if not _asks(arg, _UNTUNED) or ("*" in arg.callee and arg.callee != _ANY):
             return False
         made = f"%made{'_'.join(map(str, path))}"
         self.lines.append(f"{made} = transform.get_producer_of_operand {handle}[{path[-1]}] : ({_OP}) -> {_OP}")
@@ -162,12 +199,7 @@ class _Asker:
             raise GapError.at(expr.span, f"`{_text(expr)}`", why)
         maps, is_window = self._maps(expr, names)
         kind, count = ("convolution", 8) if is_window else ("contraction", 4)
-        sizes = ", ".join(f"%size{number}" for number in range(count))
-        types = f"lhs_type = {elements[0]}, rhs_type = {elements[1]}, output_type = {result}"
-        self.lines += [
-            f"{sizes} = transform.iree.match.{kind} %root, {types},",
-            f"    indexing_maps = [{', '.join(maps)}] : {_OP} -> !transform.param<i64>",
-        ]
+        self._match_sizes(kind, count, [*elements, result], f", indexing_maps = [{', '.join(maps)}]")
         for number, name in enumerate(names):
             position, parameter = self.parameters[name]
             self.paths[position] = (number,)
@@ -177,6 +209,27 @@ class _Asker:
             self.paths[-1] = (len(names),)
             self._sized((len(names),), self._type(-1, expr.type))
         return self._made(f"every {kind} of {', '.join(elements)} to {result}")
+
+    def any_contraction(self) -> Direct:
+        """The matcher of a contraction whose operands may lie in any way."""
+        call = _only(self.pattern)
+        if isinstance(call, tree.Call) and call.callee != _LINALG:
+            self.lines.append(_named("%root", (call.callee,)))
+        kinds = [each.type for each in self.pattern.parameters]
+        self._match_sizes("contraction", 4, [self._element(kind) for kind in kinds])
+        for number, kind in enumerate(kinds):
+            self.paths[number] = (number,)
+            if not _is_any_rank(kind):
+                self._typed("%root", (number,), self._type(number, kind))
+        self.dims[bounds.CONTRACTS] = 0
+        return self._made("every contraction of these element types")
+
+    def _match_sizes(self, kind: str, count: int, elements: Sequence[str], maps: str = "") -> None:
+        sizes = ", ".join(f"%size{number}" for number in range(count))
+        types = ", ".join(f"{role} = {each}" for role, each in zip(_PRODUCT_ROLES, elements, strict=True))
+        self.lines.append(
+            f"{sizes} = transform.iree.match.{kind} %root, {types}{maps} : {_OP} -> !transform.param<i64>"
+        )
 
     def _maps(self, expr: tree.Contract, names: list[str]) -> tuple[list[str], bool]:
         """The indexing maps, whose loops are those of the result first, and whether one slides over an operand."""
@@ -217,24 +270,32 @@ class _Asker:
     # ---- attention ------------------------------------------------------------------------------------------------
 
     def attention(self, call: tree.Call) -> Direct | None:
-        """The matcher of attention by its indexing maps, which make dims of its operands equal."""
+        """The matcher of attention by its indexing maps, which make dims of its operands equal.
+
+        What online attention writes to are parameters, too: they say of which types its results are.
+        """
         maps = [a.value for a in call.attributes if a.name == "indexing_maps" and isinstance(a.value, tree.MlirText)]
         names = [arg.name if isinstance(arg, tree.Name) else "" for arg in call.args]
         known = [self.parameters[name] for name in names if name in self.parameters]
-        plain = call.quoted and call.rest and call.regions and len(call.attributes) == 1
-        if not plain or not maps or call.type is None or len(known) != len(names) or len(known) not in (4, 5):
+        online = call.callee == _ONLINE
+        results = [kind for _, kind in known[-3:]] if online else [call.type] if call.type is not None else []
+        given = len(known) - len(results) * online
+        plain = call.quoted and call.rest != online and call.regions and len(call.attributes) == 1
+        if not plain or not maps or not results or len(known) != len(names) or given not in (4, 5):
             return None
-        types = [f"{role} = {self._element(kind)}" for role, (_, kind) in zip(_ROLES, known, strict=False)]
+        roles = zip(_ONLINE_ROLES if online else _ROLES, (kind for _, kind in known), strict=False)
+        types = [
+            f"{role} = {self._element(kind)}" for role, kind in (*roles, *zip(_RESULT_ROLES, results, strict=False))
+        ]
         sizes = ", ".join(f"%size{number}" for number in range(5))
         self.lines += [
-            f"{sizes} = transform.iree.match.attention %root, {', '.join(types)},",
-            f"    output_type = {self._element(call.type)},",
+            f"{sizes} = transform.iree.match.{call.callee.rpartition('.')[2]} %root, {', '.join(types)},",
             f"    indexing_maps = {maps[0].text} : {_OP} -> !transform.param<i64>",
         ]
         for number, (position, kind) in enumerate(known):
             self.paths[position] = (number,)
             self._sized((number,), self._type(position, kind))
-        return self._made("every attention with these indexing maps")
+        return self._made(f"every {call.callee} with these indexing maps")
 
     # ---- types ----------------------------------------------------------------------------------------------------
 
@@ -275,7 +336,7 @@ class _Asker:
         """Whether the op itself makes dims of one name equal, as the loops of a contraction do."""
         expr = _only(self.pattern)
         first = expr.options[0] if isinstance(expr, tree.Alternatives) else expr
-        return not isinstance(first, tree.Call) or first.callee == _ATTENTION
+        return not isinstance(first, tree.Call) or first.callee in (_ATTENTION, _ONLINE)
 
     def _made(self, covers: str) -> Direct:
         for variable in self.pattern.type_variables:
@@ -288,6 +349,7 @@ class _Asker:
 
 # How both operands are widened in each of the alternatives; without a word it is with the sign.
 _HEAD = re.compile(r"\^\w+\s*\(([^)]*)\)\s*:")
+_ITERATOR = re.compile(r"iterator_type<(\w+)>")
 _INDEX = re.compile(r"linalg\.index\s+(\d+)")
 _SIGNS = {("", ""), ("extsi", "extui"), ("extui", "extsi"), ("extui", "extui")}
 
@@ -318,6 +380,47 @@ def _regions(body: tree.Code) -> list[str]:
         f"  }} -> {results if made == 1 else f'({results})'}",
         "}",
     ]
+
+
+def _named(handle: str, names: tuple[str, ...]) -> str:
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"transform.match.operation_name {handle} [{listed}] : {_OP}"
+
+
+def _loops(kinds: str) -> list[str]:
+    """The questions for the number and kinds of loops. In short they cannot be written: IREE does not read that."""
+    found = _ITERATOR.findall(kinds)
+    one = f"({_OP}) -> ()"
+    return [
+        f"transform.match.structured failures(propagate) %root : {_OP} {{",
+        f"^bb0(%loops: {_OP}):",
+        f"  %rank = transform.match.structured.rank %loops : ({_OP}) -> !transform.param<i64>",
+        f"  %wanted = transform.param.constant {len(found)} : i64 -> !transform.param<i64>",
+        "  transform.match.param.cmpi eq %rank, %wanted : !transform.param<i64>",
+        *(
+            f'  "transform.match.structured.dim"(%loops) <{{raw_dim_list = array<i64: {number}>, {kind}}}> : {one}'
+            for number, kind in enumerate(found)
+        ),
+        "  transform.match.structured.yield",
+        "}",
+    ]
+
+
+def _said(attribute: tree.Attribute) -> str:
+    return f"{attribute.name}{attribute.value}"
+
+
+def _conditions(where: tree.Condition | None) -> Iterator[tree.Condition]:
+    """The conditions that are joined by `and`."""
+    if isinstance(where, tree.Logical) and where.op == "and":
+        for part in where.operands:
+            yield from _conditions(part)
+    elif where is not None:
+        yield where
+
+
+def _is_contracts(condition: tree.Condition) -> bool:
+    return isinstance(condition, tree.Predicate) and condition.name == "contracts"
 
 
 def _input(arg: tree.Expr) -> str:

@@ -30,7 +30,7 @@ from opsplice.rewrites.calls import Action, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.export import bounds
 from opsplice.rewrites.export.bounds import Alternative, Axis, Check, Extent
-from opsplice.rewrites.export.direct import Direct, direct
+from opsplice.rewrites.export.direct import Direct, direct, is_any_contraction
 from opsplice.rewrites.export.gaps import Gap, GapError
 from opsplice.rewrites.export.placing import Carrier, place
 from opsplice.rewrites.export.sequences import Case, Group, Pass, spec_text
@@ -171,7 +171,7 @@ class _Exporter:
         return found
 
     def passes(self, run: tree.Run) -> list[Pass]:
-        """What a run comes to before matching."""
+        """The passes that a run comes to."""
         try:
             return list(_passes(run))
         except GapError as error:
@@ -350,14 +350,14 @@ def _check_attributes(rule: tree.Rule, spec: LoadedSpec) -> None:
 def _passes(run: tree.Run) -> Iterator[Pass]:
     """The passes of a run. Raises GapError for what a spec cannot run."""
     what = f"`{rule_text(run)}`"
-    if run.phase != "preprocessing":
-        raise GapError.at(run.phase_span, what, "IREE applies specs at phase preprocessing only")
+    if run.phase not in ("preprocessing", "global-optimization"):
+        raise GapError.at(run.phase_span, what, "IREE applies specs at phase preprocessing only, and what comes next")
     text = "".join(run.passes.split())
     if _PIPELINE.fullmatch(text) is None:
         raise GapError.at(run.passes_span, what, "only names of passes, and util.func(...) around them, are exported")
     for nested, plain in _PASSES.findall(text):
         for name in (nested or plain).split(","):
-            yield Pass(name, on_functions=bool(nested))
+            yield Pass(name, on_functions=bool(nested), is_after=run.phase == "global-optimization")
 
 
 # ---- instances ---------------------------------------------------------------------------------------------------
@@ -367,6 +367,8 @@ def _instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
     """Each rank of each pack with each choice of each type variable."""
     kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
     packs = sorted({d.pack for kind in kinds for d in kind.dims if d.pack is not None})
+    if is_any_contraction(pattern):  # of any rank, too
+        packs, kinds = [], []
     sizes = {**bounds.fixed(pattern.where), **bounds.fixed(rule.where)}
     choices = [[c.name for c in v.choices] or list(ops.KERNEL_ELEMENTS) for v in pattern.type_variables]
     names = [v.name for v in pattern.type_variables]

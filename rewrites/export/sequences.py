@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opsplice.rewrites.export.bounds import Alternative, Axis, Untuned
+from opsplice.rewrites.export.bounds import Alternative, Axis, Contracts, Untuned
 from opsplice.rewrites.export.direct import Direct
 from opsplice.rewrites.export.speller import Template
 from opsplice.rewrites.export.writer import NAME_ONLY
+from opsplice.spec_lang.contracted import KINDS
 
 _OP, _VALUE, _PARAM = "!transform.any_op", "!transform.any_value", "!transform.any_param"
+_SIZES = "!transform.param<i64>"
 # On a matcher: the rule that it is one of the matchers of.
 RULE = "opsplice.rule"
 
@@ -50,10 +52,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass that runs before matching: on the module, or on each function."""
+    """A pass that runs before matching or after it: on the module, or on each function."""
 
     name: str
     on_functions: bool
+    is_after: bool
 
 
 def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str, passes: Sequence[Pass] = ()) -> str:
@@ -119,6 +122,11 @@ def _checks(case: Case) -> list[str]:
         if isinstance(check, Untuned):
             lines.append(f"transform.iree.match.has_no_lowering_config %root : {_OP}")
             continue
+        if isinstance(check, Contracts):
+            for kind, sizes in check.sizes:
+                wanted = ", ".join(str(-1 if size is None else size) for size in sizes)
+                lines.append(f"transform.iree.match.dims_equal %size{KINDS.index(kind)}, [{wanted}] : {_SIZES}")
+            continue
         path = case.paths[check.axis]
         if path not in values:
             values[path] = f"%arg{len(values)}"
@@ -174,15 +182,8 @@ def _entry(groups: Sequence[Group], passes: Sequence[Pass]) -> list[str]:
     one looks. Attributes come last, because templates compare them: all places are found before any is set.
     """
     lines = [f"transform.named_sequence @__transform_main(%module: {_OP}) {{"]
-    module = "%module"
-    for number, each in enumerate(passes):
-        target = module
-        if each.on_functions:
-            target = f"%before{number}"
-            lines.append(f'  {target} = transform.structured.match ops{{["util.func"]}} in {module} : ({_OP}) -> {_OP}')
-        result = f"%passed{number}"
-        lines.append(f'  {result} = transform.apply_registered_pass "{each.name}" to {target} : ({_OP}) -> {_OP}')
-        module = module if each.on_functions else result
+    before, module = _passes([each for each in passes if not each.is_after], "%module", "before")
+    lines += before
     lines += [
         f'  %functions = transform.structured.match ops{{["util.func", "util.initializer", "func.func"]}} in {module} '
         f": ({_OP}) -> {_OP}",
@@ -199,7 +200,22 @@ def _entry(groups: Sequence[Group], passes: Sequence[Pass]) -> list[str]:
             f"    transform.apply_dce to %function{number + 1} : {_OP}",
         ]
     lines += _indented(_annotations([group for group in groups if group.sets], f"%function{len(replacing)}"), 4)
-    return [*lines, "  }", "  transform.yield", "}"]
+    after, _ = _passes([each for each in passes if each.is_after], module, "after")
+    return [*lines, "  }", *after, "  transform.yield", "}"]
+
+
+def _passes(passes: Sequence[Pass], module: str, when: str) -> tuple[list[str], str]:
+    """The lines that run passes, and the module's name after them."""
+    lines = []
+    for number, each in enumerate(passes):
+        target = module
+        if each.on_functions:
+            target = f"%functions_{when}{number}"
+            lines.append(f'  {target} = transform.structured.match ops{{["util.func"]}} in {module} : ({_OP}) -> {_OP}')
+        result = f"%{when}{number}"
+        lines.append(f'  {result} = transform.apply_registered_pass "{each.name}" to {target} : ({_OP}) -> {_OP}')
+        module = module if each.on_functions else result
+    return lines, module
 
 
 def _annotations(groups: Sequence[Group], function: str) -> list[str]:

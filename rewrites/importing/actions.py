@@ -29,12 +29,13 @@ class Action:
     """What an action does: `called` with values, or `attributes` that it sets on the root.
 
     called: the function's symbol, "" for none. passed: the values that it is called with. attributes: by name, as
-    `.splice` files write them.
+    `.splice` files write them. result: which result of the root a call replaces.
     """
 
     called: str
     passed: tuple[Value, ...]
     attributes: Mapping[str, str]
+    result: int
 
 
 def read_action(sequence: ir.Operation, given: Sequence[Handle | None], root: Handle) -> Action:
@@ -56,7 +57,7 @@ class _Reader:
         self.attributes: dict[str, str] = {}
 
     def read(self) -> Action:
-        called: list[tuple[str, tuple[Value, ...]]] = []
+        called: list[tuple[str, tuple[Value, ...], int]] = []
         for op in self.ops:
             if op.name == "transform.util.import_symbol":
                 self.imported[op.results[0]] = ir.FlatSymbolRefAttr(op.attributes["symbol"]).value
@@ -68,10 +69,10 @@ class _Reader:
                 raise UnreadableError(op, "an action of a kind that rules have no words for")
         if len(called) + bool(self.attributes) != 1:
             raise UnreadableError(self.sequence, "an action that does other than one call or setting attributes")
-        function, passed = called[0] if called else ("", ())
-        return Action(function, passed, self.attributes)
+        function, passed, result = called[0] if called else ("", (), 0)
+        return Action(function, passed, self.attributes, result)
 
-    def _call(self, op: ir.Operation) -> tuple[str, tuple[Value, ...]]:
+    def _call(self, op: ir.Operation) -> tuple[str, tuple[Value, ...], int]:
         given = [self.handles.get(v) for v in op.operands if v in self.handles]
         functions = [self.imported[v] for v in op.operands if v in self.imported]
         if "function_name" in op.attributes:
@@ -80,16 +81,18 @@ class _Reader:
         if len(functions) != 1 or len(values) != 2:
             raise UnreadableError(op, "a call of no imported function, or with handles that stand for nothing known")
         passed, replaced = values
-        if len(replaced) != 1 or not self._is_made_by_root(replaced[0]):
+        result = self._result(replaced[0]) if len(replaced) == 1 else None
+        if result is None:
             raise UnreadableError(op, "a call that replaces other than the root's result")
         if any(isinstance(value, Asked) and value.is_result for value in passed):
             raise UnreadableError(op, "a call that is passed what the op makes")
-        return functions[0], passed
+        return functions[0], passed, result
 
-    def _is_made_by_root(self, value: Value) -> bool:
+    def _result(self, value: Value) -> int | None:
+        """Which result of the root a value is; of an op by its name any, of a template's the first."""
         if isinstance(value, Asked):
-            return value.is_result and value.number == 0
-        return isinstance(self.root, ir.Operation) and value == self.root.results[0]
+            return value.number if value.is_result else None
+        return 0 if isinstance(self.root, ir.Operation) and value == self.root.results[0] else None
 
     def _annotate(self, op: ir.Operation) -> None:
         target = self.handles.get(op.operands[0])

@@ -30,13 +30,15 @@ class Asked:
     """An operand or result of an op of which only the name is known, and what is asked of it.
 
     number: its place; position: its place among all operands that are asked for, those of the root first. kind: the
-    type that it has to be compatible with. axes: the names of its dims, by their place. producer: what makes it.
+    type that it has to be compatible with; element: at least the type of its elements. axes: the names of its dims, by
+    their place. producer: what makes it.
     """
 
     number: int
     is_result: bool
     position: int
     kind: ir.Type | None = None
+    element: str = ""
     axes: dict[int, str] = field(default_factory=dict)
     producer: NamedOp | None = None
 
@@ -46,7 +48,8 @@ class NamedOp:
     """An op of one of some names, and what is asked of its operands and results.
 
     absent: attributes that it lacks. body: what its one region holds, as MLIR, if that is asked. first: the position of
-    its first operand.
+    its first operand. counts: how many loops, inputs and inits a structured op has (`rank`, `num_inputs`, `num_inits`).
+    loops: the questions for the kinds of its loops.
     """
 
     names: tuple[str, ...]
@@ -55,6 +58,8 @@ class NamedOp:
     body: str | None = None
     first: int = 0
     values: dict[tuple[bool, int], Asked] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    loops: list[ir.Operation] = field(default_factory=list)
 
     def value(self, number: int, is_result: bool) -> Asked:
         return self.values.setdefault((is_result, number), Asked(number, is_result, self.first + number))

@@ -22,10 +22,11 @@ from opsplice.matchers.ir_names import ops_in
 from opsplice.rewrites import transform_spec
 from opsplice.rewrites.importing import includes, insertions, kernels
 from opsplice.rewrites.importing.actions import Action, attribute_set, read_action
+from opsplice.rewrites.importing.by_name import named_template
 from opsplice.rewrites.importing.contention import Pair, Shape, ordered
-from opsplice.rewrites.importing.gaps import UnreadableError
+from opsplice.rewrites.importing.gaps import UnreadableError, place
 from opsplice.rewrites.importing.handles import Handle, NamedOp, argument_of, follow
-from opsplice.rewrites.importing.matchers import Matcher, named_template
+from opsplice.rewrites.importing.matchers import Matcher
 from opsplice.rewrites.importing.shims import read_call
 from opsplice.rewrites.importing.templates import Input, Template, quoted
 from opsplice.spec_lang import formatter, ops
@@ -53,10 +54,8 @@ class Scope(Enum):
     """What a handle of the entry stands for, where rules apply to all of it."""
 
     MODULE = "module"
-    FUNCTIONS = "functions"
-
-
-_PIPELINES = {Scope.MODULE: "{}", Scope.FUNCTIONS: "util.func({})"}
+    UTIL_FUNCTIONS = "util.func"
+    FUNC_FUNCTIONS = "func.func"
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,7 @@ class _Importer:
         includes.expand(self.symbols)
         self.unread: dict[str, None] = {}
         self.runs: list[str] = []
+        self.cleaning: ir.Operation | None = None  # the first pass after matching
         self.called: dict[str, None] = {}  # functions that inserted MLIR calls
         self.kernels: dict[str, str] = {}
         self.patterns: dict[str, str] = {}
@@ -131,9 +131,9 @@ class _Importer:
             handles[op.results[0]] = _merged(op, handles)
         elif op.name == "transform.annotate":
             self._annotate(op, handles)
-        elif op.name == "transform.apply_cse" and not self.patterns:
+        elif op.name == "transform.apply_cse" and not self.stage:
             self._pass(op, handles.get(op.operands[0]), "cse")
-        elif op.name == _CANONICAL and not self.patterns:
+        elif op.name == _CANONICAL and not self.stage:
             cleaning = op.parent.operation
             self._pass(cleaning, handles.get(cleaning.operands[0]), "canonicalize")
         elif op.name not in _ENTRY_OPS and not follow(op, handles):
@@ -145,7 +145,7 @@ class _Importer:
         if len(op.operands) != 1:
             raise UnreadableError(op, "with further handles for the matchers")
         handles[op.results[0]] = handles[op.operands[0]]
-        self.stage += 1
+        self._next_stage(op)
         for matcher, action in zip(*(_names(op.attributes[n]) for n in ("matchers", "actions")), strict=True):
             try:
                 self._rule(self.symbols[matcher], self.symbols[action])
@@ -162,7 +162,7 @@ class _Importer:
 
     def _annotate_collected(self, op: ir.Operation, collected: Collected, handles: dict[ir.Value, Handle]) -> None:
         """Annotations of what was found before: no attribute that was set since keeps it from being found."""
-        self.stage += 1
+        self._next_stage(op)
         texts: dict[str, str] = {}
         for each in self._together(op, handles):
             self.read_before.add(each)
@@ -214,7 +214,7 @@ class _Importer:
             return
         if not isinstance(named, NamedOp):
             raise UnreadableError(op, "attributes of other than all ops of some names")
-        self.stage += 1
+        self._next_stage(op)
         name, text = attribute_set(op, handles)
         pattern = self._declared(self.patterns, _pattern(named_template(named), []), f"ops_for_{_word(name)}")
         rule = f"annotate {pattern} with {{{text}}}"
@@ -222,8 +222,6 @@ class _Importer:
         self.pairs.append(Pair(rule, Shape(names=named.names), self.stage, op, frozenset([name])))
 
     def _run(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
-        if self.patterns:
-            raise UnreadableError(op, "a pass after matching: rules come after all passes of their phase")
         options = str(op.attributes["options"]) if "options" in op.attributes else "{}"
         if options not in ("{}", '""') or len(op.operands) != 1:
             raise UnreadableError(op, "a pass with options")
@@ -233,12 +231,20 @@ class _Importer:
     def _pass(self, op: ir.Operation, scope: Handle, name: str) -> None:
         if not isinstance(scope, Scope):
             raise UnreadableError(op, "a pass on a part of the program only")
-        passes = _PIPELINES[scope].format(name)
+        passes = name if scope is Scope.MODULE else f"{scope.value}({name})"
         try:
             PassManager.parse(f"builtin.module({passes})")
         except ValueError as failure:
             raise UnreadableError(op, f"a pass that cannot be run: {_reason(failure)}") from None
-        self.runs.append(f"run {quoted(passes)} at preprocessing")
+        if self.stage and self.cleaning is None:
+            self.cleaning = op
+        self.runs.append(f"run {quoted(passes)} at {'global-optimization' if self.stage else 'preprocessing'}")
+
+    def _next_stage(self, op: ir.Operation) -> None:
+        """Raises UnreadableError behind a pass that follows other matching: passes come before all rules or after."""
+        if self.cleaning is not None:
+            raise UnreadableError(op, f"matching after the pass at {place(self.cleaning)}, which runs after all rules")
+        self.stage += 1
 
     # ---- one pair -------------------------------------------------------------------------------------------------
 
@@ -313,6 +319,8 @@ def _read(sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir
             matcher = Matcher(sequence, from_neutral, scalars)
             template, conditions = matcher.read()
             done = read_action(action, matcher.yielded(), matcher.root)
+        if done.result:
+            template = template.of_result(done.result)
     except UnreadableError as error:
         return matcher, template, conditions, error
     return matcher, template, conditions, done
@@ -350,7 +358,7 @@ def _pattern(template: Template, conditions: list[str]) -> str:
             if size is not None and name not in seen:
                 where.append(f"{name} == {size}")
             seen.add(name)
-    sizes = [c for c in conditions if not c.startswith("lacks(")]
+    sizes = [c for c in conditions if not c.startswith(("lacks(", "bits(", "contracts("))]
     free = next((dim for c in sizes if (dim := c.split()[0]) not in seen), None)
     if free is not None:
         raise UnreadableError(template.op, "a check of a dim that no input of the pattern has")
@@ -391,7 +399,7 @@ def _matched(op: ir.Operation, handles: Mapping[ir.Value, Handle]) -> Scope | Na
     if "ops" not in op.attributes or restricted or not isinstance(handles.get(op.operands[0]), Scope):
         return None
     names = tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["ops"]))
-    return Scope.FUNCTIONS if "util.func" in names else NamedOp(names, op)
+    return next((scope for scope in Scope if scope.value in names), NamedOp(names, op))
 
 
 def _merged(op: ir.Operation, handles: Mapping[ir.Value, Handle]) -> Collected | None:

@@ -113,7 +113,7 @@ def _of(op: ir.Operation, text: str, sizes: object) -> Structured:
 
 def _attributes(op: ir.Operation) -> list[ir.Attribute]:
     if "indexing_maps" not in op.attributes:
-        raise UnreadableError(op, "without indexing maps, which may be of any shape")
+        raise UnreadableError(op, "without indexing maps: a pattern names each dim, so add `indexing_maps = [...]`")
     return list(ir.ArrayAttr(op.attributes["indexing_maps"]))
 
 

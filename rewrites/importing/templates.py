@@ -6,6 +6,7 @@ Every dim is a symbol, one for all axes that the ops make equal; where the templ
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -81,6 +82,11 @@ class Template:
     starts: dict[int, float | int | None]
     op: ir.Operation
     source: object = None
+
+    def of_result(self, number: int) -> Template:
+        """The same of another result of its root than the first."""
+        names = [f"r{each}" for each in range(number + 1)]
+        return dataclasses.replace(self, lets=[*self.lets, (", ".join(names), self.result)], result=(names[number],))
 
     def dim(self, axis: int) -> str:
         """The name of an axis class."""
@@ -350,6 +356,8 @@ class _Reader:
         maps = _maps_of(op)
         # What a structured op writes to are operands too, and no part of what it computes.
         writes = len(made) if maps or op.name.startswith("linalg.") else 0
+        if writes > 1 and all(isinstance(v.owner, ir.Block) for v in list(op.operands)[-writes:]):
+            writes = 0  # but they say of which types its results are
         args = [self.operand(op, v) for v in list(op.operands)[: len(op.operands) - writes]]
         for value, operand in zip(maps, [*args, *made], strict=False):
             for axis, position in zip(operand.axes, _positions(op, value), strict=True):

@@ -120,6 +120,11 @@ def contraction(maps: str, checks: str = "", types: tuple[str, str, str] = ("f16
     )
 
 
+def anyhow(checks: str = "") -> str:
+    """A contraction whose operands lie in any way."""
+    return contraction(_MN, checks).replace(f", indexing_maps = {_MN}", "")
+
+
 def convolution(maps: str, checks: str = "") -> str:
     return (
         "%b, %i, %oc, %f, %ic, %d, %st, %di = transform.iree.match.convolution %op, lhs_type = f32, rhs_type = f32, "
@@ -152,6 +157,32 @@ def producer(of: str, number: int, name: str, checks: str = "") -> str:
     made = f"%p{number} = transform.get_producer_of_operand %{of}[{number}] : (!transform.any_op) -> !transform.any_op"
     return "\n".join(
         [made, *[f'transform.match.operation_name %p{number} ["{name}"] : !transform.any_op'] * bool(name), checks]
+    )
+
+
+def structured(rank: int, loops: str, kind: str, more: str = "") -> str:
+    """A generic op of one input of 32 bits and one result, with so many loops, of which some are of a kind."""
+    return (
+        named("linalg.generic")
+        + f"""
+    %m = transform.match.structured failures(propagate) %op : (!transform.any_op) -> !transform.any_op {{
+    ^bb0(%it: !transform.any_op):
+      %1 = transform.param.constant 1 : i64 -> !transform.param<i64>
+      %r = transform.param.constant {rank} : i64 -> !transform.param<i64>
+      %rank = transform.match.structured.rank %it : (!transform.any_op) -> !transform.param<i64>
+      transform.match.param.cmpi eq %rank, %r : !transform.param<i64>
+      "transform.match.structured.dim"(%it) <{{{loops}, {kind}}}> : (!transform.any_op) -> ()
+      %ins = transform.match.structured.num_inputs %it : (!transform.any_op) -> !transform.param<i64>
+      transform.match.param.cmpi eq %ins, %1 : !transform.param<i64>
+      %outs = transform.match.structured.num_inits %it : (!transform.any_op) -> !transform.param<i64>
+      transform.match.param.cmpi eq %outs, %1 : !transform.param<i64>
+      %out = transform.match.structured.init %it[0] : (!transform.any_op) -> !transform.any_value
+      %bits = transform.match.structured.elemental_bitwidth %out : (!transform.any_value) -> !transform.param<i64>
+      %32 = transform.param.constant 32 : i64 -> !transform.param<i64>
+      transform.match.param.cmpi eq %bits, %32 : !transform.param<i64>
+      transform.match.structured.yield %it : !transform.any_op
+    }}
+    {more}"""
     )
 
 
@@ -207,6 +238,18 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         {"named": "exact", "added": "exact", "transposed": "rest"},
     ),
     "a contraction of other types": (spec_of(product=contraction(_MN, types=("f32", "f32", "f32"))), {}),
+    "contractions of any indexing maps": (
+        spec_of(
+            two=anyhow(sizes("m", "32, 32")),
+            wide=anyhow(sizes("n", "100")),
+            named=named("linalg.matmul") + anyhow(sizes("b", "") + sizes("k", "-1")),
+            rest=anyhow(
+                "%k0 = transform.param.constant 64 : i64 -> !transform.param<i64>\n"
+                "transform.match.param.cmpi eq %k, %k0 : !transform.param<i64>"
+            ),
+        ),
+        {"named": "named", "added": "named", "transposed": "rest"},
+    ),
     "sizes compared": (
         spec_of(
             small=contraction(
@@ -325,6 +368,21 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         ),
         {"rows": "rows"},
     ),
+    "loops, operands and widths of structured ops": (
+        spec_of(
+            three=structured(3, "raw_dim_list = array<i64: 0>", "parallel"),
+            summed=structured(2, "raw_dim_list = array<i64: -1>", "reduction"),
+            rows=structured(2, "raw_dim_list = array<i64: 0>, is_inverted", "parallel"),
+        ),
+        {"rows": "rows"},
+    ),
+    "all loops of structured ops, and their bodies": (
+        spec_of(
+            other=structured(2, "raw_dim_list = array<i64: 0, 1>", "parallel", _REGIONS.format("math.exp")),
+            rows=structured(2, "raw_dim_list = array<i64>, is_all", "parallel", _REGIONS.format("math.absf")),
+        ),
+        {"rows": "rows"},
+    ),
     "what makes an operand": (
         spec_of(
             rows=named("linalg.generic") + producer("op", 0, "linalg.matmul"),
@@ -396,6 +454,7 @@ _ONE_WAY = {
     "ops in a row",
     "an op compared by its name alone",
     "no lowering config yet, of ops in a row",
+    "loops, operands and widths of structured ops",
 }
 
 
@@ -448,6 +507,12 @@ def test_attention_that_also_makes_values_for_each_row(context: ir.Context) -> N
         back = import_spec(ir.Module.parse(spec))
     assert not back.unread
     assert by_iree(ONLINE, spec, context) == by_us(ONLINE, back, context) == {"online": "online"}
+    again = exported(load_text(back.text))
+    assert not again.gaps
+    assert by_iree(ONLINE, again.text, context) == {"online": "online"}
+    other = spec_of(other=online("").replace("sum_type = f32", "sum_type = f16"))
+    with context:
+        assert by_us(ONLINE, import_spec(ir.Module.parse(other)), context) == {}
 
 
 def test_a_spec_that_tunes_dispatches_is_read_and_not_run(tmp_path: Path) -> None:
@@ -548,9 +613,26 @@ UNREADABLE = {
         named("math.absf", "tensor.expand_shape"),
         "no pattern finds it: tensor.expand_shape is looked through",
     ),
-    "a contraction of any shape": (
-        contraction(_MN).replace(f", indexing_maps = {_MN}", ""),
-        "transform.iree.match.contraction: without indexing maps",
+    "sizes of a contraction of any shape compared": (
+        anyhow(
+            "%k0 = transform.param.constant 64 : i64 -> !transform.param<i64>\n"
+            "transform.match.param.cmpi lt %k, %k0 : !transform.param<i64>"
+        ),
+        "transform.match.param.cmpi: a comparison that patterns have no words for",
+    ),
+    "loops without their number": (
+        structured(2, "raw_dim_list = array<i64: 0>", "parallel").replace(
+            "transform.match.param.cmpi eq %rank, %r : !transform.param<i64>", ""
+        ),
+        "transform.match.operation_name: kinds of loops without their number",
+    ),
+    "loops of named ops": (
+        structured(2, "raw_dim_list = array<i64: 0>", "parallel").replace("linalg.generic", "linalg.add"),
+        "transform.match.operation_name: loops of other ops than linalg.generic",
+    ),
+    "a loop that there is not": (
+        structured(2, "raw_dim_list = array<i64: 2>", "parallel"),
+        "transform.match.structured.dim: it never holds: a loop that is none of 2",
     ),
     "names of which no op has two": (
         named("math.absf") + named("math.exp"),

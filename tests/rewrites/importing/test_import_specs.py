@@ -288,21 +288,6 @@ def test_contraction_matchers_with_their_dims(imported: Callable[[str], Any]) ->
     assert "where d2 == 32 and d1 % 16 == 0" in " ".join(written.split())
 
 
-def test_a_contraction_of_any_shape_cannot_be_read(imported: Callable[[str], Any]) -> None:
-    start = CONTRACTION.index(",\n        indexing_maps")
-    maps = CONTRACTION[start : CONTRACTION.index("] : !transform.any_op", start) + 1]
-    body = CONTRACTION.replace(maps, "").replace("%n, [32]", "%n, [-1]")
-    text = UNREAD.replace("  transform.named_sequence @mark", f"{body}\n  transform.named_sequence @mark", 1)
-    text = text.replace("@match -> @mark", "@match_contraction -> @pair").replace(
-        "  transform.named_sequence @mark",
-        "  transform.named_sequence @pair(%a: !transform.any_value {transform.readonly}, "
-        "%b: !transform.any_op {transform.readonly}) {\n    transform.yield\n  }\n"
-        "  transform.named_sequence @mark",
-        1,
-    )
-    assert "without indexing maps" in imported(text).unread[0]
-
-
 def test_a_spec_on_which_the_compiler_crashes(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,6 +326,18 @@ module attributes {transform.with_named_sequence} {
   }
 }
 """
+TWO = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %0:2 = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> (n)>, affine_map<(n) -> (n)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e, %e : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%in: f32, %a: f32, %b: f32):
+    %1 = math.sqrt %in : f32
+    linalg.yield %in, %1 : f32, f32
+  } -> (tensor<4xf32>, tensor<4xf32>)
+  return %0#1 : tensor<4xf32>
+}
+"""
 _CALL = """%module = transform.util.get_nearest_symbol_table %root : (!transform.any_op) -> !transform.any_op
     %new = transform.util.import_symbol @made into %module if undefined : (!transform.any_op) -> !transform.any_op
     %out = transform.get_result %{}[0] : (!transform.any_op) -> !transform.any_value
@@ -374,6 +371,50 @@ def test_what_is_done_to_the_root_is_read(action: str, imported: Callable[[str],
     back = imported(INNER.replace("ACTION", action))
     assert not back.unread
     assert back.rules == 1
+
+
+_CLEANED = """%1 = transform.apply_registered_pass "cse" to %0 : (!transform.any_op) -> !transform.any_op
+    %functions = transform.structured.match ops{["util.func"]} in %1 : (!transform.any_op) -> !transform.any_op
+    %2 = transform.apply_registered_pass "canonicalize" to %functions : (!transform.any_op) -> !transform.any_op"""
+
+
+def test_passes_after_matching_run_at_the_next_phase_there_and_back(imported: Callable[[str], Any]) -> None:
+    end = "    transform.yield\n  }\n}"
+    tagged = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
+    back = imported(tagged.replace(end, f"    {_CLEANED}\n{end}"))
+    assert not back.unread
+    runs = [line for line in back.text.splitlines() if line.startswith("run")]
+    assert runs == ['run "cse" at global-optimization', 'run "util.func(canonicalize)" at global-optimization']
+    again = exported(load_text(back.text))
+    assert not again.gaps
+    assert again.text.index("collect_matching") < again.text.index('"cse"') < again.text.index('"canonicalize"')
+    assert imported(again.text).text.splitlines()[:2] == runs
+
+
+def test_matching_after_a_pass_that_follows_other_matching_is_named(imported: Callable[[str], Any]) -> None:
+    tagged = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
+    end = "    transform.yield\n  }\n}"
+    more = "%3 = transform.foreach_match in %1 @match -> @act : (!transform.any_op) -> !transform.any_op"
+    back = imported(tagged.replace(end, f"    {_CLEANED}\n    {more}\n{end}"))
+    assert back.rules == 1
+    assert len(back.unread) == 1
+    assert "transform.foreach_match: matching after the pass at" in back.unread[0]
+
+
+def test_a_call_in_the_place_of_a_second_result_is_read(imported: Callable[[str], Any], context: ir.Context) -> None:
+    text = INNER.replace("ACTION", _CALL.format("root", "root").replace("get_result %root[0]", "get_result %root[1]"))
+    start, end = text.index("    %ins, %out = "), text.index("    %inner =")
+    asked = """transform.match.operation_name %root ["linalg.generic"] : !transform.any_op
+    %ins = transform.get_operand %root[0] : (!transform.any_op) -> !transform.any_value
+    transform.iree.match.cast_compatible_type %ins = tensor<?xf32> : !transform.any_value
+"""
+    inner = "%inner = transform.get_producer_of_operand %root[0] : (!transform.any_op) -> !transform.any_op"
+    same = "%inner = transform.merge_handles %root : !transform.any_op"
+    back = imported((text[:start] + asked + text[end:]).replace(inner, same))
+    assert not back.unread
+    module = ir.Module.parse(TWO, context=context)
+    found = engine.find(module, graphs_of(load_text(back.text)))
+    assert [ir.OpResult(root).result_number for match in found.matches for root in match.roots] == [1]
 
 
 def test_a_sequence_without_a_body_is_named(imported: Callable[[str], Any]) -> None:
