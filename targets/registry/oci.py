@@ -1,4 +1,8 @@
-"""Descriptors, indexes and manifests of OCI (image spec 1.1), read strictly and written canonically."""
+"""Descriptors, indexes and manifests of OCI (image spec 1.1), read strictly and written canonically.
+
+Fields are written in the order of the Go structures of OCI's image spec, and annotations sorted. Tools in Go, such as
+skopeo, write an index anew when they copy it, and it keeps its digest only if that gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -113,8 +117,12 @@ def parse_manifest(data: bytes, what: str = "the manifest") -> Manifest:
     return Manifest(config, tuple(layers), *_common(table))
 
 
-def damaged(digest: str, source: str) -> OpspliceError:
-    return OpspliceError(
+class DamagedError(OpspliceError):
+    """Bytes are not those that a digest names."""
+
+
+def damaged(digest: str, source: str) -> DamagedError:
+    return DamagedError(
         f"{source} gives other bytes than those of {digest}",
         hint="the bytes were damaged or exchanged and are not used; ask whoever runs it, or take another source",
     )
@@ -154,10 +162,10 @@ def _descriptor_values(descriptor: Descriptor) -> dict[str, Any]:
         "digest": descriptor.digest,
         "size": descriptor.size,
     }
+    if descriptor.annotations:
+        values["annotations"] = dict(sorted(descriptor.annotations.items()))
     if descriptor.artifact_type:
         values["artifactType"] = descriptor.artifact_type
-    if descriptor.annotations:
-        values["annotations"] = dict(descriptor.annotations)
     return values
 
 
@@ -166,13 +174,14 @@ def _document(
     artifact_type: str,
     annotations: Mapping[str, str],
     subject: Descriptor | None,
-    values: dict[str, Any],
+    content: dict[str, Any],
 ) -> bytes:
-    values |= {"schemaVersion": 2, "mediaType": media_type}
+    values: dict[str, Any] = {"schemaVersion": 2, "mediaType": media_type}
     if artifact_type:
         values["artifactType"] = artifact_type
-    if annotations:
-        values["annotations"] = dict(annotations)
+    values |= content
     if subject:
         values["subject"] = _descriptor_values(subject)
-    return strict_json.canonical(values)
+    if annotations:
+        values["annotations"] = dict(sorted(annotations.items()))
+    return strict_json.canonical(values, sort_keys=False)

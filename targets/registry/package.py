@@ -16,12 +16,15 @@ from opsplice.targets.registry import oci, strict_json
 from opsplice.targets.registry.oci import Descriptor, Index, Manifest
 from opsplice.targets.registry.place import Place, describe
 
-PACKAGE = "application/vnd.opsplice.package.v1"
 KERNELS = "application/vnd.opsplice.kernels.v1"
 CONFIG = "application/vnd.opsplice.config.v1+json"
 SPEC = "application/vnd.opsplice.spec.v1"
 ARTIFACT = "application/vnd.opsplice.artifact.v1"
 
+# Says that an index is a package, and which version of this format it has. The field `artifactType` of OCI 1.1 would
+# say it, but older tools lose it when they copy an index, and with it the digest.
+FORMAT = "dev.opsplice.package"
+FORMAT_1 = "1"
 TARGET = "dev.opsplice.target"
 FEATURES = "dev.opsplice.features"
 IREE = "dev.opsplice.iree"
@@ -158,8 +161,9 @@ def write(place: Place, about: About, parts: Sequence[Part], tag: str = "") -> D
         raise OpspliceError(f"two parts of the package {about.name} have the same target and the same features")
     _check_together(path for part in parts for path in part.files)
     entries = [_write_part(place, about, config, part) for part in sorted(parts, key=_order)]
-    notes = {oci.TITLE: about.name, oci.VERSION: about.version, oci.LICENSES: about.licence, IREE: about.iree}
-    index = Index(tuple(entries), PACKAGE, {key: text for key, text in notes.items() if text})
+    named = {oci.TITLE: about.name, oci.VERSION: about.version, oci.LICENSES: about.licence, IREE: about.iree}
+    notes = {key: text for key, text in named.items() if text}
+    index = Index(tuple(entries), annotations={FORMAT: FORMAT_1, **notes})
     return place.put_manifest(index.to_bytes(), oci.INDEX, tag)
 
 
@@ -168,9 +172,12 @@ def read(place: Place, descriptor: Descriptor) -> Package:
     if descriptor.media_type != oci.INDEX:
         raise _no_package(place, descriptor)
     index = oci.parse_index(place.read(descriptor), f"the index {descriptor.digest} of {place}")
-    if index.artifact_type != PACKAGE:
-        raise _no_package(place, descriptor)
     notes = index.annotations
+    if (version := notes.get(FORMAT)) != FORMAT_1:
+        if version:
+            hint = "a newer version of opsplice may know it"
+            raise OpspliceError(f"{descriptor.digest} in {place} is a package of format {version!r:.40}", hint=hint)
+        raise _no_package(place, descriptor)
     return Package(
         descriptor,
         _check("name", notes.get(oci.TITLE, "")),
@@ -276,7 +283,7 @@ def _write_part(place: Place, about: About, config: bytes, part: Part) -> Descri
     notes = {TARGET: part.target}
     if part.features:
         notes[FEATURES] = ",".join(sorted(part.features))
-    return replace(manifest, artifact_type=KERNELS, annotations=notes)
+    return replace(manifest, annotations=notes)
 
 
 def _described(path: str, file: Path) -> Descriptor:

@@ -140,7 +140,9 @@ def _fill(file: BinaryIO, descriptor: Descriptor, source: str, opener: Opener, p
 
 
 class InterruptedTransferError(OpspliceError):
-    """A transfer ended before its time; to try again is worth it."""
+    """A transfer ended before its time; to try again is worth it. pause: how many seconds later, if that was said."""
+
+    pause = 0.0
 
 
 def _resumed(file: BinaryIO, descriptor: Descriptor):

@@ -19,9 +19,17 @@ LARGEST = 4 << 20
 _MOST_DIGITS = 18
 
 
-def canonical(value: Any) -> bytes:
-    """Keys sorted, no spaces, UTF-8: the same value has the same digest."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+# What Go's encoder escapes, though JSON does not ask for it.
+_ESCAPED = {letter: f"\\u{letter:04x}" for letter in (ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
+
+
+def canonical(value: Any, sort_keys: bool = True) -> bytes:
+    """No spaces, UTF-8, and escaped as Go does, so that tools that write it again write the same bytes.
+
+    sort_keys: else they stay in their order.
+    """
+    text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.translate(_ESCAPED).encode()
 
 
 def parse(data: bytes, what: str) -> Table:

@@ -23,7 +23,7 @@ def parts(folder: Path, size: int = 3000) -> list[Part]:
     (folder / "acme_kernels.splice").write_bytes(SPEC)
     for target, features, path in (
         ("x86_64", (), "x86_64/softmax.o"),
-        ("x86_64", ("avx512f", "fma"), "x86_64/softmax-avx512f.o"),
+        ("x86_64", ("avx512f", "subgroup>=32"), "x86_64/softmax-avx512f.o"),
         ("cuda:sm_80", (), "cuda-sm_80/softmax.ptx"),
     ):
         file = folder / path

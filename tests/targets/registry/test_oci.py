@@ -46,7 +46,7 @@ def test_documents_are_read_as_they_were_written(layers: list[Descriptor], notes
     ):
         data = document.to_bytes()
         assert parse(data) == document
-        assert strict_json.canonical(json.loads(data)) == data
+        assert strict_json.canonical(json.loads(data), sort_keys=False) == data
 
 
 def test_absent_fields_have_defaults_and_unknown_ones_are_passed_over():

@@ -27,7 +27,7 @@ def test_a_package_is_read_as_it_was_written(layout: Layout, tmp_path: Path):
     assert layout.resolve("1.4") == descriptor
     read = package.read(layout, descriptor)
     assert (read.name, read.version, read.licence, read.iree) == ("acme_kernels", "1.4", "MIT", "3.13.0")
-    assert [str(variant) for variant in read.variants] == ["cuda:sm_80", "x86_64", "x86_64 avx512f fma"]
+    assert [str(variant) for variant in read.variants] == ["cuda:sm_80", "x86_64", "x86_64 avx512f subgroup>=32"]
     for variant in read.variants:
         contents = package.contents(layout, read, variant)
         assert contents.about == ABOUT
@@ -54,7 +54,7 @@ def test_choosing_reads_the_index_alone_and_gives_reasons(layout: Layout, tmp_pa
             path.unlink()
     read = package.read(layout, descriptor)
     choice = package.choose(read, package.for_targets("x86_64"))
-    assert [str(variant) for variant in choice.taken] == ["x86_64", "x86_64 avx512f fma"]
+    assert [str(variant) for variant in choice.taken] == ["x86_64", "x86_64 avx512f subgroup>=32"]
     assert [(str(variant), reason) for variant, reason in choice.passed] == [
         ("cuda:sm_80", "it is for cuda:sm_80, not x86_64")
     ]
@@ -88,8 +88,8 @@ def read_layers(
     config = layout.put_bytes(about if isinstance(about, bytes) else about.to_bytes(), package.CONFIG)
     spec = layer(ABOUT.main, SPEC, package.SPEC)
     manifest = layout.put_manifest(Manifest(config, (spec, *layers), kind).to_bytes(), oci.MANIFEST)
-    named = {oci.TITLE: ABOUT.name, oci.VERSION: ABOUT.version}
-    index = Index((replace(manifest, annotations={package.TARGET: "x86_64", **notes}),), package.PACKAGE, named)
+    named = {package.FORMAT: "1", oci.TITLE: ABOUT.name, oci.VERSION: ABOUT.version}
+    index = Index((replace(manifest, annotations={package.TARGET: "x86_64", **notes}),), annotations=named)
     read = package.read(layout, layout.put_manifest(index.to_bytes(), oci.INDEX))
     return package.contents(layout, read, read.variants[0])
 
@@ -123,8 +123,8 @@ def test_names_are_fit_for_a_terminal(name: str, value: str, layout: Layout):
     with pytest.raises(OpspliceError, match="cannot be the"):
         replace(ABOUT, **{name: value})
     key = {"name": oci.TITLE, "version": oci.VERSION, "licence": oci.LICENSES, "iree": package.IREE}[name]
-    notes = {oci.TITLE: "a", oci.VERSION: "1", key: value}
-    put = layout.put_manifest(Index((), package.PACKAGE, notes).to_bytes(), oci.INDEX)
+    notes = {package.FORMAT: "1", oci.TITLE: "a", oci.VERSION: "1", key: value}
+    put = layout.put_manifest(Index((), annotations=notes).to_bytes(), oci.INDEX)
     with pytest.raises(OpspliceError, match="cannot be the"):
         package.read(layout, put)
 
@@ -135,11 +135,13 @@ def test_what_is_no_package_is_said_to_be_none(layout: Layout):
         with pytest.raises(OpspliceError, match="is no package of opsplice but something else"):
             package.read(layout, descriptor)
     # An index of indexes, such as one that lists itself would be.
-    nested = Index(
-        (Descriptor(oci.INDEX, image.digest, image.size),), package.PACKAGE, {oci.TITLE: "a", oci.VERSION: "1"}
-    )
+    listed = Descriptor(oci.INDEX, image.digest, image.size)
+    nested = Index((listed,), annotations={package.FORMAT: "1", oci.TITLE: "a", oci.VERSION: "1"})
     with pytest.raises(OpspliceError, match="and no manifest"):
         package.read(layout, layout.put_manifest(nested.to_bytes(), oci.INDEX))
+    later = replace(nested, annotations={package.FORMAT: "2\x1b"})
+    with pytest.raises(OpspliceError, match=r"is a package of format '2\\x1b'\nhelp: a newer version"):
+        package.read(layout, layout.put_manifest(later.to_bytes(), oci.INDEX))
 
 
 def test_what_cannot_be_published(layout: Layout, tmp_path: Path):
