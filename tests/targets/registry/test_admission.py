@@ -79,7 +79,7 @@ def test_a_signed_package_is_admitted_and_locked(room):
     assert entry == found.entry
     assert (entry.name, entry.source, entry.version) == ("acme_kernels", REFERENCE.source, "1.4")
     assert (entry.digest, entry.key) == (room.package.digest, ONE.public.id)
-    assert list(entry.targets) == ["cuda:sm_80", "x86_64", "x86_64 avx512f fma"]
+    assert list(entry.targets) == ["cuda:sm_80", "x86_64", "x86_64 avx512f subgroup>=32"]
 
 
 def test_what_is_locked_and_cached_is_taken_without_asking_the_registry(room):
