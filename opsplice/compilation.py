@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from opsplice import linting, prebuilt
+from opsplice import linting, prebuilt, provenance
 from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
@@ -75,6 +75,7 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
         noting.append(Step(aligned_buffers.PHASE, "align buffers", align))
         noting.append(Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
         noting.append(Step(dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
+        noting.append(Step(dynamic_function.NUMBER_PHASE, "note kernels", steps.note_kernels))
     if job.specs and not links_executables(flags):
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     edits = [*steps.all(), *patterns, *noting, *steps.late()]
@@ -150,7 +151,8 @@ def transformed(job: Job) -> tuple[ir.Module, Report]:
         )
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
-        run(compilation, [*steps.all(), Step("input", "align buffers", aligned_buffers.align_early)], to="input")
+        align = Step("input", "align buffers", aligned_buffers.align_early)
+        run(compilation, [*steps.all(), align, Step("input", "note kernels", steps.note_kernels)], to="input")
         context = ir.Context()
         module = ir.Module.parse(_bytecode(compilation.module), context=context)
     return module, steps.report
@@ -179,6 +181,9 @@ class _Steps:
         self.brought = Brought()
         self.flags = (*job.flags, *flags_for(job.archs, job.flags))
         self.provided: late_binding.Provided = {}
+
+    def note_kernels(self, module: ir.Module) -> None:
+        provenance.note(module, self.report)
 
     def phases(self) -> list[str]:
         """The phases at which specs apply, in the order of the pipeline."""

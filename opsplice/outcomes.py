@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from opsplice.matchers.explain import Explainer
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.matchers.places import as_known
-from opsplice.report import ArtifactUse, DimSize, Miss, Replacement, Report, UnmatchedRule
+from opsplice.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.calls import Action, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.plan import Choice, Plan
@@ -32,7 +32,8 @@ def report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Rep
     replacements = []
     for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
         optional = isinstance(action, KernelCall) and action.optional
-        artifacts = (*(_artifact_use(choice, optional=optional) for choice in choices), *map(_compiler_use, others))
+        uses = (_artifact_use(choice, _package(spec, choice), optional=optional) for choice in choices)
+        artifacts = (*uses, *map(_compiler_use, others))
         replacements.append(_replacement(action.match, action.rule, _action_name(action), artifacts=artifacts))
     replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     replacements = [dataclasses.replace(each, round=number) for each in replacements]
@@ -104,12 +105,19 @@ def _unruled(match: Match, reason: str) -> Replacement:
     )
 
 
-def _artifact_use(choice: Choice, *, optional: bool) -> ArtifactUse:
+def _package(spec: LoadedSpec, choice: Choice) -> PackageUse | None:
+    """What a kernel came with."""
+    path = choice.clause.span.source.path
+    library = None if path is None else spec.libraries.get(path)
+    return None if library is None else PackageUse(library.name, library.version, library.digest, library.key)
+
+
+def _artifact_use(choice: Choice, package: PackageUse | None, *, optional: bool) -> ArtifactUse:
     """optional: whether the compiler's own code runs where no plugin has the function."""
     artifact = choice.artifact
     if artifact is None:
         source = "a plugin, if one has it" if optional else "a plugin"
-        return ArtifactUse(target=str(choice.target), source=source, path="", form="plugin", digest="")
+        return ArtifactUse(target=str(choice.target), source=source, path="", form="plugin", digest="", package=package)
     return ArtifactUse(
         target=str(choice.target),
         source=str(choice.clause.file),
@@ -119,6 +127,7 @@ def _artifact_use(choice: Choice, *, optional: bool) -> ArtifactUse:
         toolchain=artifact.toolchain,
         built=artifact.built,
         notes=artifact.notes,
+        package=package,
     )
 
 

@@ -12,11 +12,24 @@ DimSize = int | list[int | None] | None
 
 
 @dataclass(frozen=True)
+class PackageUse:
+    """What a kernel came with: an installed library, or a package of a registry.
+
+    digest: of the package's index; key: the id of the key that signed it. "" where there is none.
+    """
+
+    name: str
+    version: str = ""
+    digest: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True)
 class ArtifactUse:
     """The file that a kernel's code comes from, for one target of the program.
 
     source: the file that the spec names; path: what is linked; built: False if it was in the store already. What a
-    plugin has at run time, and what the compiler makes, has no path.
+    plugin has at run time, and what the compiler makes, has no path. package: None for a spec that is in no package.
     """
 
     target: str
@@ -27,6 +40,7 @@ class ArtifactUse:
     toolchain: str | None = None
     built: bool = False
     notes: tuple[str, ...] = ()
+    package: PackageUse | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from iree.compiler import ir
 
 from opsplice.rewrites.devices import parse_target
 from opsplice.rewrites.executables import executables, module_of, variants
+from opsplice.rewrites.reflection import add_notes, notes_of, public_functions
 from opsplice.targets import call_types
 
 # On a function's declaration: the formats of the targets that import it. Others keep the compiler's code.
@@ -39,7 +40,6 @@ NUMBER_PHASE = "executable-targets"
 
 _NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports."
 _TYPES_NOTE = "opsplice.types."
-_REFLECTION = "iree.reflection"
 _KEY, _WEAK = "hal.executable.import.key", "hal.executable.import.weak"
 
 
@@ -72,18 +72,17 @@ def note_imports(module: ir.Module) -> None:
     found |= {f"{_OPTIONAL_NOTE}{form}": names - needed.get(form, set()) for form, names in optional.items()}
     if not found:
         return
-    with module.context:
-        notes = {key: ir.StringAttr.get(",".join(sorted(names))) for key, names in found.items()}
-        for op in _public_functions(module):
-            op.attributes[_REFLECTION] = ir.DictAttr.get({**_reflection(op), **notes})
+    notes = {key: ",".join(sorted(names)) for key, names in found.items()}
+    for op in public_functions(module):
+        add_notes(op, notes)
 
 
 def weaken_imports(module: ir.Module) -> None:
     """Let executables load without the functions that were noted as optional. The module must be at `NUMBER_PHASE`."""
     optional = {
         (key.removeprefix(_OPTIONAL_NOTE), name)
-        for op in _public_functions(module)
-        for key, names in _reflection(op).items()
+        for op in public_functions(module)
+        for key, names in notes_of(op).items()
         if key.startswith(_OPTIONAL_NOTE)
         for name in ir.StringAttr(names).value.split(",")
     }
@@ -95,20 +94,6 @@ def weaken_imports(module: ir.Module) -> None:
             for op in _at_top(variant):
                 if _KEY in op.attributes and (form, _text(op, _KEY)) in optional:
                     op.attributes[_WEAK] = ir.UnitAttr.get()
-
-
-def _public_functions(module: ir.Module) -> Iterator[ir.Operation]:
-    for top in module.body.operations:
-        op = top.operation
-        if op.name == "util.func" and (
-            "sym_visibility" not in op.attributes or _text(op, "sym_visibility") == "public"
-        ):
-            yield op
-
-
-def _reflection(op: ir.Operation) -> dict[str, ir.Attribute]:
-    known = ir.DictAttr(op.attributes[_REFLECTION]) if _REFLECTION in op.attributes else ()
-    return {entry.name: entry.attr for entry in known}
 
 
 def number_imports(module: ir.Module) -> None:

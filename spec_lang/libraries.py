@@ -33,7 +33,8 @@ class Library:
     """A folder of specs that others import by a name, which is a word as kernels' names are.
 
     origin: where it comes from, as `acme-kernels 1.4` for a Python package. license: as an SPDX expression, or in
-    other words. prebuilt_only: whether its code may not be built or run, for it came from a registry.
+    other words. prebuilt_only: whether its code may not be built or run, for it came from a registry. digest, key: of
+    a registry's package the digest of its index, and the id of the key that signed it.
     """
 
     name: str
@@ -42,6 +43,8 @@ class Library:
     version: str = ""
     license: str = ""
     prebuilt_only: bool = False
+    digest: str = ""
+    key: str = ""
 
     def parts(self) -> list[str]:
         """What specs import, but for `NAME:`: the names of its files."""
