@@ -15,15 +15,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from opsplice.api import Program as Program
     from opsplice.api import capture as capture
+    from opsplice.api import check_library as check_library
     from opsplice.api import compile as compile  # noqa: A004
     from opsplice.api import explain as explain
     from opsplice.api import export as export
+    from opsplice.api import libraries as libraries
     from opsplice.api import load as load
     from opsplice.api import match as match
+    from opsplice.api import new_library as new_library
     from opsplice.api import transform as transform
     from opsplice.captures import Capture as Capture
     from opsplice.errors import OpspliceError as OpspliceError
     from opsplice.explanation import Explanation as Explanation
+    from opsplice.library_check import Finding as Finding
+    from opsplice.library_list import LibraryInfo as LibraryInfo
     from opsplice.report import Report as Report
     from opsplice.spec_lang.diagnostics import SpecError as SpecError
 
@@ -32,33 +37,43 @@ __version__ = "0.1.0"
 _HOMES = {
     "Capture": "opsplice.captures",
     "Explanation": "opsplice.explanation",
+    "Finding": "opsplice.library_check",
+    "LibraryInfo": "opsplice.library_list",
     "OpspliceError": "opsplice.errors",
     "Program": "opsplice.api",
     "Report": "opsplice.report",
     "SpecError": "opsplice.spec_lang.diagnostics",
     "capture": "opsplice.api",
+    "check_library": "opsplice.api",
     "compile": "opsplice.api",
     "explain": "opsplice.api",
     "export": "opsplice.api",
+    "libraries": "opsplice.api",
     "load": "opsplice.api",
     "match": "opsplice.api",
+    "new_library": "opsplice.api",
     "transform": "opsplice.api",
 }
 
 __all__ = [
     "Capture",
     "Explanation",
+    "Finding",
+    "LibraryInfo",
     "OpspliceError",
     "Program",
     "Report",
     "SpecError",
     "__version__",
     "capture",
+    "check_library",
     "compile",
     "explain",
     "export",
+    "libraries",
     "load",
     "match",
+    "new_library",
     "transform",
 ]
 

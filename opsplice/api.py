@@ -14,7 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file, write_file
 from opsplice.job import Job, Question
 from opsplice.report import Report
-from opsplice.spec_sources import SpecPath, resolve
+from opsplice.spec_sources import SpecPath, SpecSource, resolve
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from opsplice.captures import Capture
     from opsplice.explanation import Explanation
     from opsplice.exporting import Exported
-    from opsplice.runtime import LoadedProgram
+    from opsplice.library_check import Finding
+    from opsplice.library_list import LibraryInfo
+    from opsplice.runtime import Function, LoadedProgram
 
 # A program may hold its weights.
 _LARGEST_PROGRAM = 1 << 36
@@ -68,6 +70,11 @@ class Program:
         results = self._loaded(device, plugins, parameters).call(function, *inputs)
         return results[0] if len(results) == 1 else results
 
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """What can be called, with the inputs and results that are declared."""
+        return self._loaded("local-task", (), ()).functions
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the flatbuffer to a file, all of it or nothing."""
         return write_file(Path(path), self.vmfb)
@@ -103,7 +110,7 @@ class Program:
 
 def compile(  # noqa: A001 - the name that users of compilers expect
     model: Any,
-    specs: Iterable[SpecPath] = (),
+    specs: Iterable[SpecPath | SpecSource] = (),
     flags: Sequence[str] = (),
     *,
     archs: Sequence[str] = (),
@@ -289,6 +296,36 @@ def capture(
         flags=tuple(flags),
     )
     return run_capture(_silent, job)
+
+
+def libraries() -> tuple[LibraryInfo, ...]:
+    """The pattern libraries of this environment, opsplice's own first, and what is in them. No code of theirs runs."""
+    from opsplice.library_list import installed
+
+    return installed()
+
+
+def new_library(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Write a Python package with a pattern library that works, into a new folder, and return its files.
+
+    folder: by default one of the library's name. Raises OpspliceError for a name that is none of a package, and for a
+    folder that has something in it.
+    """
+    from opsplice.library_template import create
+
+    return create(name, None if folder is None else Path(folder))
+
+
+def check_library(library: str | os.PathLike[str]) -> tuple[Finding, ...]:
+    """Try a library: its text, its code for all targets, each pattern on an example, and the numbers of its kernels.
+
+    library: the folder of a project or of specs, or the name of an installed one. Its code is built and run.
+    Raises OpspliceError where there is no such library.
+    """
+    from opsplice.library_check import check
+    from opsplice.library_list import at
+
+    return tuple(finding for each in at(library) for finding in check(each))
 
 
 def check_matched(report: Report) -> None:

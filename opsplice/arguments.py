@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     _add_fmt(commands)
     _add_lint(commands)
     registry_arguments.add_kernel(commands)
+    registry_arguments.add_library(commands)
     _add_doctor(commands)
     return parser
 

@@ -65,3 +65,29 @@ def add_kernel(commands: argparse._SubParsersAction) -> None:
     listed = add_command(actions, "list", "show the architectures and functions of a plugin", flags=False)
     listed.add_argument("file", help="a .so, .sos, .spv, .wgsl or .ptx")
     add_json(listed)
+
+
+def add_library(commands: argparse._SubParsersAction) -> None:
+    parser = add_command(
+        commands, "library", "make, try and list pattern libraries: Python packages of specs", flags=False
+    )
+    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
+
+    listed = add_command(actions, "list", "show the libraries that are installed, and what is in them", flags=False)
+    listed.add_argument("name", nargs="?", help="only this one, with the names of its patterns and kernels")
+    add_json(listed)
+
+    new = add_command(
+        actions, "new", "make a package with a library that works: a pattern, a kernel, a test", flags=False
+    )
+    new.add_argument("name", help="the library's name, as acme_kernels")
+    new.add_argument("--dir", metavar="FOLDER", help="where to write it (default: a folder of its name)")
+    add_json(new)
+
+    about = "try a library: its text, its code for all targets, each pattern on an example, and its numbers"
+    check = add_command(
+        actions, "check", about, flags=False, more="\nIt builds and runs the library's code on this machine."
+    )
+    check.add_argument("library", help="the folder of a project or of specs, or the name of an installed library")
+    add_building(check)
+    add_json(check)

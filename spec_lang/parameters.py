@@ -82,19 +82,28 @@ def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree
 
 def with_callees(pattern: tree.Pattern, callee: Callable[[tree.Call], str], instance: str = "") -> tree.Pattern:
     """A pattern with other callees. instance: what tells its parts from those of the pattern, where both are used."""
-    changed = {f: _changed(getattr(pattern, f), callee, instance) for f in ("body", "results", "where")}
+
+    def change(node: Any) -> Any:
+        is_named = isinstance(node, tree.Call) and not node.quoted
+        return dataclasses.replace(node, callee=callee(node)) if is_named else node
+
+    return rewritten(pattern, change, instance)
+
+
+def rewritten(pattern: tree.Pattern, change: Callable[[Any], Any], instance: str = "") -> tree.Pattern:
+    """A pattern with each node of its body, results and condition as `change` gives it, the inner ones first."""
+    changed = {f: _changed(getattr(pattern, f), change, instance) for f in ("body", "results", "where")}
     return dataclasses.replace(pattern, **changed)
 
 
-def _changed(part: Any, callee: Callable[[tree.Call], str], instance: str) -> Any:
-    """A part of a pattern with the callees that `callee` gives; equal to no part of another instance."""
+def _changed(part: Any, change: Callable[[Any], Any], instance: str) -> Any:
+    """A part of a pattern with all its nodes changed; equal to no part of another instance."""
     if isinstance(part, tuple):
-        return tuple(_changed(each, callee, instance) for each in part)
+        return tuple(_changed(each, change, instance) for each in part)
     if isinstance(part, tree.Span):
         return dataclasses.replace(part, instance=instance)
     if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return part
-    fields = {f.name: _changed(getattr(part, f.name), callee, instance) for f in dataclasses.fields(part)}
-    if isinstance(part, tree.Call) and not part.quoted:
-        fields["callee"] = callee(part)
-    return type(part)(**fields)
+    return change(
+        type(part)(**{f.name: _changed(getattr(part, f.name), change, instance) for f in dataclasses.fields(part)})
+    )

@@ -1,0 +1,188 @@
+"""`opsplice library`: a new library passes its own check, what is wrong in one is found, and the list of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice import library_check, library_list
+from opsplice.cli import main
+from opsplice.errors import OpspliceError
+from opsplice.library_check import Finding
+from tests.packages import install
+
+
+def outcomes(findings: tuple[Finding, ...]) -> dict[tuple[str, str], str]:
+    return {(finding.step, finding.subject): finding.outcome for finding in findings}
+
+
+def detail(findings: tuple[Finding, ...], step: str, subject: str) -> str:
+    return "\n".join(f.detail for f in findings if (f.step, f.subject) == (step, subject))
+
+
+def test_a_new_library_passes_its_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["library", "new", "acme_kernels"]) == 0
+    assert "wrote acme_kernels/src/acme_kernels/specs/acme_kernels.splice\n" in capsys.readouterr().out
+    assert main(["library", "check", "acme_kernels", "--json"]) == 0
+    findings = tuple(Finding(f["step"], f["subject"], f["outcome"], f["detail"]) for f in _said(capsys)["findings"])
+    assert outcomes(findings) == {
+        ("format", "acme_kernels.splice"): "ok",
+        ("lint", "acme_kernels.splice"): "ok",
+        ("build", "soft_sign_rows"): "ok",
+        ("pattern", "soft_sign"): "ok",
+        ("numbers", "soft_sign"): "ok",
+    }
+    assert detail(findings, "build", "soft_sign_rows") == "for x86_64, aarch64, riscv64"
+    assert detail(findings, "pattern", "soft_sign") == "replaced by soft_sign_rows"
+    for name in ("Acme", "acme-kernels", "", "opsplice", "9a", "a/b"):
+        with pytest.raises(OpspliceError, match="a library cannot be called"):
+            opsplice.new_library(name)
+    with pytest.raises(OpspliceError, match="acme_kernels is there already"):
+        opsplice.new_library("acme_kernels")
+    assert [library.name for library in library_list.at("acme_kernels")] == ["acme_kernels"]
+
+
+def _said(capsys: pytest.CaptureFixture[str]) -> dict:
+    return json.loads(capsys.readouterr().out)
+
+
+MIXED = """pattern doubled(x: tensor<...a x n x f32>) where n % 64 == 0 { addf(x, x) }
+pattern thirds(x: tensor<n x f32>) { mulf(x, const(0.3..0.4)) }
+pattern smooth(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](x, w) }
+pattern slid(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](w, x) }
+pattern counted<T>(x: tensor<n x T>) { addi(x, x) }
+pattern near(x: tensor<n x f32>) { negf(x) }
+pattern gpu(x: tensor<n x f32>) { tanh(x) }
+
+kernel twice(x: f32[...a, n]) -> f32[...a, n] { cpu "k.c" }
+kernel third(x: f32[n]) -> f32[n] { cpu "k.c" }
+kernel other(x: f32[n]) -> f32[n] where n > 100000 { cuda "k.ptx" }
+
+replace doubled with twice(x)
+replace thirds with third(x)
+replace gpu with other(x) otherwise keep
+"""
+CODE = """#include <stddef.h>
+void twice(const float *x, float *out, size_t a, size_t n) { for (size_t i = 0; i < a * n; ++i) out[i] = 2 * x[i]; }
+void third(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = x[i] / 3; }
+"""
+SMOOTH = """
+func.func @f(%x: tensor<9xf32>, %w: tensor<3xf32>, %y: tensor<7xf32>) -> tensor<7xf32> {
+  %zero = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%zero : f32) outs(%y : tensor<7xf32>) -> tensor<7xf32>
+  %1 = linalg.conv_1d ins(%x, %w : tensor<9xf32>, tensor<3xf32>) outs(%0 : tensor<7xf32>) -> tensor<7xf32>
+  return %1 : tensor<7xf32>
+}
+"""
+NEAR = "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+
+
+def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    for name, text in {
+        "mixed.splice": MIXED,
+        "k.c": CODE,
+        "examples/near.mlir": NEAR,
+        "examples/smooth.mlir": SMOOTH,
+    }.items():
+        (tmp_path / name).write_text(text)
+    findings = opsplice.check_library(tmp_path)
+    part = f"{tmp_path.name}:mixed"
+    assert outcomes(findings) == {
+        ("format", "mixed.splice"): "failed",
+        ("lint", "mixed.splice"): "failed",
+        ("build", part): "failed",
+        ("pattern", "doubled"): "ok",
+        ("pattern", "thirds"): "ok",
+        ("pattern", "smooth"): "ok",
+        ("pattern", "slid"): "skipped",
+        ("pattern", "counted"): "ok",
+        ("pattern", "near"): "failed",
+        ("pattern", "gpu"): "ok",
+        ("numbers", "doubled"): "ok",
+        ("numbers", "thirds"): "failed",
+    }
+    for step, subject, said in (
+        ("format", "mixed.splice", "run: opsplice fmt "),
+        ("lint", "mixed.splice", "there is no file "),
+        ("build", part, "no such file: "),
+        (
+            "pattern",
+            "slid",
+            "a window: a template has no sizes for what slides over another; give an example of your own",
+        ),
+        ("pattern", "near", f"it does not match {tmp_path}/examples/near.mlir"),
+        ("pattern", "gpu", "kept: "),
+        ("numbers", "thirds", "and 1e-04 is the most that is taken"),
+    ):
+        assert said in detail(findings, step, subject)
+
+
+def test_a_library_that_does_not_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.splice").write_text("pattern one(x: tensor<f32>) {\n  nosuch(x)\n}\n")
+    (tmp_path / "two.splice").write_text('import "one.splice"\n')
+    assert main(["library", "check", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert "  failed  lint     one.splice: 1 error in " in shown
+    assert "            help: " in shown
+    assert shown.endswith("\n1 problem found\n")
+    for given, said in (
+        (tmp_path / "nowhere", "there is no folder"),
+        ("nosuchlib", "there is no library 'nosuchlib'"),
+        (tmp_path.parent, "there is no library in"),
+    ):
+        with pytest.raises(OpspliceError, match=said):
+            opsplice.check_library(given)
+
+
+def test_projects_that_name_no_library(tmp_path: Path) -> None:
+    file = tmp_path / "pyproject.toml"
+    for text, said in (
+        ("[project]\nname = 'x'\n", "names no library"),
+        ("[project\n", "cannot be read"),
+        ("project = 3\n", "cannot be read"),
+        ("[project.entry-points.'opsplice.libraries']\nx = 'x:specs'\n", "there is no folder x/specs for it"),
+    ):
+        file.write_text(text)
+        with pytest.raises(OpspliceError, match=said):
+            opsplice.check_library(tmp_path)
+
+
+def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "acme", {"acme.splice": MIXED, "more.splice": 'import "acme:acme"\n'})
+    install(tmp_path, "bad", {"bad.splice": "pattern"})
+    install(tmp_path, "lost", {}, entry="lost:nowhere")
+    assert main(["library", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert "opsplice (comes with opsplice) " in shown
+    assert f"acme (MIT, acme 1.4) {tmp_path}/acme/specs\n  acme:acme: 7 patterns, 3 kernels, 3 rules\n" in shown
+    assert "  acme:more: 0 patterns, 0 kernels, 0 rules\n" in shown
+    assert f"bad (MIT, bad 1.4) {tmp_path}/bad/specs\n  1 error in " in shown
+    assert "lost 1.4 has no folder lost/nowhere" in shown
+    assert main(["library", "list", "acme"]) == 0
+    shown = capsys.readouterr().out
+    assert "    pattern doubled\n" in shown
+    assert "opsplice:nn" not in shown
+    assert main(["library", "list", "acne"]) == 1
+    assert "did you mean acme?" in capsys.readouterr().err
+    listed = {library.name: library for library in opsplice.libraries()}
+    assert listed["acme"].version == "1.4"
+    assert [part.kernels for part in listed["acme"].parts] == [("twice", "third", "other"), ()]
+
+
+def test_results_are_compared_as_numbers() -> None:
+    def judged(a: object, b: object) -> str:
+        return library_check._judged("p", np.array(a), np.array(b)).outcome
+
+    for same in ([1.0, np.nan, np.inf], [-np.inf, 0.0]):
+        assert judged(same, same) == "ok"
+    for a, b in (([1.0], [np.nan]), ([np.inf], [-np.inf]), ([np.inf], [1.0]), ([1.0], [np.inf]), ([1], [2])):
+        assert judged(a, b) == "failed"
+    assert judged(np.float32([1e6, 1.0]), np.float32([1e6, 1.1])) == "ok"
+    assert judged(np.float32([1e-6, 1.0]), np.float32([1e-6, 1.1])) == "failed"
