@@ -17,7 +17,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -41,6 +40,8 @@ SILENT_SECONDS = 60.0
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
+# What is waited for at once: with more, a slow network would show no progress and heed no end.
+_PIECE = 1 << 16
 _MOST_CHALLENGES = 3
 _CHALLENGE = re.compile(r'(?<![^\s,])(Basic|Bearer)\s+((?:[a-z_]++="[^"]*+"[\s,]*+)*+)', re.ASCII | re.IGNORECASE)
 _PARAMETER = re.compile(r'([a-z_]++)="([^"]*+)"', re.ASCII | re.IGNORECASE)
@@ -69,14 +70,14 @@ def bounded(response: Response, largest: int, what: str) -> bytes:
     return bytes(data)
 
 
-def streamed(response: Response, what: str, size: int = 1 << 20) -> Iterator[bytes]:
+def streamed(response: Response, what: str) -> Iterator[bytes]:
     """A body as it comes, never decompressed."""
     from requests.exceptions import RequestException
     from urllib3.exceptions import HTTPError
 
     with response:
         try:
-            yield from response.raw.stream(size, decode_content=False)
+            yield from response.raw.stream(_PIECE, decode_content=False)
         except (HTTPError, RequestException, OSError) as error:
             raise InterruptedTransferError(f"{what} was cut off: {_reason(error)}", hint="try again") from None
 
@@ -254,6 +255,8 @@ def _certificates(environ: Mapping[str, str]) -> str | bool:
 
 
 def _session(local: bool):
+    from http.cookiejar import DefaultCookiePolicy
+
     try:
         import requests
         from requests.adapters import HTTPAdapter

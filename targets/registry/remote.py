@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -29,6 +30,7 @@ _DOCUMENTS = (oci.INDEX, oci.MANIFEST)
 _ACCEPT = {"Accept": ", ".join(_DOCUMENTS)}
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}", re.ASCII)
 _MOST_PAGES = 20
+_LARGEST_KNOWN = 1 << 16
 _MOST_TAGS = 10_000
 # A registry may need long until a large upload is kept.
 _COMMIT_SECONDS = 300.0
@@ -39,12 +41,17 @@ class Remote:
 
     def __init__(self, reference: Reference, environ: Mapping[str, str] = os.environ) -> None:
         self.source = reference.source
-        self._connection = Connection(reference, environ)
-        # Documents are small, and named by their digests: what was resolved need not be fetched again.
+        self._reference, self._environ = reference, environ
+        # Small documents by their digests: what was read need not be fetched again.
         self._known: dict[str, bytes] = {}
 
     def __str__(self) -> str:
         return self.source
+
+    @functools.cached_property
+    def _connection(self) -> Connection:
+        """Made when first used: what is never asked costs nothing."""
+        return Connection(self._reference, self._environ)
 
     def resolve(self, name: str) -> Descriptor:
         def get() -> tuple[bytes, str]:
@@ -86,9 +93,12 @@ class Remote:
             return bounded(response, oci.LARGEST_DOCUMENT, f"{descriptor.digest} of {self.source}")
 
         try:
-            return descriptor.check(attempts(get), self.source)
+            data = descriptor.check(attempts(get), self.source)
         except NotFoundError:
             raise self._missing(descriptor) from None
+        if len(data) <= _LARGEST_KNOWN:
+            self._known[descriptor.digest] = data
+        return data
 
     def has(self, descriptor: Descriptor) -> bool:
         def head() -> bool:

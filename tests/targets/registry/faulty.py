@@ -138,8 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(401, {"WWW-Authenticate": realm}, b"", Fault())
             return
         if layer.has_referrers and "/referrers/" in self.path:
-            digest = self.path.rpartition("/")[2]
-            index = {"schemaVersion": 2, "mediaType": oci.INDEX, "manifests": layer.referrers.get(digest, [])}
+            found = layer.referrers.get(self.path, [])
+            index = {"schemaVersion": 2, "mediaType": oci.INDEX, "manifests": found}
             self._send(200, {"Content-Type": oci.INDEX}, json.dumps(index).encode(), fault)
             return
         status, headers, body = self._forward(data)
@@ -176,7 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
         digest = document["subject"]["digest"]
         entry = {"mediaType": document["mediaType"], "digest": oci.digest_of(data), "size": len(data)}
         entry["artifactType"] = document.get("artifactType", "")
-        self.layer.referrers.setdefault(digest, []).append(entry)
+        path = f"{self.path.partition('/manifests/')[0]}/referrers/{digest}"
+        self.layer.referrers.setdefault(path, []).append(entry)
         return {"OCI-Subject": digest}
 
     def _token(self) -> None:
