@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from opsplice.library_list import LibraryInfo as LibraryInfo
     from opsplice.report import Report as Report
     from opsplice.spec_lang.diagnostics import SpecError as SpecError
+    from opsplice.spec_sources import PackageOptions as PackageOptions
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ _HOMES = {
     "Finding": "opsplice.library_check",
     "LibraryInfo": "opsplice.library_list",
     "OpspliceError": "opsplice.errors",
+    "PackageOptions": "opsplice.spec_sources",
     "Program": "opsplice.api",
     "Report": "opsplice.report",
     "SpecError": "opsplice.spec_lang.diagnostics",
@@ -61,6 +63,7 @@ __all__ = [
     "Finding",
     "LibraryInfo",
     "OpspliceError",
+    "PackageOptions",
     "Program",
     "Report",
     "SpecError",

@@ -14,7 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file, write_file
 from opsplice.job import Job, Question
 from opsplice.report import Report
-from opsplice.spec_sources import SpecPath, SpecSource, resolve
+from opsplice.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -116,6 +116,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     archs: Sequence[str] = (),
     require_match: bool = False,
     no_code: bool = False,
+    packages: PackageOptions | None = None,
     isolate: bool = False,
     verbose: bool = False,
     on_progress: Progress | None = None,
@@ -124,7 +125,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
 
     model: a path to MLIR text or bytecode, MLIR text, bytecode, or an `ir.Module`.
     specs: `.splice` files, transform-dialect `.mlir` files, and installed libraries by name (`acme_kernels`, or
-           `acme_kernels:attention` for a part of one), applied in order.
+           `acme_kernels:attention` for a part of one), and packages of registries (`oci://...`), applied in order.
     flags: IREE's compiler flags.
     archs: what one program is to hold code for, instead of the one target that the flags name: CPU architectures
            (`cpu`, `x86_64`, `aarch64`, `riscv64`), and `vulkan`, `cuda`, `rocm` and `metal`, maybe with a chip
@@ -132,6 +133,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     require_match: raise when a rule matches nothing.
     no_code: build and run nothing of the specs: take prebuilt artifacts only, and no sources, generators, commands or
            plugins.
+    packages: which packages of registries may be used: their lock, trust and mirrors.
     isolate: compile in a child process, so that a crash of the compiler is an OpspliceError. Programs for CPUs and
            other devices at once are always compiled so: they need a flag that a process can only set once. A process
            that has compiled otherwise must not fork (docs/security.md).
@@ -141,7 +143,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     from opsplice.compilation import run_isolated, run_job
     from opsplice.pipeline.devices import flags_for
 
-    job = Job(frontends.load(model), resolve(specs), tuple(flags), tuple(archs), verbose, no_code)
+    job = _job(model, specs, flags, archs, packages, verbose=verbose, no_code=no_code)
     alone = isolate or bool(flags_for(job.archs, job.flags))
     outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
     if require_match:
@@ -176,14 +178,21 @@ def load(
     return Program(vmfb, None, commands=named_files(_texts(commands)), providers=_paths(provider))
 
 
-def match(model: Any, specs: Iterable[SpecPath], flags: Sequence[str] = (), *, archs: Sequence[str] = ()) -> Report:
+def match(
+    model: Any,
+    specs: Iterable[SpecPath],
+    flags: Sequence[str] = (),
+    *,
+    archs: Sequence[str] = (),
+    packages: PackageOptions | None = None,
+) -> Report:
     """What `compile` would replace, with nothing built and nothing compiled beyond input conversion.
 
     Takes what `compile` takes and raises what it raises.
     """
     from opsplice.compilation import preview
 
-    return preview(_silent, Job(frontends.load(model), resolve(specs), tuple(flags), tuple(archs)))
+    return preview(_silent, _job(model, specs, flags, archs, packages))
 
 
 def explain(
@@ -194,6 +203,7 @@ def explain(
     pattern: str | None = None,
     at: str | None = None,
     archs: Sequence[str] = (),
+    packages: PackageOptions | None = None,
 ) -> Explanation:
     """Why the patterns of `.splice` specs match in a model, and why they do not.
 
@@ -204,7 +214,7 @@ def explain(
     """
     from opsplice.compilation import explained
 
-    job = Job(frontends.load(model), resolve(specs), tuple(flags), tuple(archs))
+    job = _job(model, specs, flags, archs, packages)
     return explained(_silent, job, Question(pattern, at))
 
 
@@ -215,15 +225,16 @@ def transform(
     *,
     archs: Sequence[str] = (),
     no_code: bool = False,
+    packages: PackageOptions | None = None,
 ) -> tuple[ir.Module, Report]:
     """Rewrite a frontend's module by specs, for the frontend's own call of IREE's compiler.
 
-    module, no_code: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion done, so compile
-    it with `--iree-input-type=none`), and the report. Raises what `compile` raises.
+    module, no_code, packages: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion done,
+    so compile it with `--iree-input-type=none`), and the report. Raises what `compile` raises.
     """
     from opsplice.compilation import transformed
 
-    return transformed(Job(frontends.load(module), resolve(specs), tuple(flags), tuple(archs), no_code=no_code))
+    return transformed(_job(module, specs, flags, archs, packages, no_code=no_code))
 
 
 def export(
@@ -336,6 +347,18 @@ def check_matched(report: Report) -> None:
     raise OpspliceError(
         f"{len(rules)} rule{'s' * (len(rules) > 1)} matched nothing", details="\n".join(f"  {r}" for r in rules)
     )
+
+
+def _job(
+    model: Any,
+    specs: Iterable[SpecPath | SpecSource],
+    flags: Sequence[str],
+    archs: Sequence[str],
+    packages: PackageOptions | None,
+    **options: bool,
+) -> Job:
+    sources = resolve(specs, packages=packages, targets=archs, flags=flags)
+    return Job(frontends.load(model), sources, tuple(flags), tuple(archs), **options)
 
 
 def _paths(files: Iterable[SpecPath]) -> tuple[Path, ...]:

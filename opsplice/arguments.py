@@ -79,6 +79,7 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
         "metal, a GPU with its chip if you know it, as cuda:sm_80. The program holds code for each that is named, "
         "and runs on the first that it finds. Default: what the --iree-... flags say, or this machine's kind of CPU",
     )
+    registry_arguments.add_package_options(parser)
     if may_fail:
         parser.add_argument("--require-match", action="store_true", help="fail if a rule matches nothing")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from opsplice.argument_parts import Joined, add_building, add_command, add_json, targets
 
@@ -62,9 +63,139 @@ def add_kernel(commands: argparse._SubParsersAction) -> None:
     )
     add_json(provider)
 
-    listed = add_command(actions, "list", "show the architectures and functions of a plugin", flags=False)
-    listed.add_argument("file", help="a .so, .sos, .spv, .wgsl or .ptx")
+    _add_build(actions)
+    _add_push(actions)
+    _add_pull(actions)
+    _add_list(actions)
+    _add_show(actions)
+    _add_mirror(actions)
+    _add_gc(actions)
+
+
+def add_package_options(parser: argparse.ArgumentParser) -> None:
+    """Which packages of registries may be used, and where they are looked for."""
+    group = parser.add_argument_group("packages of registries (docs/registry.md)")
+    group.add_argument(
+        "--lock",
+        type=Path,
+        metavar="FILE",
+        help="use the packages that the file pins by digest, and add those that it lacks",
+    )
+    group.add_argument(
+        "--locked",
+        action="store_true",
+        help="use only what the lock has (default: opsplice.lock), offline where the cache or a mirror has it",
+    )
+    group.add_argument(
+        "--allow-unsigned", action="store_true", help="take packages that no trusted key signed; a lock remembers it"
+    )
+    group.add_argument(
+        "--allow-code", action="store_true", help="build and run code of packages, too, not only prebuilt artifacts"
+    )
+    group.add_argument(
+        "--trust", type=Path, metavar="FILE", help="the keys that may publish (default: your own trust file)"
+    )
+    group.add_argument(
+        "--mirror",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder to look for packages in before their registry (default: OPSPLICE_MIRROR)",
+    )
+
+
+def _add_build(actions: argparse._SubParsersAction) -> None:
+    about = "build all artifacts of a spec for several targets, as a package in the cache"
+    build = add_command(actions, "build", about, flags=False)
+    build.add_argument("spec", help="a .splice file, or an installed library")
+    _add_targets(build, "what to build for", required=True)
+    build.add_argument("-o", "--output", metavar="FOLDER", help="write the package as a plain folder, too, for a wheel")
+    build.add_argument("--name", default="", help="what specs import it by (default: the spec's name)")
+    build.add_argument("--version", default="0", help="the package's version (default: 0)")
+    _add_publishing(build)
+    add_building(build)
+    add_json(build)
+
+
+def _add_push(actions: argparse._SubParsersAction) -> None:
+    push = add_command(actions, "push", "publish a spec with its artifacts in a registry", flags=False)
+    push.add_argument("what", help="a .splice file, which is built for --target, or a folder that `build -o` wrote")
+    push.add_argument("to", metavar="oci://HOST/REPOSITORY:TAG", help="where to publish it, and as which version")
+    _add_targets(push, "what to build for", required=False)
+    push.add_argument(
+        "--name", default="", help="what specs import it by (default: the repository, acme/kernels as acme_kernels)"
+    )
+    push.add_argument("--sign", action="append", default=[], metavar="KEY", help="a private key to sign it with")
+    _add_publishing(push)
+    add_building(push)
+    add_json(push)
+
+
+def _add_publishing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--license", default="", metavar="SPDX", help="such as Apache-2.0")
+    parser.add_argument("--partial", action="store_true", help="leave out what no compiler here makes, and list it")
+
+
+def _add_pull(actions: argparse._SubParsersAction) -> None:
+    pull = add_command(actions, "pull", "copy a package from its registry into the cache", flags=False)
+    pull.add_argument("reference", metavar="oci://HOST/REPOSITORY:TAG", help="the package, maybe with @sha256:...")
+    _add_targets(pull, "only what a program for these needs (default: all that it has)", required=False)
+    add_package_options(pull)
+    add_json(pull)
+
+
+def _add_list(actions: argparse._SubParsersAction) -> None:
+    about = "list the packages of the cache, a registry's repository or a folder, or what is in a plugin"
+    listed = add_command(actions, "list", about, flags=False)
+    listed.add_argument(
+        "place",
+        nargs="?",
+        help="oci://HOST/REPOSITORY, a folder of packages, or a plugin: a .so, .sos, .spv, .wgsl or .ptx "
+        "(default: the cache)",
+    )
     add_json(listed)
+
+
+def _add_show(actions: argparse._SubParsersAction) -> None:
+    show = add_command(actions, "show", "show what is in a package; nothing of it is pulled or run", flags=False)
+    show.add_argument("what", help="a digest of the cache, sha256:..., or oci://HOST/REPOSITORY:TAG")
+    add_json(show)
+
+
+def _add_mirror(actions: argparse._SubParsersAction) -> None:
+    about = "copy packages with their signatures to a folder, or from anywhere to a registry"
+    mirror = add_command(actions, "mirror", about, flags=False)
+    mirror.add_argument(
+        "source", help="oci://HOST/REPOSITORY:TAG, a repository with all its tags, a folder, or a lock file (*.lock)"
+    )
+    mirror.add_argument("to", help="a folder, for --mirror; or oci://HOST/REPOSITORY:TAG for one package")
+    _add_targets(mirror, "only these targets (default: all)", required=False)
+    add_json(mirror)
+
+
+def _add_gc(actions: argparse._SubParsersAction) -> None:
+    gc = add_command(actions, "gc", "take packages out of the cache that nobody uses any more", flags=False)
+    gc.add_argument(
+        "--older",
+        metavar="30d",
+        help="packages that were not used for so long, in days (d) or hours (h); without it only bytes that belong to "
+        "no package",
+    )
+    gc.add_argument("--dry-run", action="store_true", help="only say what would go")
+    add_json(gc)
+
+
+def _add_targets(parser: argparse.ArgumentParser, what: str, *, required: bool) -> None:
+    parser.add_argument(
+        "--target",
+        type=targets,
+        action=Joined,
+        default=(),
+        required=required,
+        metavar="TARGET,...",
+        help=f"{what}: cpu (this machine's), x86_64, aarch64, riscv64, vulkan, metal, cuda:sm_80, rocm:gfx942",
+    )
 
 
 def add_library(commands: argparse._SubParsersAction) -> None:

@@ -3,19 +3,24 @@
 replace.splice          a file
 acme_kernels            an installed library, its main spec
 acme_kernels:attention  a part of it
+oci://HOST/acme/kernels:1.4    a package of a registry, its main spec
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_name
 from opsplice.spec_lang import libraries
 from opsplice.spec_lang.libraries import Library
+
+# Folders that are asked for packages before registries, as PATH has them.
+MIRROR = "OPSPLICE_MIRROR"
 
 SpecPath = str | os.PathLike[str]
 
@@ -37,16 +42,56 @@ class SpecSource:
         return self.given
 
 
+@dataclass(frozen=True)
+class PackageOptions:
+    """Which packages of registries may be used as specs, and where they are looked for.
+
+    lock: the lock file; what is missing is added to it. locked: use nothing that it does not have, and never write it.
+    allow_unsigned: take packages that no trusted key signed. allow_code: build and run code of packages, too.
+    trust: the trust file, None for the user's own. mirrors: folders that are asked before registries.
+    """
+
+    lock: Path | None = None
+    locked: bool = False
+    allow_unsigned: bool = False
+    allow_code: bool = False
+    trust: Path | None = None
+    mirrors: tuple[Path, ...] = field(default_factory=lambda: _folders(os.environ.get(MIRROR, "")))
+
+
 def resolve(
-    specs: SpecPath | SpecSource | Iterable[SpecPath | SpecSource], others: Mapping[str, Library] | None = None
+    specs: SpecPath | SpecSource | Iterable[SpecPath | SpecSource],
+    others: Mapping[str, Library] | None = None,
+    *,
+    packages: PackageOptions | None = None,
+    targets: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    progress: TextIO | None = None,
 ) -> tuple[SpecSource, ...]:
     """The sources of specs, in the order given; what is a source already stays as it is.
 
-    others: libraries that are not installed as packages, by name. Raises OpspliceError for a library that is not there.
+    others: libraries that are not installed as packages, by name. packages: for those of registries, and of a lock.
+    targets, flags: of the program that they are for. progress: where the user is told what is pulled.
+    Raises OpspliceError for a library that is not there, and for a package that is not there or may not be used.
     """
     if isinstance(specs, (str, os.PathLike, SpecSource)):
         specs = (specs,)
+    specs = tuple(specs)
+    options = packages or PackageOptions()
+    if options.locked or options.lock is not None or any(map(is_package, specs)):
+        from opsplice.pulling import pulled  # transport and signatures, which other compiles do without
+
+        return pulled(specs, options, targets, flags, progress)
     return tuple(each if isinstance(each, SpecSource) else _source(each, others or {}) for each in specs)
+
+
+def is_package(spec: object) -> bool:
+    """Whether a spec is a package of a registry."""
+    return isinstance(spec, str) and spec.startswith(("oci://", "oci+http://"))
+
+
+def _folders(text: str) -> tuple[Path, ...]:
+    return tuple(Path(part) for part in text.split(os.pathsep) if part)
 
 
 def _source(given: SpecPath, others: Mapping[str, Library]) -> SpecSource:

@@ -34,7 +34,8 @@ class Library:
 
     origin: where it comes from, as `acme-kernels 1.4` for a Python package. license: as an SPDX expression, or in
     other words. prebuilt_only: whether its code may not be built or run, for it came from a registry. digest, key: of
-    a registry's package the digest of its index, and the id of the key that signed it.
+    a registry's package the digest of its index, and the id of the key that signed it. main: the path of its main spec,
+    if it says one.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Library:
     prebuilt_only: bool = False
     digest: str = ""
     key: str = ""
+    main: str = ""
 
     def parts(self) -> list[str]:
         """What specs import, but for `NAME:`: the names of its files."""
@@ -56,6 +58,8 @@ class Library:
         Raises OpspliceError if there is none.
         """
         parts = self.parts()
+        if part is None and self.main:
+            return self.folder / self.main
         wanted = part or (parts[0] if len(parts) == 1 else self.name)
         if wanted in parts:
             return self.folder / f"{wanted}.splice"

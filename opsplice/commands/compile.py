@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opsplice.api import check_matched
-from opsplice.commands.jobs import compile_job
+from opsplice.commands.jobs import compile_job, resolve_specs
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
 from opsplice.providers import write_folder
@@ -21,6 +21,7 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError("--json and -o - both want stdout", hint="write the program to a file")
     if options.output != "-":
         check_folder(Path(options.output))
+        resolve_specs(options)
         check_output(Path(options.output), options.spec, [options.model])
     outcome = compile_job(options)
     if options.require_match:

@@ -12,7 +12,7 @@ from opsplice import frontends
 from opsplice.commands import isolated, stdout
 from opsplice.job import Job, Question
 from opsplice.render import Status, columns, report_text
-from opsplice.spec_sources import resolve
+from opsplice.spec_sources import PackageOptions, SpecSource, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from opsplice.frontends import ModuleSource
     from opsplice.job import Outcome
     from opsplice.report import Report
+
+
+def resolve_specs(options: argparse.Namespace) -> None:
+    """Put the sources of the options' specs into the place of what was written; packages are pulled."""
+    if all(isinstance(each, SpecSource) for each in options.spec):
+        return
+    options.spec = resolve(
+        options.spec,
+        packages=package_options(options),
+        targets=options.target,
+        flags=options.flags,
+        progress=sys.stderr,
+    )
+
+
+def package_options(options: argparse.Namespace) -> PackageOptions:
+    """What the options say of packages."""
+    given = (options.lock, options.locked, options.allow_unsigned, options.allow_code, options.trust)
+    return PackageOptions(*given, *([tuple(options.mirror)] if options.mirror else []))
 
 
 def compile_job(options: argparse.Namespace) -> Outcome:
@@ -44,7 +63,8 @@ def explain_job(options: argparse.Namespace) -> Explanation:
 def _in_child(options: argparse.Namespace, task: str, question: Question | None = None) -> Any:
     source = frontends.load(options.model)
     no_code = getattr(options, "no_code", False)
-    job = Job(source, resolve(options.spec), options.flags, options.target, options.verbose, no_code)
+    resolve_specs(options)
+    job = Job(source, options.spec, options.flags, options.target, options.verbose, no_code)
     return in_child(options, source, _work, (task, job, question))
 
 

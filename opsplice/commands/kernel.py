@@ -9,12 +9,14 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
+from opsplice.spec_sources import is_package
 from opsplice.specs import check_output
 from opsplice.targets import fatelf, function_link, plugin_build, plugin_file
 from opsplice.targets.registry.store import Store
 
 # The modules of the other actions, none of which another action imports.
-_ELSEWHERE = {"provider": "kernel_provider"}
+_REGISTRY = ("build", "push", "pull", "show", "mirror", "gc")
+_ELSEWHERE = {"provider": "kernel_provider", **dict.fromkeys(_REGISTRY, "kernel_registry")}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -76,9 +78,12 @@ def _fat(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    if Path(options.file).suffix in function_link.SUFFIXES:
+    place = options.place
+    if place is None or is_package(place) or Path(place).is_dir():
+        return import_module("opsplice.commands.kernel_registry").run(options)
+    if Path(place).suffix in function_link.SUFFIXES:
         return _list_functions(options)
-    plugin = plugin_file.read(Path(options.file))
+    plugin = plugin_file.read(Path(options.place))
     if options.json:
         parts = [
             {
@@ -108,7 +113,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _list_functions(options: argparse.Namespace) -> int:
-    file = function_link.read(Path(options.file), Store())
+    file = function_link.read(Path(options.place), Store())
     if options.json:
         print(json.dumps({"file": str(file.path), "format": file.form, "functions": file.functions()}, indent=2))
         return 0

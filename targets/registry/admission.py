@@ -151,13 +151,16 @@ def _check_not_revoked(reference: Reference, policy: Policy, *digests: str) -> N
 
 def _vouched(reference: Reference, digest: str, places: Sequence[Place], trust: Trust) -> trusts.TrustedKey:
     """Signatures are looked for where the package is, and then elsewhere: some are made after it was copied."""
-    failures = []
+    failures: list[UntrustedError] = []
+    unreachable: list[OpspliceError] = []
     for place in dict.fromkeys(places):
         try:
             return trusts.signer(trust, signatures(place, digest), reference.repository, digest)
         except UntrustedError as error:
             failures.append(error)
-    raise next((each for each in failures if each.details), failures[0])
+        except OpspliceError as error:  # a registry that a mirror stands in for
+            unreachable.append(error)
+    raise next((each for each in failures if each.details), [*failures, *unreachable][0])
 
 
 def _check_version(reference: Reference, package: Package, key: str) -> None:

@@ -1,0 +1,397 @@
+"""Packages of kernels: built of specs, pushed to registries, pulled, mirrored, listed and swept from the cache.
+
+    built = packages.build("kernels.splice", ["x86_64", "cuda:sm_80"])
+    packages.push("kernels.splice", "oci://registry.example/acme/kernels:1.4", targets=["x86_64", "cuda:sm_80"])
+    packages.pull("oci://registry.example/acme/kernels:1.4", options=PackageOptions(allow_unsigned=True))
+
+What `opsplice kernel` does, from Python. A place is a registry (`oci://HOST/REPOSITORY[:TAG]`) or a folder that is an
+OCI image layout.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from opsplice import __version__, package_parts, spec_sources
+from opsplice.errors import OpspliceError
+from opsplice.files import check_file
+from opsplice.package_parts import Contents
+from opsplice.packaging import Built, PackageFolder
+from opsplice.pulling import Pulled, Puller
+from opsplice.spec_lang.libraries import Library
+from opsplice.spec_sources import PackageOptions, SpecSource
+from opsplice.targets.registry import envelope, oci, package, signing, transfer
+from opsplice.targets.registry import lock as locks
+from opsplice.targets.registry.envelope import Statement
+from opsplice.targets.registry.keys import PrivateKey
+from opsplice.targets.registry.layout import Layout
+from opsplice.targets.registry.oci import Descriptor
+from opsplice.targets.registry.package import About, Package
+from opsplice.targets.registry.packages import Packages, Swept
+from opsplice.targets.registry.place import NotFoundError, Place
+from opsplice.targets.registry.progress import Meter
+from opsplice.targets.registry.reference import Reference, is_reference
+from opsplice.targets.registry.remote import Remote
+
+# What packages are called that were built here and pushed nowhere.
+LOCAL = "local"
+UNVERSIONED = "0"
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+
+@dataclass(frozen=True)
+class BuiltPackage:
+    """A package that was built into the cache.
+
+    digest: of its index. artifacts: what was built, in the spec's order. left_out: what could not be, and why.
+    """
+
+    digest: str
+    name: str
+    version: str
+    artifacts: tuple[Built, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """A package that was copied. digest: of its index. size: the bytes of files that were not there yet.
+
+    before: the digest that the tag meant until then, "" if it meant none, or the same. signed_by: ids of keys.
+    """
+
+    to: str
+    digest: str
+    size: int
+    built: BuiltPackage | None = None
+    before: str = ""
+    signed_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a package holds for one target. files: their sizes, by path. pulled: whether the place has the files."""
+
+    target: str
+    digest: str
+    files: Mapping[str, int]
+    pulled: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is in a package. keys: the ids of keys that its signatures claim; nobody has checked them."""
+
+    place: str
+    package: Package
+    about: About
+    variants: tuple[Variant, ...]
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A package and what it is called in a place."""
+
+    name: str
+    package: Package
+
+
+def build(
+    spec: str | os.PathLike[str],
+    targets: Sequence[str],
+    *,
+    name: str = "",
+    version: str = UNVERSIONED,
+    licence: str = "",
+    folder: str | os.PathLike[str] | None = None,
+    partial: bool = False,
+) -> BuiltPackage:
+    """Build all artifacts of a spec for targets, into the cache.
+
+    spec: a `.splice` file, or a library by its name. targets: `x86_64`, `cuda:sm_80`, `vulkan`, ...
+    name: of the package, the spec's by default. folder: where to write the package as a plain folder, too.
+    partial: leave out what no compiler here makes.
+    Raises SpecError for errors in the spec, OpspliceError for what cannot be built.
+    """
+    (source,) = spec_sources.resolve(spec)
+    made = _built(source, targets, partial)
+    if folder is not None:
+        made.write(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="opsplice-") as temporary:
+        contents = _written(made, Path(temporary))
+        chosen = check_name(name or re.sub(r"\W", "_", source.path.stem))
+        return _keep(Packages().layout, contents, chosen, version, licence, made)
+
+
+def push(
+    what: str | os.PathLike[str],
+    to: str,
+    targets: Sequence[str] = (),
+    *,
+    name: str = "",
+    licence: str = "",
+    partial: bool = False,
+    sign: Sequence[PrivateKey] = (),
+    progress: TextIO | None = None,
+) -> Pushed:
+    """Publish a package under a tag of a registry.
+
+    what: a spec, which is built for the targets, or a folder of prebuilt files. name: by which specs import it; by
+    default the repository with `_` for `/` and `-`. sign: keys to sign it with. progress: where to tell how far it is.
+    Raises what `build` raises, and OpspliceError where the registry refuses.
+    """
+    reference = Reference.parse(to)
+    if not reference.tag or reference.digest:
+        raise OpspliceError(f"{to} does not say under which tag to publish", hint=f"write {reference.source}:1.0")
+    chosen = check_name(name or re.sub(r"\W", "_", reference.repository))
+    local = Packages().layout
+    folder = Path(what)
+    if folder.is_dir():
+        if targets:
+            raise OpspliceError(f"{folder} was built before, and --target is for specs", hint="push the spec itself")
+        contents = package_parts.read(_of_folder(folder, chosen))
+        built = _keep(local, contents, chosen, reference.tag, licence)
+    else:
+        (source,) = spec_sources.resolve(what)
+        if not targets:
+            raise OpspliceError(f"nothing says what {source} is to be built for", hint="--target=x86_64,cuda:sm_80")
+        made = _built(source, targets, partial)
+        with tempfile.TemporaryDirectory(prefix="opsplice-") as temporary:
+            built = _keep(local, _written(made, Path(temporary)), chosen, reference.tag, licence, made)
+    remote = Remote(reference)
+    before = _digest_of(remote, reference.tag)
+    found = package.read(local, local.resolve(built.digest))
+    size = _copy(local, remote, found, reference.tag, f"pushing {reference}", progress)
+    if sign:
+        statement = Statement(reference.repository, built.digest, _made(folder, built, found.iree))
+        signing.sign(remote, found.descriptor, statement, sign)
+    before = "" if before == built.digest else before
+    return Pushed(str(reference), built.digest, size, built, before, tuple(key.public.id for key in sign))
+
+
+def mirror(source: str, to: str, *, targets: Sequence[str] = (), progress: TextIO | None = None) -> list[Pushed]:
+    """Copy packages with their signatures from one place to another.
+
+    source: a package in a registry, a repository (all its tags), a folder (all that is in it) or a lock file.
+    to: a folder, or a registry for one package. targets: only these; registries take whole packages.
+    """
+    found = list(_sources(source))
+    if is_reference(to):
+        reference = Reference.parse(to)
+        if len(found) != 1:
+            named = [(place, each, descriptor) for place, each, descriptor in found if each.tag == reference.tag]
+            if len(named) != 1:
+                listed = ", ".join(str(each) for _, each, _ in found) or "none"
+                raise OpspliceError(f"{source} has not one package for {to}", hint=f"name one of: {listed}")
+            found = named
+        place, _, descriptor = found[0]
+        chosen = package.read(place, descriptor)
+        size = _copy(place, Remote(reference), chosen, reference.tag, f"copying {chosen}", progress, targets)
+        return [Pushed(str(reference), descriptor.digest, size)]
+    copied = []
+    for place, each, descriptor in found:
+        chosen = package.read(place, descriptor)
+        layout = Layout(Path(to), f"{each.host}/{each.repository}")
+        tag = each.tag or descriptor.digest.replace(":", ".")
+        size = _copy(place, layout, chosen, tag, f"mirroring {each}", progress, targets)
+        copied.append(Pushed(f"{to}: {each}", descriptor.digest, size))
+    return copied
+
+
+def pull(
+    reference: str,
+    targets: Sequence[str] = (),
+    *,
+    options: PackageOptions | None = None,
+    progress: TextIO | None = None,
+) -> Pulled:
+    """Copy a package from its registry or a mirror into the cache, and unpack it, if it may be used.
+
+    targets: what a program would be for; all that the package has by default.
+    """
+    puller = Puller(options or PackageOptions(), tuple(targets), progress)
+    found = puller.pull(Reference.parse(reference))
+    puller.finish()
+    return found
+
+
+def show(what: str) -> Shown:
+    """What is in a package, without its artifacts. what: a digest of the cache, or a package of a registry."""
+    if is_reference(what):
+        reference = Reference.parse(what)
+        place: Place = Remote(reference)
+        descriptor = place.resolve(reference.digest or reference.tag or "latest")
+    else:
+        place = Packages().layout
+        descriptor = place.resolve(what)
+    found = package.read(place, descriptor)
+    variants, abouts = [], []
+    for variant in found.variants:
+        try:
+            contents = package.contents(place, found, variant)
+        except NotFoundError:
+            variants.append(Variant(str(variant), variant.descriptor.digest, {}, False))
+            continue
+        abouts.append(contents.about)
+        files = {path: file.size for path, file in sorted(contents.files.items())}
+        variants.append(Variant(str(variant), variant.descriptor.digest, files, True))
+    if not abouts:
+        raise OpspliceError(f"{place} has nothing of {found} but its index", hint="pull it first")
+    return Shown(str(place), found, abouts[0], tuple(variants), _claimed(place, descriptor.digest))
+
+
+def listed(place: str | None = None) -> list[Named]:
+    """The packages of the cache, of a repository of a registry (by tags), or of a folder."""
+    if place is None:
+        return [Named(each.name, each.package) for each in Packages().kept()]
+    if not is_reference(place):
+        return named(Layout(Path(place)))
+    reference = Reference.parse(place)
+    remote = Remote(reference)
+    return [
+        Named(f"{reference.source}:{tag}", package.read(remote, remote.resolve(tag)))
+        for tag in ([reference.tag] if reference.tag else remote.tags())
+        if not tag.startswith("sha256-")
+    ]
+
+
+def gc(older: float | None = None, *, dry_run: bool = False) -> Swept:
+    """Take out of the cache what no package needs, and packages that were not used for so many seconds.
+
+    dry_run: only say what would go; `freed` is then what these packages take together.
+    """
+    packages = Packages()
+    if not dry_run:
+        return packages.sweep(older)
+    oldest = 0.0 if older is None else time.time() - older
+    gone = tuple(each for each in packages.kept() if each.used < oldest)
+    return Swept(gone, sum(each.size for each in gone))
+
+
+def check_name(name: str) -> str:
+    """`name`, if specs can import a package by it. Raises OpspliceError otherwise."""
+    if not _NAME.fullmatch(name):
+        hint = "--name=NAME, a word as kernels' names are"
+        raise OpspliceError(f"'{name}' cannot be the name of a package", hint=hint)
+    return name
+
+
+def _sources(text: str) -> Iterable[tuple[Place, Reference, Descriptor]]:
+    """The packages that a text stands for, each with where it is and what it is called."""
+    if text.endswith(".lock"):
+        for locked in locks.read(Path(text)).packages:
+            reference = Reference.parse(f"{locked.source}:{locked.version}" if locked.version else locked.source)
+            remote = Remote(reference)
+            yield remote, reference, remote.resolve(locked.digest)
+        return
+    if not is_reference(text):
+        layout = Layout(Path(text))
+        for each in named(layout):
+            reference = Reference.parse(f"oci://{each.name}")
+            yield layout, reference, each.package.descriptor
+        return
+    reference = Reference.parse(text)
+    remote = Remote(reference)
+    if name := reference.digest or reference.tag:
+        yield remote, reference, remote.resolve(name)
+        return
+    for tag in remote.tags():
+        yield remote, Reference.parse(f"{reference.source}:{tag}"), remote.resolve(tag)
+
+
+def named(layout: Layout) -> list[Named]:
+    """The packages of a folder by their names; what else there is in it is passed over."""
+    check_file(layout.root / "oci-layout", hint="a folder of packages is an OCI image layout")
+    found = []
+    for name, descriptor in sorted(layout.names().items()):
+        if descriptor.media_type == oci.INDEX and not name.rpartition(":")[2].startswith("sha256-"):
+            plain = Descriptor(descriptor.media_type, descriptor.digest, descriptor.size)
+            found.append(Named(name, package.read(layout, plain)))
+    return found
+
+
+def _built(source: SpecSource, targets: Sequence[str], partial: bool) -> PackageFolder:
+    from opsplice.packaging import build as build_folder  # these import IREE's compiler
+    from opsplice.resolution import Artifacts
+    from opsplice.targets.registry.store import Store
+
+    return build_folder(source, targets, Artifacts(Store()), partial=partial)
+
+
+def _of_folder(folder: Path, name: str) -> SpecSource:
+    library = Library(name, folder, str(folder))
+    return SpecSource(str(folder), library.spec(), library)
+
+
+def _written(made: PackageFolder, folder: Path) -> Contents:
+    made.write(folder)
+    return package_parts.read(SpecSource(made.main, folder / made.main))
+
+
+def _keep(
+    layout: Layout, contents: Contents, name: str, version: str, licence: str, made: PackageFolder | None = None
+) -> BuiltPackage:
+    """Put a package into the cache, under its own name."""
+    descriptor = package.write(layout, contents.about(name, version, licence), contents.parts)
+    layout.put_manifest(layout.read(descriptor), oci.INDEX, f"{LOCAL}/{name}@{descriptor.digest}")
+    artifacts = made.built if made is not None else ()
+    return BuiltPackage(descriptor.digest, name, version, artifacts, made.left_out if made is not None else ())
+
+
+def _copy(
+    source: Place,
+    target: Place,
+    chosen: Package,
+    tag: str,
+    what: str,
+    progress: TextIO | None,
+    targets: Sequence[str] = (),
+) -> int:
+    variants = package.choose(chosen, package.for_targets(*targets)).taken if targets else chosen.variants
+    with Meter(what, progress) as meter:
+        return transfer.copy(source, target, chosen, variants, tag, meter)
+
+
+def _claimed(place: Place, digest: str) -> tuple[str, ...]:
+    found = []
+    for signature in signing.signatures(place, digest):
+        if isinstance(signature, bytes):
+            found += [each.key for each in envelope.parse(signature).signatures]
+    return tuple(dict.fromkeys(found))
+
+
+def _made(folder: Path, built: BuiltPackage, iree: str) -> dict[str, str]:
+    """From what and with what a package was made, for its signature."""
+    toolchains = sorted({artifact.toolchain for artifact in built.artifacts if artifact.toolchain})
+    found = {"opsplice": __version__, "iree": iree, "toolchains": ", ".join(toolchains), "source": _commit(folder)}
+    return {name: text for name, text in found.items() if text}
+
+
+def _commit(path: Path) -> str:
+    """The commit of git that a file or folder is at, and whether something there differs; "" without git."""
+    where = path if path.is_dir() else path.parent
+    try:
+        commit, changed = (
+            subprocess.run(["git", *words], cwd=where, capture_output=True, text=True, check=True, timeout=30).stdout
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", "."))
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return commit.strip() + (" with changes" if changed else "")
+
+
+def _digest_of(place: Place, tag: str) -> str:
+    try:
+        return place.resolve(tag).digest
+    except NotFoundError:
+        return ""
