@@ -16,8 +16,9 @@ from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.job import Question
 from opsplice.matchers import engine
 from opsplice.matchers.attempt import Attempt, Place
-from opsplice.matchers.explain import Explainer, covers, ending_text
+from opsplice.matchers.explain import Explainer, covers, ending_text, endings
 from opsplice.matchers.graph import Graph, compile_pattern
+from opsplice.matchers.ir_names import ops_in
 from opsplice.matchers.match import Match
 from opsplice.matchers.places import ops_at, parse_at, place_of, remembering
 from opsplice.spec_lang import tree
@@ -147,8 +148,13 @@ class _Explaining:
         misses = self.explainer.nearest(self.module, self.graphs[name], matches, MOST_MISSES)
         if misses or matches:
             return misses, ""
-        endings = " or ".join(dict.fromkeys(map(ending_text, self.graphs[name])))
-        return [], f"no op of the program is what it ends with: {endings}"
+        last = " or ".join(dict.fromkeys(map(ending_text, self.graphs[name])))
+        names = {getattr(node, "op", "") for graph in self.graphs[name] for node in endings(graph)}
+        inner = (op for op in ops_in(self.module.operation, *names) if op.parent.operation.name == "linalg.generic")
+        held = next(inner, None)
+        if held is None:
+            return [], f"no op of the program is what it ends with: {last}"
+        return [], f"{last} stands in the body of a linalg.generic, at {place_of(held).location}, and is not its result"
 
 
 def _most_held_first(miss: Attempt) -> tuple[float, ...]:

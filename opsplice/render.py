@@ -11,7 +11,7 @@ from opsplice.errors import OpspliceError
 from opsplice.report import Miss, Replacement, Report
 
 # Approaches that go without saying.
-_USUAL = ("static function", "inline", "transform dialect")
+_USUAL = ("static function", "inline", "transform dialect", "other")
 # How many rules that match nothing are told of.
 _MOST_RULES = 8
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -41,7 +41,7 @@ def report_text(
     width: the terminal's columns. near: as for `unmatched_lines`.
     """
     lost = [r for r in report.kept if r.lost]
-    lines = [style(_count(report.replacements, "replacement"), "bold", color)]
+    lines = [style(_done(report.replacements), "bold", color)]
     lines += _table(report.replacements, width, color)
     lines += _left_alone("kept as the compiler's own code", [r for r in report.kept if not r.lost], color)
     if verbose:
@@ -53,6 +53,13 @@ def report_text(
     lines += [w.text for w in report.spec_warnings]
     lines += [f"{style('warning:', 'yellow', color)} {w}" for w in report.warnings]
     return "\n".join(lines)
+
+
+def _done(done: Sequence[Replacement]) -> str:
+    """How many matches were replaced, annotated, or handed to another action of a transform spec."""
+    words = {"replaced": "replacement", "annotated": "annotation", "taken": "other action"}
+    of = {word: [each for each in done if each.outcome == outcome] for outcome, word in words.items()}
+    return ", ".join(_count(each, word) for word, each in of.items() if each) or _count(done, "replacement")
 
 
 def _count(things: Sequence[Any], word: str) -> str:

@@ -48,8 +48,8 @@ class Replacement:
     """One match and what took its place.
 
     rule: as the spec writes it; location: of the match's last op in the model; dims: the pattern's;
-    action: the approach (`static function`, `dynamic function`), `inline` for MLIR, `annotate`, `transform dialect`, or
-    `keep` when a match is left to the compiler.
+    action: the approach (`static function`, `dynamic function`), `inline` for MLIR, `annotate`, `transform dialect` for
+    a call, `other` for what else a transform spec's action does, or `keep` when a match is left to the compiler.
     reason: why it is kept, "" otherwise; lost: it is kept because another rule has its place.
     round: 0 for what the program had; 1 for what a rule wrote in its place, and so on.
     """
@@ -68,11 +68,13 @@ class Replacement:
     artifacts: tuple[ArtifactUse, ...] = ()
 
     @property
-    def outcome(self) -> Literal["replaced", "annotated", "kept", "lost", "none"]:
-        """In a word: `kept` as the compiler's own code, `lost` to another rule, `none` if no rule asks for it."""
+    def outcome(self) -> Literal["replaced", "annotated", "taken", "kept", "lost", "none"]:
+        """In a word: `taken` by another action of a transform spec, `kept` as the compiler's own code, `lost` to
+        another rule, `none` if no rule asks for it.
+        """
         if self.lost:
             return "lost"
-        outcomes: dict[str, Any] = {"keep": "kept", "annotate": "annotated", "none": "none"}
+        outcomes: dict[str, Any] = {"keep": "kept", "annotate": "annotated", "other": "taken", "none": "none"}
         return outcomes.get(self.action, "replaced")
 
     def to_json(self) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class Splicer:
                 location=change.location,
                 dims={},
                 kernel=change.symbol,
-                action="transform dialect" if change.symbol else "annotate",
+                action=change.action,
             )
             for change in outcome.changes
         )

@@ -57,13 +57,20 @@ class Change:
     """One place that a spec changed: in which function, and where.
 
     rule: the pair that was taken, or the attribute that was set. symbol: what was put in, as the spec calls it; "" for
-    what sets attributes.
+    what sets attributes, `@action` for an action that does neither.
     """
 
     rule: str
     symbol: str
     function: str
     location: str
+
+    @property
+    def action(self) -> str:
+        """What was done, as a report says it."""
+        if self.symbol.startswith("@"):
+            return "other"
+        return "transform dialect" if self.symbol else "annotate"
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,30 @@ def test_one_pattern(folder: Path) -> None:
     assert "linear_relu" not in done.stdout
 
 
+BODY = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %1 = math.tanh %in : f32
+    %2 = math.exp %1 : f32
+    linalg.yield %2 : f32
+  } -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("written", ["tanh(x)", '"math.tanh"(x)'])
+def test_an_op_that_stands_only_inside_of_another_is_named(tmp_path: Path, written: str) -> None:
+    (tmp_path / "body.mlir").write_text(BODY)
+    spec = f"pattern p(x: tensor<n x f32>) {{ {written} }}\nannotate p with {{my.tag}}\n"
+    (tmp_path / "body.splice").write_text(spec)
+    (pattern,) = opsplice.explain(tmp_path / "body.mlir", [tmp_path / "body.splice"]).patterns
+    assert "tanh stands in the body of a linalg.generic, at " in pattern.note
+    assert pattern.note.endswith("body.mlir:6:10, and is not its result")
+
+
 def test_a_pattern_that_no_rule_uses(folder: Path) -> None:
     done = explain("--pattern=logistic", cwd=folder)
     assert done.returncode == 0

@@ -66,6 +66,33 @@ def test_replaced_kept_and_lost_are_told_apart(capsys: pytest.CaptureFixture[str
     )
 
 
+def test_what_is_only_annotated_or_printed_is_no_replacement(folder: Path) -> None:
+    (folder / "marks.splice").write_text("pattern p(x: tensor<n x f32>) { exp(x) }\nannotate p with {my.tag}\n")
+    (folder / "print.mlir").write_text(PRINT)
+    report = opsplice.match("m.mlir", ["s.splice", "marks.splice", "print.mlir"])
+    text = report_text(report, verbose=False, color=False, near=False)
+    assert text.splitlines()[0] == "1 replacement, 1 annotation, 1 other action"
+    assert "  m.mlir:4:8  print.mlir: @root -> @show in @main  => @show" in text
+    assert [each["outcome"] for each in report.to_json()["matches"]][:3] == ["replaced", "annotated", "taken"]
+
+
+PRINT = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @root(%op: !transform.any_op {transform.readonly}) -> !transform.any_op {
+    transform.match.operation_name %op ["math.sqrt"] : !transform.any_op
+    transform.yield %op : !transform.any_op
+  }
+  transform.named_sequence @show(%op: !transform.any_op {transform.readonly}) {
+    transform.print %op : !transform.any_op
+    transform.yield
+  }
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    %0 = transform.foreach_match in %module @root -> @show : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+
+
 def _replacement(**given: object) -> Replacement:
     return Replacement("replace p with k", "s:1:1", "p", "main", "m:1:1", {}, "k", "static function", **given)  # type: ignore[arg-type]
 
