@@ -86,8 +86,7 @@ class Puller:
 
     def pull(self, reference: Reference) -> Pulled:
         """The package of a reference. Raises OpspliceError for one that is not there or may not be used."""
-        sources: list[Place] = [Layout(folder, _repository(reference)) for folder in self.options.mirrors]
-        sources.append(Remote(reference))
+        sources = sources_of(reference, self.options)
         admitted = admission.admit(reference, self.packages.layout, sources, self.policy)
         with Meter(f"pulling {reference}", self.progress) as meter:
             digest, openers = admitted.package.descriptor.digest, [partial(_same, place) for place in sources]
@@ -108,6 +107,12 @@ class Puller:
         """Write the lock file, if there is one to be written."""
         if self.options.lock is not None and not self.options.locked:
             locks.write(self.options.lock, self.policy.lock)
+
+
+def sources_of(reference: Reference, options: PackageOptions) -> list[Place]:
+    """Where a package may be, the mirrors before its registry."""
+    repository = f"{reference.host}/{reference.repository}"
+    return [*(Layout(folder, repository) for folder in options.mirrors), Remote(reference)]
 
 
 def policy_of(options: PackageOptions) -> Policy:
@@ -216,10 +221,6 @@ def _imported(file: Path | SpecPath | SpecSource) -> list[str]:
 
 def _same(place: Place) -> Place:
     return place
-
-
-def _repository(reference: Reference) -> str:
-    return f"{reference.host}/{reference.repository}"
 
 
 def _tell(pulled: Pulled, stream: TextIO | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from opsplice import key_arguments
 from opsplice.argument_parts import Joined, add_building, add_command, add_json, targets
 
 
@@ -70,6 +71,7 @@ def add_kernel(commands: argparse._SubParsersAction) -> None:
     _add_show(actions)
     _add_mirror(actions)
     _add_gc(actions)
+    key_arguments.add_actions(actions)
 
 
 def add_package_options(parser: argparse.ArgumentParser) -> None:

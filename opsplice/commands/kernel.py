@@ -16,7 +16,12 @@ from opsplice.targets.registry.store import Store
 
 # The modules of the other actions, none of which another action imports.
 _REGISTRY = ("build", "push", "pull", "show", "mirror", "gc")
-_ELSEWHERE = {"provider": "kernel_provider", **dict.fromkeys(_REGISTRY, "kernel_registry")}
+_KEYS = ("keygen", "sign", "verify", "trust", "lock", "audit")
+_ELSEWHERE = {
+    "provider": "kernel_provider",
+    **dict.fromkeys(_REGISTRY, "kernel_registry"),
+    **dict.fromkeys(_KEYS, "kernel_keys"),
+}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from opsplice import packages
 from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError
 from opsplice.packages import BuiltPackage, Pushed
+from opsplice.signatures import ask_passphrase
 from opsplice.targets.registry import keys
 from opsplice.targets.registry.progress import size
 
@@ -53,7 +53,7 @@ def _push(options: argparse.Namespace) -> _Said:
         name=options.name,
         licence=options.license,
         partial=options.partial,
-        sign=[keys.read_private(Path(key), _passphrase) for key in options.sign],
+        sign=[keys.read_private(Path(key), ask_passphrase) for key in options.sign],
         progress=sys.stderr,
     )
     lines = _artifact_lines(pushed.built) if pushed.built is not None else []
@@ -222,7 +222,3 @@ def _duration(text: str | None) -> float | None:
     if unit not in _SECONDS or not number.isdecimal():
         raise OpspliceError(f"'{text}' is no time", hint="write days or hours: 30d, 12h")
     return int(number) * _SECONDS[unit]
-
-
-def _passphrase(path: Path) -> str:
-    return getpass.getpass(f"passphrase of {path}: ")

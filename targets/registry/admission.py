@@ -56,13 +56,13 @@ def admit(reference: Reference, cache: Place, sources: Sequence[Place], policy: 
     entry = pinned(reference, policy)
     notes: list[str] = []
     if entry is not None:
-        descriptor, place = _located(entry.digest, (cache, *sources))
+        descriptor, place = located(entry.digest, (cache, *sources))
         if place is not cache and (moved := _moved(entry, sources)):
             notes.append(moved)
     elif reference.digest:
-        descriptor, place = _located(reference.digest, (cache, *sources))
+        descriptor, place = located(reference.digest, (cache, *sources))
     else:
-        descriptor, place = _located(_tag(reference), sources)
+        descriptor, place = located(_tag(reference), sources)
     key = _signer(reference, descriptor.digest, entry, [place, *sources], policy)
     package = packages.read(place, descriptor)
     _check_version(reference, package, key)
@@ -88,7 +88,7 @@ def pinned(reference: Reference, policy: Policy) -> Locked | None:
     return entry
 
 
-def _located(name: str, places: Iterable[Place]) -> tuple[Descriptor, Place]:
+def located(name: str, places: Iterable[Place]) -> tuple[Descriptor, Place]:
     """name: a tag or a digest."""
     missing: list[NotFoundError] = []
     for place in places:
@@ -107,7 +107,7 @@ def _moved(entry: Locked, sources: Sequence[Place]) -> str:
     if not entry.version:
         return ""
     try:
-        now, _ = _located(entry.version, sources)
+        now, _ = located(entry.version, sources)
     except OpspliceError:
         return ""  # it is gone; the lock's digest is what counts
     if now.digest == entry.digest:

@@ -29,6 +29,7 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.files import write_file
 from opsplice.targets.registry import envelope, tables
+from opsplice.targets.registry.envelope import Statement
 from opsplice.targets.registry.keys import PublicKey, public_from_text
 from opsplice.targets.registry.lock import DIGEST, KEY
 from opsplice.targets.registry.tables import Table
@@ -177,7 +178,14 @@ def short(key: str) -> str:
 
 
 def signer(trust: Trust, signatures: Iterable[bytes | OpspliceError], repository: str, digest: str) -> TrustedKey:
-    """The key whose signature makes a package one to trust.
+    """The key whose signature makes a package one to trust. Takes and raises what `vouched` does."""
+    return vouched(trust, signatures, repository, digest)[0]
+
+
+def vouched(
+    trust: Trust, signatures: Iterable[bytes | OpspliceError], repository: str, digest: str
+) -> tuple[TrustedKey, Statement]:
+    """The key whose signature makes a package one to trust, and what it signed.
 
     signatures: envelopes, from wherever, and why others cannot be read. repository: what was asked for, as
     `acme/kernels`; what a mirror puts before it does not matter. digest: of the package's index.
@@ -199,7 +207,7 @@ def signer(trust: Trust, signatures: Iterable[bytes | OpspliceError], repository
     raise UntrustedError(f"{repository} ({digest}) {what}", details="\n".join(problems), hint=hint)
 
 
-def _judged(trust: Trust, data: bytes, repository: str, digest: str) -> TrustedKey:
+def _judged(trust: Trust, data: bytes, repository: str, digest: str) -> tuple[TrustedKey, Statement]:
     found = envelope.parse(data, "the envelope")
     known = {each.key: each for each in trust.keys}
     signers = found.signers(known)
@@ -220,7 +228,7 @@ def _judged(trust: Trust, data: bytes, repository: str, digest: str) -> TrustedK
         raise OpspliceError(f"it is good, but for {statement.name}, and {repository} was asked for")
     for key in good:
         if known[key].may_publish(statement.name):
-            return known[key]
+            return known[key], statement
     allowed = ", ".join(known[good[0]].publishes) or "nothing"
     raise OpspliceError(f"it is by key {known[good[0]]}, which may publish {allowed}, not {statement.name}")
 

@@ -1,0 +1,188 @@
+"""`opsplice kernel keygen`, `sign`, `verify`, `trust`, `lock` and `audit`: who published what, and what is used."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import getpass
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from opsplice.commands import isolated
+from opsplice.errors import OpspliceError
+from opsplice.render import style
+from opsplice.spec_sources import PackageOptions
+
+# What there is to say as JSON, and as lines for people.
+_Said = tuple[dict[str, Any], list[str]]
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.action == "audit":
+        return _audit(options)
+    found, lines = _ACTIONS[options.action](options)
+    print(json.dumps(found, indent=2) if options.json else "\n".join(lines))
+    return 0
+
+
+def _keygen(options: argparse.Namespace) -> _Said:
+    from opsplice import signatures
+
+    passphrase = _new_passphrase(options.key) if options.passphrase else ""
+    public = signatures.keygen(options.key, passphrase)
+    beside = str(Path(options.key).with_suffix(".pub"))
+    lines = [
+        f"key {public.id}",
+        f"wrote {options.key}: the private part; keep it secret, and keep a copy",
+        f"wrote {beside}: the public part, for those who are to trust it",
+    ]
+    return {"id": public.id, "private": options.key, "public": beside}, lines
+
+
+def _new_passphrase(path: str) -> str:
+    from opsplice.targets.registry import keys
+
+    if given := os.environ.get(keys.PASSPHRASE):
+        return given
+    if not sys.stdin.isatty():
+        raise OpspliceError("there is no terminal to ask for a passphrase", hint=f"give it as {keys.PASSPHRASE}")
+    first, again = getpass.getpass(f"passphrase for {path}: "), getpass.getpass("again: ")
+    if first != again or not first:
+        raise OpspliceError("the passphrases differ" if first else "the passphrase is empty")
+    return first
+
+
+def _sign(options: argparse.Namespace) -> _Said:
+    from opsplice import signatures
+
+    statement = signatures.sign(options.reference, options.key)
+    found = {"name": statement.name, "digest": statement.digest, "made": dict(statement.made)}
+    return found, [f"signed {statement.name}  {statement.digest}"]
+
+
+def _verify(options: argparse.Namespace) -> _Said:
+    from opsplice import signatures
+
+    verified = signatures.verify(options.reference, _package_options(options))
+    statement, key = verified.statement, verified.key
+    found = {"name": statement.name, "digest": verified.digest, **_key_json(key), "made": dict(statement.made)}
+    made = [f"  {what}: {_plain(text)}" for what, text in sorted(statement.made.items())]
+    return found, [f"{statement.name}  {verified.digest}", f"  signed by key {key}", *made]
+
+
+def _trust(options: argparse.Namespace) -> _Said:
+    from opsplice import signatures
+    from opsplice.targets.registry import trust
+
+    if options.key and options.revoke:
+        raise OpspliceError("a key is trusted or revoked, not both", hint="give KEY.pub or --revoke")
+    if options.key and not options.publishes:
+        raise OpspliceError("nothing says what the key may publish", hint="--publishes='acme/*'")
+    if options.publishes and not options.key:
+        raise OpspliceError("--publishes needs a key", hint="opsplice kernel trust KEY.pub --publishes='acme/*'")
+    if options.key:
+        known = signatures.trust(options.key, options.publishes, options.owner, options.trust)
+    elif options.revoke:
+        known = signatures.revoke(options.revoke, options.reason, options.trust)
+    else:
+        known = trust.read_chosen(options.trust)
+    lines = [f"key {each.key.id}{_owner(each)}\n  publishes {', '.join(each.publishes)}" for each in known.keys]
+    lines += [f"revoked key {each}{_reason(why)}" for each, why in known.revoked_keys.items()]
+    lines += [f"revoked {each}{_reason(why)}" for each, why in known.revoked_digests.items()]
+    found = {
+        "file": known.file,
+        "keys": [_key_json(each) | {"publishes": each.publishes} for each in known.keys],
+        "revoked": {**known.revoked_keys, **known.revoked_digests},
+    }
+    return found, [known.file, *(lines or ["no key is trusted"])]
+
+
+def _lock(options: argparse.Namespace) -> _Said:
+    from opsplice import signatures
+    from opsplice.targets.registry import trust
+
+    if not options.references and not options.upgrade:
+        raise OpspliceError("there is nothing to lock", hint="name packages, oci://HOST/REPOSITORY:TAG, or --upgrade")
+    update = signatures.lock(
+        options.references,
+        options.output,
+        upgrade=options.upgrade,
+        options=_package_options(options),
+    )
+    lines = []
+    for each in update.added:
+        entry = each.entry
+        by = f"signed by key {trust.short(entry.key)}" if entry.key else "not signed, as allowed"
+        lines += [f"{entry}  {entry.digest}", f"  {by}; {', '.join(entry.targets)}"]
+        lines += [f"{style('note:', 'cyan', sys.stdout.isatty())} {note}" for note in each.notes]
+    notes = [note for each in update.added for note in each.notes]
+    entries = [dataclasses.asdict(each) for each in update.lock.packages]
+    return {"output": options.output, "packages": entries, "notes": notes}, [*lines, f"wrote {options.output}"]
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from opsplice import provenance
+    from opsplice.targets.registry import trust
+
+    known = trust.read_chosen(options.trust)
+    found = isolated.call(provenance.read, Path(options.program))
+    kernels = found.kernels if found is not None else ()
+    reasons = {each.kernel: each.reason for each in (provenance.revoked(found, known) if found is not None else ())}
+    if options.json:
+        listed = [{**dataclasses.asdict(each), "revoked": reasons.get(each)} for each in kernels]
+        made = {"opsplice": found.opsplice, "iree": found.iree} if found is not None else {}
+        print(json.dumps({"file": options.program, **made, "kernels": listed}, indent=2))
+        return 1 if reasons else 0
+    if found is None:
+        print(f"{options.program}: no kernels of opsplice in it")
+        return 0
+    print(f"{options.program}: made with opsplice {found.opsplice} and IREE {found.iree}")
+    for each in kernels:
+        print("\n".join(_kernel_lines(each, known)))
+        if each in reasons:
+            print(f"  {style(reasons[each], 'red', sys.stdout.isatty())}")
+    if reasons:
+        raise OpspliceError(f"{len(reasons)} of {len(kernels)} kernels are revoked", hint="compile it without them")
+    return 0
+
+
+def _kernel_lines(use: Any, known: Any) -> list[str]:
+    from opsplice.targets.registry import trust
+
+    code = f"{use.digest}  {use.form} of {use.file}" if use.digest else "comes from a plugin at run time"
+    lines = [f"{use.kernel}  {use.approach} for {use.target}", f"  {code}"]
+    if (package := use.package) is not None:
+        owners = {each.key.id: str(each) for each in known.keys}
+        lines.append(f"  {package.name} {package.version}".rstrip() + f"  {package.digest}".rstrip())
+        if package.digest:
+            by = f"signed by key {owners.get(package.key, trust.short(package.key))}" if package.key else "not signed"
+            lines.append(f"  {by}")
+    return lines
+
+
+def _package_options(options: argparse.Namespace) -> PackageOptions:
+    found = PackageOptions(allow_unsigned=getattr(options, "allow_unsigned", False), trust=options.trust)
+    return dataclasses.replace(found, mirrors=tuple(options.mirror)) if options.mirror else found
+
+
+def _key_json(key: Any) -> dict[str, Any]:
+    return {"key": key.key.id, "owner": key.owner}
+
+
+def _owner(key: Any) -> str:
+    return f"  {key.owner}" if key.owner else ""
+
+
+def _reason(text: str) -> str:
+    return f": {text}" if text else ""
+
+
+def _plain(text: str) -> str:
+    """A text of a stranger's, which commands no terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+_ACTIONS = {"keygen": _keygen, "sign": _sign, "verify": _verify, "trust": _trust, "lock": _lock}
