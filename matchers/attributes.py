@@ -9,12 +9,19 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import numbers
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import ops, tree
 
 # Attributes that never change which computation an op is; `rounds_to_nearest` says when a rounding mode does.
 IGNORED = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "nonNeg", "roundingmode"})
 # Ops that may be told how to round.
 ROUNDING = frozenset(f"arith.{name}" for name in ("addf", "subf", "mulf", "divf", "truncf", "convertf"))
+
+_ARRAYS = {
+    "i64": ir.DenseI64ArrayAttr,
+    "i32": ir.DenseI32ArrayAttr,
+    "f32": ir.DenseF32ArrayAttr,
+    "f64": ir.DenseF64ArrayAttr,
+}
 
 
 def is_named(name: str, wanted: str) -> bool:
@@ -44,10 +51,8 @@ def payload_text(found: ir.Attribute) -> str:
     """An attribute of a program as `attribute_text` has it; what patterns have no words for, as MLIR prints it."""
     if isinstance(found, (ir.StringAttr, ir.IntegerAttr, ir.FloatAttr)):
         return str(found.value)
-    if isinstance(found, ir.BoolAttr):
-        return "true" if found.value else "false"
     listed = _numbers_of(found)
-    return str(found) if listed is None else attribute_text(tuple(listed))
+    return str(found) if listed is None else attribute_text(tuple(number for number, _ in listed))
 
 
 def parse_attribute(value: tree.MlirText, context: ir.Context, span: tree.Span) -> ir.Attribute:
@@ -70,23 +75,30 @@ def same_attribute(value: tree.AttributeValue, found: ir.Attribute, span: tree.S
         return found.value == value
     if isinstance(found, ir.BoolAttr):
         return isinstance(value, bool) and found.value == value
-    if isinstance(found, ir.IntegerAttr):
-        return not isinstance(value, bool) and found.value == value
-    if isinstance(found, ir.FloatAttr):
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return False
-        return numbers.same(value, found.value, str(found.type))
+    if isinstance(found, (ir.IntegerAttr, ir.FloatAttr)):
+        return _is_number(value, found.value, str(found.type))
     if isinstance(value, tuple):
-        return list(value) == _numbers_of(found)
+        listed = _numbers_of(found)
+        if listed is None or len(listed) != len(value):
+            return False
+        return all(_is_number(item, *each) for item, each in zip(value, listed, strict=True))
     return str(found) == str(value)
 
 
-def _numbers_of(found: ir.Attribute) -> list[int | float] | None:
-    """The numbers of a list attribute, however it is kept; None if it is no list of numbers."""
+def _is_number(wanted: tree.AttributeValue, found: float, element: str) -> bool:
+    """Whether a number of a type is the one that a pattern writes: of integers the type says nothing."""
+    if isinstance(wanted, bool) or not isinstance(wanted, (int, float)):
+        return False
+    return numbers.same(wanted, found, element) if ops.is_float(element) else found == wanted
+
+
+def _numbers_of(found: ir.Attribute) -> list[tuple[int | float, str]] | None:
+    """The numbers of a list, however it is kept, with their types; None if it is no list of numbers."""
     if isinstance(found, ir.ArrayAttr):
-        items = [item.value for item in found if isinstance(item, (ir.IntegerAttr, ir.FloatAttr))]
+        items = [(item.value, str(item.type)) for item in found if isinstance(item, (ir.IntegerAttr, ir.FloatAttr))]
         return items if len(items) == len(found) else None
-    kinds = (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseF32ArrayAttr, ir.DenseF64ArrayAttr)
-    if isinstance(found, (*kinds, ir.DenseIntElementsAttr, ir.DenseFPElementsAttr)):
-        return list(found)
-    return None
+    if isinstance(found, (ir.DenseIntElementsAttr, ir.DenseFPElementsAttr)):
+        kind = ir.ShapedType(found.type)
+        return [(number, str(kind.element_type)) for number in found] if kind.rank == 1 else None
+    element = next((name for name, array in _ARRAYS.items() if isinstance(found, array)), None)
+    return None if element is None else [(number, element) for number in found]

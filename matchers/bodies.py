@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.attributes import IGNORED, payload_text, rounds_to_nearest
+from opsplice.matchers.attributes import IGNORED, rounds_to_nearest
 from opsplice.matchers.ir_names import short
 from opsplice.spec_lang import ops, tree
 
@@ -35,7 +35,8 @@ class _Op:
     def __str__(self) -> str:
         known = ops.find(self.name)
         words = {str(number): word for number, word in enumerate(known.predicates if known is not None else ())}
-        values = [(name, words.get(value, value) if name == "predicate" else value) for name, value in self.attributes]
+        numbers = [(name, value.partition(" : ")[0]) for name, value in self.attributes]
+        values = [(name, words.get(value, value) if name == "predicate" else value) for name, value in numbers]
         told = ", ".join(f"{name} = {value}" for name, value in values)
         return f"{short(self.name)} {{{told}}}" if told else short(self.name)
 
@@ -105,8 +106,8 @@ def _place(code: tree.Code, failure: ir.MLIRError) -> tree.Span:
 
 def _read(op: ir.Operation) -> _Body:
     """How the body computes what it ends with, op by op from the arguments on."""
-    block = op.regions[0].blocks[0]
-    numbers: dict[ir.Value, Any] = {value: number for number, value in enumerate(block.arguments)}
+    blocks: list[ir.Block] = []
+    numbers: dict[ir.Value, Any] = {}
     found: list[_Op] = []
 
     def number_of(value: ir.Value) -> Any:
@@ -114,19 +115,27 @@ def _read(op: ir.Operation) -> _Body:
             maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
             if maker is not None and maker.name == _CONSTANT:
                 numbers[value] = (_CONSTANT, str(maker.attributes["value"]))
-            elif maker is None or maker.block != block:
+            elif maker is None or maker.block not in blocks:
                 numbers[value] = value  # from outside, so that no text has it
             else:
                 read(maker)
         return numbers[value]
 
     def read(each: ir.Operation) -> None:
-        operands = tuple(map(number_of, each.operands))
+        operands = (*map(number_of, each.operands), *map(blocks.index, each.successors))
+        for region in each.regions:
+            read_region(region)
         told = IGNORED if rounds_to_nearest(each) else IGNORED - {"roundingmode"}
         names = sorted(name for name in each.attributes if name not in told)
-        attributes = tuple((name, payload_text(each.attributes[name])) for name in names)
+        attributes = tuple((name, str(each.attributes[name])) for name in names)
         found.append(_Op(each.name, attributes, operands, tuple(str(value.type) for value in each.results)))
         numbers.update({value: (len(found), number) for number, value in enumerate(each.results)})
 
-    read(block.operations[len(block.operations) - 1].operation)
+    def read_region(region: ir.Region) -> None:
+        blocks.extend(region.blocks)
+        for block in region.blocks:
+            numbers.update({value: (len(found), number, "argument") for number, value in enumerate(block.arguments)})
+            read(block.operations[len(block.operations) - 1].operation)
+
+    read_region(op.regions[0])
     return tuple(found)

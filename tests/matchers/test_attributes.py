@@ -44,6 +44,22 @@ def test_only_a_star_stands_for_letters(name: str, wanted: str, fits: bool) -> N
         ("1", "1 : i32", False),
         ("1", '"1"', True),
         (1, '"1"', False),
+        ((1, 2), "[1, 2 : i32]", True),
+        ((1, 2), "array<i64: 1, 2>", True),
+        ((1, 2), "dense<[1, 2]> : tensor<2xi32>", True),
+        ((1, 1), "dense<1> : vector<2xi64>", True),
+        ((1, 2), "dense<[[1, 2]]> : tensor<1x2xi64>", False),  # another shape
+        ((1, 2, 3, 4), "dense<[[1, 2], [3, 4]]> : tensor<2x2xi64>", False),
+        ((1,), "dense<1> : tensor<i64>", False),
+        ((), "dense<[[1, 2]]> : tensor<1x2xi64>", False),
+        ((), "array<i64>", True),
+        ((), '"list"', False),
+        ((1, 2), "[1, [2]]", False),
+        ((1, 2), "[1, 3]", False),
+        ((0.1, 1), "[0.1 : f32, 1.0 : f64]", True),
+        ((0.1,), "array<f32: 0.1>", True),
+        ((0.0,), "array<f64: -0.0>", False),
+        ((0.0,), "dense<-0.0> : tensor<1xf32>", False),
     ],
 )
 def test_an_attribute_is_one_value_of_one_kind(session, value, attribute, same):

@@ -159,6 +159,43 @@ def test_a_body_tells_an_argmin_from_an_argmax(find, change, why):
     assert why is None or why in outcome.reasons[0]
 
 
+INNER = """
+^bb0(%a: f32, %o: f32):
+  %z = arith.constant 0.0 : f32
+  %c = arith.cmpf ogt, %a, %z : f32
+  %s = scf.if %c -> f32 {
+    %y = math.exp %a : f32
+    scf.yield %y : f32
+  } else {
+    scf.yield %a : f32
+  }
+  linalg.yield %s : f32
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("math.exp %a", "math.exp %a", 1),
+        ("math.exp %a", "math.absf %a", 0),
+        ("math.exp %a", "math.exp %z", 0),
+        ("scf.yield %a", "scf.yield %z", 0),
+    ],
+)
+def test_what_ops_of_a_body_hold_themselves_counts(find, old, new, count):
+    maps = "[affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>]"
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>, %e: tensor<8xf32>) -> tensor<8xf32> {{
+      %r = linalg.generic {{indexing_maps = {maps}, iterator_types = ["parallel"]}}
+        ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {{ {INNER.replace(old, new)} }} -> tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    spec = f"""pattern p(x: tensor<n x f32>) {{
+      "linalg.generic"(x, ...) {{indexing_maps = mlir "{maps}"}} mlir {{ {INNER} }} : tensor<n x f32>
+    }}"""
+    assert find(payload, spec).count == count
+
+
 def test_a_constant_of_a_body_may_stand_outside_of_it(find):
     body = BODY.replace("ogt, %in, %best", "ogt, %in, %limit")
     outside, inside = (
