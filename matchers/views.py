@@ -95,7 +95,7 @@ def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
 
 
 def element_type(value: ir.Value) -> str:
-    """The element type of a tensor, or the type itself of a scalar, as text. Torch's `si64` is `i64`."""
+    """The element type of a tensor, or the type itself of a scalar, as text. Torch's `si64` is `i64`, `ui8` is not `i8`."""
     kind = value.type
     if isinstance(kind, ir.ShapedType):
         return str(kind.element_type)
@@ -610,8 +610,8 @@ def _constant(op: ir.Operation, name: str = "value") -> Step | None:
 
 
 def _signless(kind: str) -> str:
-    """Torch's `si64` is `i64`."""
-    return kind.removeprefix("s").removeprefix("u")
+    """Torch's `si64` is `i64`; unsigned types are others."""
+    return kind.removeprefix("s")
 
 
 def _loops_of_output(output: ir.AffineMap, indices: tuple[Index, ...]) -> dict[int, Index] | None:

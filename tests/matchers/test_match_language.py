@@ -505,6 +505,16 @@ func.func @f(%x: !torch.vtensor<[4,8],si64>) -> !torch.vtensor<[4,8],si64> {
 }"""
 
 
+@pytest.mark.parametrize(("element", "count"), [("i8", 0), ("ui8", 1), ("T", 1)])
+def test_unsigned_elements_of_torch_are_a_type_of_their_own(find, element, count):
+    variables = "<T>" if element == "T" else ""
+    spec = f'pattern p{variables}(x: tensor<m x n x {element}>) {{ "torch.aten.mul.Tensor"(x, 200) }}'
+    payload = TORCH.replace("si64", "ui8").replace("dense<2>", "dense<200>")
+    outcome = find(payload, spec)
+    assert outcome.count == count
+    assert element != "T" or outcome.only.types == {"T": "ui8"}
+
+
 @pytest.mark.parametrize(
     ("payload", "op"),
     [
