@@ -185,7 +185,7 @@ class Bindings:
         if scope is not None:
             loops = self.reductions[scope]
             real = nontrivial(found)
-            if any(i not in loops or (scope, i) in self.used for i in real):
+            if len({*real}) < len(real) or any(i not in loops or (scope, i) in self.used for i in real):
                 return self._fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
             if not real and not label.pack and not self._may_be_single(scope):
                 return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1", Kind.DIMS)

@@ -47,6 +47,36 @@ def test_a_dim_of_an_imported_tensor_is_a_number(find, number, found):
     assert [match.function.lstrip("@") for match in matches] == [found] * (found is not None)
 
 
+@pytest.mark.parametrize(
+    ("count", "matches"),
+    [
+        ("%k = arith.maxsi %1, %1 : index", 1),
+        ("%k = arith.maxsi %0, %1 : index", 0),
+        ("%k = arith.minui %1, %0 : index", 0),
+        ("%k = affine.apply affine_map<(d) -> ((d + 1) * 2)>(%1)", 0),
+        ("%k = affine.apply affine_map<(d) -> (2 * d)>(%1)", 0),
+        ("%k = affine.apply affine_map<(d)[s] -> (s)>(%0)[%1]", 1),
+        ("%k = affine.apply affine_map<(d)[s] -> (d)>(%0)[%1]", 0),
+        ("%k = tensor.dim %x, %1 : tensor<?x?xf32>", 0),  # of a dim that nobody knows
+        ("%k = arith.ceildivsi %0, %1 : index", 0),
+        ("%two = arith.constant 2 : index\n%d = arith.muli %1, %two : index\n%k = arith.divui %d, %two : index", 1),
+        ("%two = arith.constant 2 : index\n%d = arith.divui %1, %two : index\n%k = arith.muli %d, %two : index", 0),
+    ],
+)
+def test_a_size_that_a_program_computes(find, unregistered, count, matches):
+    payload = f"""
+    util.func public @f(%v: !hal.buffer_view) -> tensor<?xf32> {{
+      {IMPORT}
+      %z = arith.constant 0.0 : f32
+      {count}
+      %y = tensor.splat %z[%k] : tensor<?xf32>
+      %r = "test.op"(%x, %y) : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?xf32>
+      util.return %r : tensor<?xf32>
+    }}"""
+    spec = 'pattern p(x: tensor<m x n x f32>, y: tensor<n x f32>) { "test.op"(x, y) : tensor<m x f32> }'
+    assert find(payload, spec).count == matches
+
+
 HEADS = """
 func.func @f(%q: tensor<3x?x4x16x8xf32>, %k: {k}) -> tensor<?x16x16xf32> {{
   %c1 = arith.constant 1 : index

@@ -225,6 +225,68 @@ def test_other_sums(find, body):
     assert find(SQUARE.format(body=body), ROW_SUM).count == 0
 
 
+FACTORS = """
+func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<f32> {{
+  %start = arith.constant dense<{start}> : tensor<f32>
+  %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+    iterator_types = ["reduction"]}} ins(%x, %y : tensor<8xf32>, tensor<8xf32>) outs(%start : tensor<f32>) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %two = arith.constant -2.0 : f32
+    %c = {body} : f32
+    %d = arith.mulf %b, %two : f32
+    %e = arith.mulf %c, %d : f32
+    %s = {combiner} %o, {summed} : f32
+    linalg.yield %s : f32 }} -> tensor<f32>
+  %t = math.absf %r : tensor<f32>
+  return %t : tensor<f32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "summed", "wanted", "count"),
+    [
+        ("arith.mulf %a, %two", "%c", "mulf(reduce addf[n -> ](x), -2.0)", 1),
+        ("arith.divf %a, %two", "%c", "mulf(reduce addf[n -> ](x), -0.5)", 1),
+        ("arith.divf %a, %b", "%c", "mulf(reduce addf[n -> ](x), -2.0)", 0),
+        ("arith.addf %a, %two", "%c", "mulf(reduce addf[n -> ](x), -2.0)", 0),
+        ("arith.mulf %a, %two", "%e", "mulf(reduce addf[n -> ](mulf(x, y)), 4.0)", 1),
+        ("arith.mulf %a, %two", "%e", "mulf(reduce addf[n -> ](x), 4.0)", 0),  # one factor is left out
+        ("arith.mulf %a, %two", "%e", "mulf(reduce addf[n -> ](y), 4.0)", 0),
+        ("arith.mulf %a, %two", "%c", "mulf(reduce maximumf[n -> ](x), -2.0)", 0),  # of the negative the least is most
+        ("arith.mulf %a, %two", "%c", "reduce maximumf[n -> ](mulf(x, -2.0))", 1),
+    ],
+)
+def test_what_may_stand_outside_of_a_reduction(find, body, summed, wanted, count):
+    combiner, start = ("arith.maximumf", "0xFF800000") if "maximumf" in wanted else ("arith.addf", "0.0")
+    payload = FACTORS.format(start=start, body=body, combiner=combiner, summed=summed)
+    spec = f"pattern p(x: tensor<n x f32>{', y: tensor<n x f32>' if 'y' in wanted else ''}) {{ absf({wanted}) }}"
+    assert find(payload, spec).count == count
+
+
+@pytest.mark.parametrize("made", ["math.exp %x", "math.powf %x, %y", "math.absf %x"])
+def test_what_is_never_negative_for_other_reasons_is_no_sum_of_squares(find, made):
+    """It would be right, but is not in the table: the maximum is there."""
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> tensor<8xf32> {{
+      %zero = arith.constant dense<0.0> : tensor<8xf32>
+      %e = {made} : tensor<8xf32>
+      %r = arith.maximumf %e, %zero : tensor<8xf32>
+      %s = math.sqrt %r : tensor<8xf32>
+      return %s : tensor<8xf32>
+    }}"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { sqrt(maximumf(x, 0.0)) }").count == 1
+
+
+def test_a_diagonal_is_not_all_that_two_dims_have(find):
+    body = """%t = linalg.generic {indexing_maps = [affine_map<(i) -> (i, i)>, affine_map<(i) -> ()>],
+        iterator_types = ["reduction"]} ins(%x : tensor<8x8xf32>) outs(%z : tensor<f32>) {
+      ^bb0(%a: f32, %o: f32): %1 = arith.addf %a, %o : f32 linalg.yield %1 : f32 } -> tensor<f32>"""
+    payload = SQUARE.format(body=f"%z = arith.constant dense<0.0> : tensor<f32>\n{body}")
+    assert find(payload, "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> ](x) }").count == 0
+    assert find(payload, "pattern p(x: tensor<...m x f32>) { reduce addf[...m -> ](x) }").count == 0
+
+
 RUNNING = """
 func.func @f(%x: tensor<8xf32>, %e: tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>) {{
   %z = arith.constant dense<0.0> : tensor<f32>
