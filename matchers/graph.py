@@ -9,8 +9,9 @@ their dims, type variables and conditions come along under names of their own. I
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from opsplice.errors import OpspliceError
@@ -180,6 +181,14 @@ class Form:
 
 
 @dataclass(frozen=True, eq=False)
+class Within:
+    """A condition of a pattern that only an alternative uses: it asks nothing where the `Named` of that was not met."""
+
+    name: str
+    condition: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Tie:
     """What a written type says: the sizes of `labels` are `size`, a dim's or a pack's name, or a number."""
 
@@ -243,11 +252,13 @@ class _Scope:
     """What names mean inside one pattern.
 
     values: for each name a function from labels to the node at them. dims, elements: the names that the graph has for
-    the pattern's own dims and type variables; prefix: what it puts before others.
+    the pattern's own dims and type variables; prefix: what it puts before others. within: the name of the `Named` that
+    is the pattern, for one with a condition that only an alternative uses.
     """
 
     pattern: tree.Pattern
     prefix: str
+    within: str
     values: dict[str, Maker]
     dims: Mapping[str, str]
     elements: Mapping[str, str]
@@ -278,6 +289,7 @@ class _Builder:
         self.through: set[str] = set()
         self.factors: dict[str, None] = {}
         self.variables: dict[str, tuple[str, ...]] = {}
+        self.choosing = 0  # how many choices there are around what is lowered
 
     def build(self, pattern: tree.Pattern) -> Graph:
         scope = self._scope(pattern, "", {p.name: self._input(p) for p in pattern.parameters}, {})
@@ -370,7 +382,8 @@ class _Builder:
         for variable in pattern.type_variables:
             if variable.name not in elements:
                 self.variables[named[variable.name]] = tuple(c.name for c in variable.choices)
-        scope = _Scope(pattern, prefix, values, dims, named)
+        within = prefix if self.choosing and pattern.where is not None else ""
+        scope = _Scope(pattern, prefix, within, values, dims, named)
         for let in pattern.body:
             for position, name in enumerate(let.names):
                 values[name] = self._let(let, position, scope)
@@ -384,14 +397,14 @@ class _Builder:
             return
         for name in sorted(_asked_values(where)):
             scope.values[name] = self._named(scope.prefix + name, scope.values[name])
-        self.conditions.append(self._condition(where, scope))
+        condition = self._condition(where, scope)
+        self.conditions.append(Within(scope.within, condition) if scope.within else condition)
 
     def _named(self, name: str, maker: Maker) -> Maker:
-        def make(labels: tuple[Label, ...]) -> Node:
-            node = maker(labels)
-            return self._node(("named", name, id(node)), lambda: Named(name, node))
+        return lambda labels: self._name(name, maker(labels))
 
-        return make
+    def _name(self, name: str, node: Node) -> Node:
+        return self._node(("named", name, id(node)), lambda: Named(name, node)) if name else node
 
     def _condition(self, condition: tree.Condition, scope: _Scope) -> Any:
         if isinstance(condition, tree.Logical):
@@ -439,7 +452,7 @@ class _Builder:
         if isinstance(expr, tree.Wildcard):
             return self._node(("anything",), Anything)
         if isinstance(expr, tree.Alternatives):
-            return self._choice(tuple(self._lower(option, labels, scope) for option in expr.options))
+            return self._choice([partial(self._lower, option, labels, scope) for option in expr.options])
         if isinstance(expr, tree.Uses):
             return self._uses_asked(expr, labels, scope)
         if isinstance(expr, tree.Constant):
@@ -447,7 +460,8 @@ class _Builder:
             high = None if expr.high is None else _renamed(expr.high, scope)
             return self._node(("number", decide.key((low, high))), lambda: Number(low, high))
         if isinstance(expr, tree.Call) and expr.optional:
-            return self._choice((self._call(expr, labels, scope), self._lower(expr.args[0], labels, scope)))
+            makers = partial(self._call, expr, labels, scope), partial(self._lower, expr.args[0], labels, scope)
+            return self._choice(makers)
         if isinstance(expr, tree.Call):
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):
@@ -458,7 +472,10 @@ class _Builder:
             return body
         return self._node(("reduce", new), lambda: Reduce(combiner(_full_name(expr.combiner)), new, body))
 
-    def _choice(self, options: tuple[Node, ...]) -> Node:
+    def _choice(self, makers: Sequence[Callable[[], Node]]) -> Node:
+        self.choosing += 1
+        options = tuple(make() for make in makers)
+        self.choosing -= 1
         return self._node(("choice", *map(id, options)), lambda: Choice(options))
 
     def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...], scope: _Scope) -> Node:
@@ -467,7 +484,7 @@ class _Builder:
             return self._node(("accumulated", id(node)), lambda: Accumulated(node)) if type(node) is Reduce else node
         name = f"{expr.kind}.{len(self.conditions)}.{scope.prefix}"
         self.conditions.append(Asked(expr.span, expr.kind, name))
-        return self._node(("named", name, id(node)), lambda: Named(name, node))
+        return self._name(name, node)
 
     def _call(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope) -> Node:
         if not expr.quoted and expr.callee in self.patterns:
@@ -510,7 +527,8 @@ class _Builder:
         if key not in self.used:  # once for all results of a call, so that they share their parts
             self.used[key] = self._use(expr, scope)
         inner = self.used[key]
-        return self._lower(inner.pattern.results[position], labels, inner)
+        node = self._lower(inner.pattern.results[position], labels, inner)
+        return self._name(inner.within, node)
 
     def _use(self, expr: tree.Call, scope: _Scope) -> _Scope:
         pattern = self.patterns[expr.callee]

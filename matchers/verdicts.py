@@ -11,7 +11,7 @@ from opsplice.matchers import conditions, contracted, numbers, uses
 from opsplice.matchers.bindings import Bindings, own_name, size_text
 from opsplice.matchers.bounds import bounds_of
 from opsplice.matchers.extents import Extent, holds_sizes, is_size_cast, product
-from opsplice.matchers.graph import Asked, Form, Named, Number, Tie, Whole
+from opsplice.matchers.graph import Asked, Form, Named, Number, Tie, Whole, Within
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.labels import Sizes, kept, pair
 from opsplice.matchers.match import Kind, Size
@@ -58,6 +58,10 @@ class Verdicts(Bindings):
         """Whether conditions hold."""
         self.place = None
         for where in wanted:
+            if isinstance(where, Within):
+                if self._terms(where.name) and not self._meets([where.condition], sizes):
+                    return False
+                continue
             asked = conditions.asked(where, self._is_left_out)
             if asked is not None and conditions.holds(asked, sizes, self._judge) is not True:
                 return self._condition_failed(asked, sizes)

@@ -95,7 +95,7 @@ def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
 
 
 def element_type(value: ir.Value) -> str:
-    """The element type of a tensor, or the type itself of a scalar, as text. Torch's `si64` is `i64`, `ui8` is not `i8`."""
+    """The element type of a tensor, or the type itself of a scalar, as text. Torch's `si64` is `i64`."""
     kind = value.type
     if isinstance(kind, ir.ShapedType):
         return str(kind.element_type)

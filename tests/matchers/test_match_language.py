@@ -53,6 +53,26 @@ def test_an_alternative_that_fails_later_gives_way_to_the_next(find):
     assert outcome.inputs == {"x": "%0"}
 
 
+@pytest.mark.parametrize(
+    "where",
+    ["k % 4 == 0", "T in {f16}", "weight(y)", "weight(y) or k > 1000", 'inside("scf.for")', "y is tanh(_)"],
+)
+@pytest.mark.parametrize("body", ["exp(negf(x) | q(x))", "exp(q(x) | negf(x))", "a = q(x) exp(negf(x) | a)"])
+def test_the_condition_of_a_pattern_that_an_alternative_uses(find, where, body):
+    """It asks nothing where the alternative is not taken, and always where it is."""
+    payload = """
+    func.func @f(%x: tensor<6xf32>) -> tensor<6xf32> {{
+      %0 = {} %x : tensor<6xf32>
+      %1 = math.exp %0 : tensor<6xf32>
+      return %1 : tensor<6xf32>
+    }}"""
+    spec = f"""pattern q<T>(y: tensor<k x T>) where {where} {{ absf(y) }}
+    pattern p<S>(x: tensor<n x S>) {{ {body} }}"""
+    assert find(payload.format("arith.negf"), spec).count == 1
+    assert find(payload.format("math.absf"), spec).count == 0
+    assert find(payload.format("math.absf"), spec.replace(f"where {where}", "where k == 6 or " + where)).count == 1
+
+
 def test_an_optional_op(find):
     spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { mulf(negf?(x), y) }"
     assert find(chain(NEG, MUL), spec).inputs == {"x": "%arg0", "y": "%arg1"}
