@@ -33,6 +33,9 @@ _SHAPES = {"8 targets, a file of 25 MB each": 8, "1 target, a file of 200 MB": 1
 
 
 def main() -> None:
+    if missing := [program for program in (*server.PROGRAMS, "skopeo") if shutil.which(program) is None]:
+        print(f"\nno figures of registries: there is no {', '.join(missing)}")
+        return
     with tempfile.TemporaryDirectory(prefix="opsplice-benchmark-") as name:
         folder = Path(name)
         (folder / "server").mkdir()

@@ -492,6 +492,67 @@ def _index(data: bytes) -> None:
         parameters.module_of(iree.runtime.VmInstance(), parameters.read_archives(path))
 
 
+def _packages() -> list[bytes]:
+    """An index, a manifest, a config, a list of tags and docker's config.json, as strangers give them."""
+    from opsplice.targets.registry import oci
+    from opsplice.targets.registry.layout import Layout
+    from opsplice.targets.registry.package import contents, read, write
+    from tests.targets.registry.sample import ABOUT, parts
+
+    with tempfile.TemporaryDirectory(prefix="opsplice-fuzz-") as folder:
+        layout = Layout(Path(folder) / "layout")
+        found = read(layout, write(layout, ABOUT, parts(Path(folder) / "files"), "1"))
+        variant = found.variants[0]
+        config = contents(layout, found, variant).config
+        documents = [layout.read(each) for each in (found.descriptor, variant.descriptor, config)]
+    docker = b'{"auths":{"localhost:1":{"auth":"dXNlcjpzZWNyZXQ="}},"credsStore":""}'
+    return [*documents, b'{"name":"a","tags":["1"]}', docker, f"oci://localhost:1/a:1@{oci.digest_of(b'')}".encode()]
+
+
+def _read_package(data: bytes) -> None:
+    """As an index, as a manifest with a good config, and as a config of a good manifest."""
+    from opsplice.targets.registry import credentials, oci, package, reference
+
+    index, manifest, config, *_ = _package_seeds()
+    for as_index, others in ((data, {}), (index, {oci.parse_index(index).manifests[0].digest: data}), (index, None)):
+        with _refusals():
+            place: Any = _Given(data, config, manifest, others)
+            found = package.read(place, oci.Descriptor.of(as_index, oci.INDEX))
+            package.choose(found, package.for_targets("x86_64"))
+            package.merged(found, [package.contents(place, found, variant) for variant in found.variants[:3]])
+    with _refusals():
+        assert oci.parse_index(oci.parse_index(data).to_bytes()) == oci.parse_index(data)
+    with _refusals():
+        text = _text(data)
+        assert str(reference.Reference.parse(text)) == text
+    with _file(data, "config.json") as path:
+        credentials.find("localhost:1", {"DOCKER_CONFIG": str(path.parent), "PATH": "/nowhere"})
+
+
+@functools.cache
+def _package_seeds() -> list[bytes]:
+    return _packages()
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A place that gives the bytes under test for what the seeds name; nothing is compared with its digest."""
+
+    data: bytes
+    config: bytes
+    manifest: bytes
+    others: dict[str, bytes] | None
+
+    def read(self, descriptor: Any) -> bytes:
+        from opsplice.targets.registry import oci
+
+        if descriptor.media_type == oci.INDEX:
+            return self.data if self.others == {} else _package_seeds()[0]
+        if descriptor.media_type == oci.MANIFEST:
+            return (self.others or {}).get(descriptor.digest, self.manifest)
+        return self.data if self.others is None else self.config
+
+
 def _programs() -> list[bytes]:
     return [_in_child(_compiled)]
 
@@ -564,6 +625,7 @@ TARGETS = (
     Target("npy", _read_array, _arrays),
     Target("words", _read_words, _words),
     Target("source", _read_source, _sources),
+    Target("package", _read_package, _packages),
     Target("archive", _read_archive, _archives, native=True),
     Target("vmfb", _read_program, _programs, native=True),
     Target("bitcode", _read_bitcode, _bitcode, native=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -47,6 +48,24 @@ def test_documents_are_read_as_they_were_written(layers: list[Descriptor], notes
         data = document.to_bytes()
         assert parse(data) == document
         assert strict_json.canonical(json.loads(data), sort_keys=False) == data
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD, "size", "a"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from([*GOOD, "annotations", "subject", "artifactType"]), anything, st.booleans())
+def test_whatever_stands_in_a_field_is_read_or_refused(field: str, value: Any, in_entry: bool):
+    one = GOOD["manifests"][0]
+    data = entry(**(one | {field: value})) if in_entry else index(**{field: value})
+    with contextlib.suppress(OpspliceError):
+        read = oci.parse_index(data)
+        assert oci.parse_index(read.to_bytes()) == read
 
 
 def test_absent_fields_have_defaults_and_unknown_ones_are_passed_over():
