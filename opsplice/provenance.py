@@ -98,7 +98,7 @@ def note(module: ir.Module, report: Report) -> None:
     if found is None:
         return
     for text in reflection.texts(module, NOTE):
-        found = _joined([_parsed(text), found])
+        found = _joined([parse(text), found])
     reflection.add_to_first(module, {NOTE: found.to_text()})
 
 
@@ -113,7 +113,7 @@ def read(path: Path) -> Provenance | None:
 
     module = read_module(path, str(path), VmInstance())
     notes = [module.lookup_function(name).reflection.get(NOTE) for name in module.function_names]
-    found = [_parsed(text) for text in notes if text is not None]
+    found = [parse(text) for text in notes if text is not None]
     return _joined(found) if found else None
 
 
@@ -132,7 +132,8 @@ def _joined(parts: Iterable[Provenance]) -> Provenance:
     return dataclasses.replace(last, kernels=tuple(dict.fromkeys(use for part in parts for use in part.kernels)))
 
 
-def _parsed(text: str) -> Provenance:
+def parse(text: str) -> Provenance:
+    """What a note says. Raises OpspliceError for one that opsplice does not write."""
     table = strict_json.parse(text.encode("utf-8", "surrogateescape"), "the note on the program's kernels")
     packages = [_package(each) for each in table.tables("packages", _MOST)]
     kernels = tuple(_kernel(each, packages) for each in table.tables("kernels", _MOST))

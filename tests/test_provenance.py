@@ -190,12 +190,12 @@ def test_what_is_noted_of_an_artifact() -> None:
     odd = provenance.of(report(source="/x/\x1b[31m\udcff\u202e.c"))
     assert odd is not None
     assert odd.kernels[0].file == "\\u001b[31m\\udcff\\u202e.c"
-    assert provenance._parsed(odd.to_text()) == odd
+    assert provenance.parse(odd.to_text()) == odd
 
 
 def test_a_note_is_read_as_it_was_written() -> None:
     whole = Provenance("0.1.0", "3.13.0", (USE, dataclasses.replace(USE, kernel="k", package=None, digest="")))
-    assert provenance._parsed(whole.to_text()) == whole
+    assert provenance.parse(whole.to_text()) == whole
 
 
 def note(**changes: object) -> str:
@@ -220,7 +220,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE)
 def test_a_note_that_opsplice_did_not_write_is_an_error(text: str, message: str) -> None:
     with pytest.raises(OpspliceError, match=rf"the note on the program's kernels.*{message}"):
-        provenance._parsed(text)
+        provenance.parse(text)
 
 
 @pytest.mark.parametrize("data", [b"", b"x" * 100, b"PK\x03\x04" + bytes(100), bytes(8) + b"IREE" + bytes(100)])

@@ -608,6 +608,50 @@ def _compile_llvm(data: bytes) -> None:
         llvm.compile_ir(path, path.with_suffix(".o"), CpuTarget.of("x86_64"), "object")
 
 
+# ---- packages --------------------------------------------------------------------------------------------------------
+
+
+def _locks() -> list[bytes]:
+    from tests.targets.registry import test_lock, test_trust
+
+    return [test_lock.TEXT.encode(), test_trust.TEXT.encode()]
+
+
+def _read_lock(data: bytes) -> None:
+    """A lock and a trust file; what is read is written so that it is read again."""
+    from opsplice.targets.registry import lock, trust
+
+    with _refusals():
+        found = lock.parse(data)
+        assert lock.parse(found.text().encode()) == found, "what is written is read otherwise"
+    known = trust.parse(data)
+    assert trust.parse(known.text().encode()) == known, "what is written is read otherwise"
+
+
+def _signatures() -> list[bytes]:
+    from tests import test_provenance
+    from tests.targets.registry import signers, test_envelope
+
+    note = test_provenance.Provenance("0.1.0", "3.13.0", (test_provenance.USE,)).to_text()
+    statement = test_envelope.Statement("acme/kernels", signers.DIGEST, {"opsplice": "0.1.0"}).to_bytes()
+    return [signers.signed(signers.key(1)), signers.signed(signers.key(1), signers.key(2)), statement, note.encode()]
+
+
+def _read_signature(data: bytes) -> None:
+    """What was not signed is not trusted, and what a program says of its kernels can be shown."""
+    from opsplice import provenance
+    from opsplice.targets.registry import envelope, trust
+    from tests.targets.registry import signers
+
+    trusted = signers.trusting(signers.key(1))
+    with _refusals():
+        trust.signer(trusted, [data], "acme/kernels", signers.DIGEST)
+    with _refusals():
+        envelope.parse_statement(data)
+    note = provenance.parse(_text(data))
+    assert provenance.parse(note.to_text()) == note, "what is written is read otherwise"
+
+
 TARGETS = (
     Target("spec", _read_spec, _specs),
     Target("match", _match_spec, _specs),
@@ -626,6 +670,8 @@ TARGETS = (
     Target("words", _read_words, _words),
     Target("source", _read_source, _sources),
     Target("package", _read_package, _packages),
+    Target("lock", _read_lock, _locks),
+    Target("signature", _read_signature, _signatures),
     Target("archive", _read_archive, _archives, native=True),
     Target("vmfb", _read_program, _programs, native=True),
     Target("bitcode", _read_bitcode, _bitcode, native=True),
