@@ -236,6 +236,7 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
         help="the CPUs that kernels are built for: cpu (this machine's, default), x86_64, aarch64, riscv64",
     )
     add_building(parser)
+    registry_arguments.add_package_options(parser)
     _add_no_code(parser)
     add_json(parser)
 
@@ -315,6 +316,7 @@ def _add_lint(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("files", nargs="+", metavar="file", help=what)
     for flag, about in (("--deny", "exit with 1 for these warnings; all: for any"), ("--allow", "hide these warnings")):
         parser.add_argument(flag, action="extend", type=names, default=[], metavar="CODE,...", help=about)
+    registry_arguments.add_package_options(parser)
     add_json(parser)
 
 

@@ -55,6 +55,11 @@ class Pulled:
     key: str
     notes: tuple[str, ...] = ()
 
+    @property
+    def signed(self) -> str:
+        """Who vouches for it, in words."""
+        return f"signed by key {trust.short(self.key)}" if self.key else "not signed"
+
     def library(self, options: PackageOptions) -> Library:
         """The package as specs import it."""
         about, digest = self.unpacked.about, self.unpacked.package.descriptor.digest
@@ -128,16 +133,16 @@ def policy_of(options: PackageOptions) -> Policy:
 def pulled(
     specs: SpecPath | SpecSource | Iterable[SpecPath | SpecSource],
     options: PackageOptions,
-    targets: Sequence[str] = (),
+    targets: Sequence[str] | None = (),
     flags: Sequence[str] = (),
     progress: TextIO | None = None,
 ) -> tuple[SpecSource, ...]:
     """The sources of specs, in the order given, with the packages among them and those that they import pulled.
 
-    targets, flags: of the program. progress: where the user is told what happens.
+    targets, flags: of the program; None for all that packages have. progress: where the user is told what happens.
     """
     given = (specs,) if isinstance(specs, (str, os.PathLike, SpecSource)) else tuple(specs)
-    puller = Puller(options, targets_of(targets, flags), progress)
+    puller = Puller(options, () if targets is None else targets_of(targets, flags), progress)
     found = [
         puller.pull(Reference.parse(each)) if isinstance(each, str) and is_reference(each) else each for each in given
     ]
@@ -227,7 +232,6 @@ def _tell(pulled: Pulled, stream: TextIO | None) -> None:
     if stream is None:
         return
     digest = pulled.unpacked.package.descriptor.digest
-    by = f"signed by key {trust.short(pulled.key)}" if pulled.key else "not signed"
-    print(f"{pulled.name} is {pulled.source} ({digest[:19]}...), {by}", file=stream)
+    print(f"{pulled.name} is {pulled.source} ({digest[:19]}...), {pulled.signed}", file=stream)
     for note in pulled.notes:
         print(f"note: {note}", file=stream)

@@ -64,14 +64,15 @@ def resolve(
     others: Mapping[str, Library] | None = None,
     *,
     packages: PackageOptions | None = None,
-    targets: Sequence[str] = (),
+    targets: Sequence[str] | None = (),
     flags: Sequence[str] = (),
     progress: TextIO | None = None,
 ) -> tuple[SpecSource, ...]:
     """The sources of specs, in the order given; what is a source already stays as it is.
 
     others: libraries that are not installed as packages, by name. packages: for those of registries, and of a lock.
-    targets, flags: of the program that they are for. progress: where the user is told what is pulled.
+    targets, flags: of the program that they are for; None for all that packages have. progress: where the user is told
+    what is pulled.
     Raises OpspliceError for a library that is not there, and for a package that is not there or may not be used.
     """
     if isinstance(specs, (str, os.PathLike, SpecSource)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -185,3 +186,44 @@ def test_what_a_program_is_for(targets: tuple[str, ...], flags: tuple[str, ...],
 def test_which_targets_of_a_package_a_program_takes(offered: str, target: str, fits: bool) -> None:
     variant = Variant(Descriptor("", "", 0), offered, ())
     assert (pulling.wanted((target,))(variant) == "") == fits
+
+
+def test_looking_into_packages_and_sweeping_them(
+    home: Path, published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*command: str) -> list[str]:
+        assert cli.main(["kernel", *command]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert said("list") == ["no packages"]
+    (there,) = [line for line in said("list", str(published)) if "acme/kernels" in line]
+    digest = there.split()[3]
+    assert there.split() == [f"{REPOSITORY}:1.4", "acme_kernels", "1.4", digest, "aarch64,", "x86_64"]
+    options = (f"--mirror={published}", "--allow-unsigned")
+    pulled = said("pull", REFERENCE, "--target=x86_64", *options)
+    assert pulled[0] == f"acme_kernels 1.4  {digest}"
+    assert pulled[2:] == ["  without aarch64: it is for aarch64, not x86_64", "  not signed"]
+    assert said("list")[0].split()[:4] == [REPOSITORY, "acme_kernels", "1.4", digest]
+    shown = said("show", digest)
+    assert shown[0] == f"acme_kernels 1.4  {digest}"
+    assert "  kernel twice(x: f32[n]) -> f32[n]" in shown
+    assert any(line.startswith("aarch64  sha256:") and line.endswith("(not pulled)") for line in shown)
+    copied = said("mirror", str(published), str(home / "other"), "--target=x86_64")
+    assert copied[0].startswith(f"copied {home / 'other'}: oci://{REPOSITORY}:1.4, ")
+    assert [line.split()[0] for line in said("list", str(home / "other"))] == [f"{REPOSITORY}:1.4", f"{HOST}/host:1.4"]
+    assert said("gc", "--older=1d") == ["0 bytes freed"]
+    os.utime(home / "cache" / "packages" / "used" / digest.removeprefix("sha256:"), (1, 1))
+    would = said("gc", "--older=1d", "--dry-run")
+    assert would[0].startswith(f"would go: acme_kernels 1.4 ({REPOSITORY}), ")
+    assert said("list") != ["no packages"]
+    assert said("gc", "--older=1d")[0].startswith("gone: acme_kernels 1.4")
+    assert said("list") == ["no packages"]
+    assert cli.main(["kernel", "gc", "--older=soon"]) == 1
+
+
+def test_looking_at_specs_of_packages(home: Path, published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (REFERENCE, f"--mirror={published}", "--allow-unsigned")
+    assert cli.main(["lint", *options]) == 0
+    assert "nothing found in 1 file" in capsys.readouterr().out
+    assert cli.main(["export", *options, "-o", "out.mlir"]) == 0
+    assert "twice" in (home / "out.mlir").read_text()

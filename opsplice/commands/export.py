@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opsplice.api import export
 from opsplice.commands import isolated
+from opsplice.commands.jobs import resolve_specs
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, check_name, write_file
 from opsplice.specs import check_output
@@ -25,10 +26,11 @@ def run(options: argparse.Namespace) -> int:
         raise OpspliceError("--json and -o - both want stdout", hint="write the spec to a file")
     if to_stdout and options.objects == "copy":
         raise OpspliceError("--objects=copy and -o - do not go together", hint="write the spec to a file")
+    resolve_specs(options)
     if not to_stdout:
         check_folder(output)
         check_name(output)
-        check_output(output, [options.spec])
+        check_output(output, options.spec)
     exported = isolated.call(_export, options, f"{output.stem}.objects")
     if to_stdout:
         sys.stdout.write(exported.text)
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace, folder: str) -> Exported:
     """Runs in the child: only there is the compiler imported."""
     return export(
-        options.spec,
+        options.spec[0],
         options.flags,
         archs=options.target,
         objects=options.objects,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def resolve_specs(options: argparse.Namespace) -> None:
     """Put the sources of the options' specs into the place of what was written; packages are pulled."""
-    if all(isinstance(each, SpecSource) for each in options.spec):
+    if not isinstance(options.spec, str) and all(isinstance(each, SpecSource) for each in options.spec):
         return
     options.spec = resolve(
         options.spec,

@@ -79,11 +79,14 @@ def _pull(options: argparse.Namespace) -> _Said:
         "targets": taken,
         "passed_over": passed,
         "bytes": total,
+        "notes": pulled.notes,
     }
     lines = [
         f"{unpacked.package}  {digest}",
         f"  {', '.join(taken)}: {len(unpacked.files)} files, {size(total)}",
         *(f"  without {target}: {reason}" for target, reason in passed.items()),
+        f"  {pulled.signed}",
+        *(f"note: {note}" for note in pulled.notes),
     ]
     return found, lines
 

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.commands import isolated
+from opsplice.commands.jobs import package_options
 from opsplice.linting import findings
 from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, render
 from opsplice.spec_lang.lint import CODES
 from opsplice.spec_lang.loader import load
-from opsplice.spec_sources import resolve
+from opsplice.spec_sources import SpecSource, resolve
 
 
 def run(options: argparse.Namespace) -> int:
     deny, allow = _chosen(options.deny, options.allow)
     found: dict[tuple[str, str, str], Diagnostic] = {}
-    for name in options.files:
-        for diagnostic in _findings(name):
+    for source in resolve(options.files, packages=package_options(options), targets=None, progress=sys.stderr):
+        for diagnostic in _findings(source):
             if diagnostic.code in allow:
                 continue
             if diagnostic.code in deny:
@@ -60,8 +61,7 @@ def _check_codes(given: Sequence[str], flag: str) -> None:
         raise SystemExit(2)
 
 
-def _findings(name: str) -> Sequence[Diagnostic]:
-    (source,) = resolve(name)
+def _findings(source: SpecSource) -> Sequence[Diagnostic]:
     try:
         if source.path.suffix in (".mlir", ".mlirbc"):
             return isolated.call(_imported_findings, source.path)
