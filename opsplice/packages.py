@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -40,6 +40,7 @@ from opsplice.targets.registry.place import NotFoundError, Place
 from opsplice.targets.registry.progress import Meter
 from opsplice.targets.registry.reference import Reference, is_reference
 from opsplice.targets.registry.remote import Remote
+from opsplice.targets.registry.store import Store
 
 # What packages are called that were built here and pushed nowhere.
 LOCAL = "local"
@@ -266,16 +267,18 @@ def listed(place: str | None = None) -> list[Named]:
 
 
 def gc(older: float | None = None, *, dry_run: bool = False) -> Swept:
-    """Take out of the cache what no package needs, and packages that were not used for so many seconds.
+    """Take out of the cache what nobody needs, and packages and artifacts that were not used for so many seconds.
 
-    dry_run: only say what would go; `freed` is then what these packages take together.
+    dry_run: only say what would go; `freed` is then what it takes together.
     """
     packages = Packages()
+    artifacts, freed = Store().sweep(older, dry_run)
     if not dry_run:
-        return packages.sweep(older)
+        swept = packages.sweep(older)
+        return replace(swept, freed=swept.freed + freed, artifacts=artifacts)
     oldest = 0.0 if older is None else time.time() - older
     gone = tuple(each for each in packages.kept() if each.used < oldest)
-    return Swept(gone, sum(each.size for each in gone))
+    return Swept(gone, sum(each.size for each in gone) + freed, artifacts)
 
 
 def check_name(name: str) -> str:

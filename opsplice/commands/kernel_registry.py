@@ -151,10 +151,13 @@ def _gc(options: argparse.Namespace) -> _Said:
     verb = "would go" if options.dry_run else "gone"
     found = {
         "packages": [{"name": each.name, "bytes": each.size} for each in swept.packages],
+        "artifacts": swept.artifacts,
         "freed": swept.freed,
         "dry_run": options.dry_run,
     }
     lines = [f"{verb}: {each.package} ({each.name.partition('@')[0]}), {size(each.size)}" for each in swept.packages]
+    if swept.artifacts:
+        lines.append(f"{verb}: {swept.artifacts} built artifact{'s' * (swept.artifacts != 1)}")
     return found, [*lines, f"{size(swept.freed)} {'would be ' if options.dry_run else ''}freed"]
 
 

@@ -59,10 +59,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep took away. freed: bytes."""
+    """What a sweep took away. freed: bytes. artifacts: how many built artifacts of the store."""
 
     packages: tuple[Kept, ...]
     freed: int
+    artifacts: int = 0
 
 
 class Packages:

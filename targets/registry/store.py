@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ from opsplice import cache
 from opsplice.errors import OpspliceError
 
 _PARTS = ("keys", "blobs", "locks", "tmp")
+_FRESH = 3600.0
+_DAY = 86400.0
 
 Builder = Callable[[Path], Mapping[str, Any] | None]
 
@@ -91,6 +94,39 @@ class Store:
         with self._lock("probe"), self._workplace("probe") as folder, self._explained():
             _write_synced(folder / "probe", b"probe")
 
+    def sweep(self, older: float | None = None, dry_run: bool = False) -> tuple[int, int]:
+        """Remove what was not used for so many seconds, and what no key leads to; how many entries and bytes that is.
+
+        older: None removes no entry. dry_run: only count. What was written within the last hour stays in any case, for
+        those who are about to use it.
+        """
+        now = time.time()
+        oldest = 0.0 if older is None else min(now - older, now - _FRESH)
+        gone = [path for path in self._files("keys") if path.stat().st_mtime < oldest]
+        named = {self._digest(path) for path in self._files("keys") if path not in gone}
+        loose = [
+            path
+            for path in self._files("blobs")
+            if path.name.partition(".")[0] not in named and path.stat().st_mtime < now - _FRESH
+        ]
+        freed = sum(path.stat().st_size for path in (*gone, *loose))
+        if not dry_run:
+            for path in (*gone, *loose):
+                with self._explained():
+                    path.unlink(missing_ok=True)
+        return len(gone), freed
+
+    def _files(self, part: str) -> list[Path]:
+        folder = self.root / part
+        return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+
+    @staticmethod
+    def _digest(record: Path) -> str:
+        try:
+            return json.loads(record.read_bytes())["digest"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
     def _find(self, key: str, suffix: str) -> Entry | None:
         try:
             record = json.loads((self.root / "keys" / key).read_bytes())
@@ -100,7 +136,17 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError):
             # Absent, unreadable or damaged: in each case building again is the remedy, and it reports what stops it.
             return None
-        return Entry(blob, digest, False, notes) if sound else None
+        if not sound:
+            return None
+        self._note_use(self.root / "keys" / key)
+        return Entry(blob, digest, False, notes)
+
+    @staticmethod
+    def _note_use(record: Path) -> None:
+        """Its time says when an entry was last used, to the day; a store that cannot be written to keeps its times."""
+        with contextlib.suppress(OSError):
+            if record.stat().st_mtime < time.time() - _DAY:
+                os.utime(record)
 
     def _build(self, key: str, suffix: str, build: Builder) -> Entry:
         with self._workplace(key) as folder:

@@ -236,6 +236,35 @@ def test_writable_folder_passes_the_check_and_stays_clean(store):
     assert files(store.root / "tmp") == []
 
 
+def aged(path: Path, days: float):
+    then = time.time() - days * 86400
+    os.utime(path, (then, then))
+
+
+def test_what_was_not_used_for_long_is_swept(store):
+    assert store.sweep() == (0, 0)
+    old, used, new = (store.get_or_build(key_of(name), ".o", write(name)) for name in ("old", "used", "new"))
+    keys = store.root / "keys"
+    for name in ("old", "used"):
+        aged(keys / key_of(name), 40)
+    for entry in (old, used):
+        aged(entry.path, 40)
+    store.get_or_build(key_of("used"), ".o", never)
+    assert store.sweep(30 * 86400, dry_run=True)[0] == 1
+    assert old.path.exists()
+    entries, freed = store.sweep(30 * 86400)
+    assert entries == 1
+    assert freed > 3
+    assert [each.path.exists() for each in (old, used, new)] == [False, True, True]
+    assert store.get_or_build(key_of("old"), ".o", write("old")).built
+    # A file that no key leads to goes without a word about age, once nobody can be about to name it.
+    (keys / key_of("used")).unlink()
+    assert store.sweep() == (0, 4)
+    (keys / key_of("new")).unlink()
+    assert store.sweep(0) == (0, 0)
+    assert new.path.exists()
+
+
 def test_keys_tell_apart_parts_that_join_to_one_text():
     assert key_of("ab", "c") != key_of("a", "bc")
     assert key_of("a") == key_of(b"a")
