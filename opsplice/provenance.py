@@ -186,6 +186,6 @@ def _shown(text: str) -> str:
 
 
 def _iree() -> str:
-    from iree.compiler import version
+    from importlib import metadata
 
-    return version.VERSION
+    return metadata.version("iree-base-compiler")

@@ -103,16 +103,12 @@ class Miss:
 
 @dataclass(frozen=True)
 class UnmatchedRule:
-    """A rule that replaced nothing, and its nearest misses, the nearest first.
-
-    library: the one that it is of, "" for a rule in a file of the user's.
-    """
+    """A rule that replaced nothing, and its nearest misses, the nearest first."""
 
     rule: str
     rule_location: str
     pattern: str
     nearest: tuple[Miss, ...] = ()
-    library: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,17 @@ EXAMPLES = [
 ]
 
 
+def test_the_examples_of_locks_and_trust_are_ones() -> None:
+    from opsplice.targets.registry import lock, trust
+
+    blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "registry.md").read_text(), re.DOTALL | re.MULTILINE)
+    (locked,) = [lock.parse(block.encode()) for block in blocks if "lock = 1" in block]
+    (trusted,) = [trust.parse(block.encode()) for block in blocks if "[keys." in block]
+    assert locked.text() in blocks
+    assert trusted.text() in blocks
+    assert locked.packages[0].key == trusted.keys[0].key.id
+
+
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) > 4
 

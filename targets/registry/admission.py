@@ -19,7 +19,7 @@ from opsplice.targets.registry.package import Package
 from opsplice.targets.registry.place import NotFoundError, Place
 from opsplice.targets.registry.reference import Reference
 from opsplice.targets.registry.signing import signatures
-from opsplice.targets.registry.trust import Trust, UntrustedError
+from opsplice.targets.registry.trust import RevokedError, Trust, UntrustedError
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,16 @@ def _signer(reference: Reference, digest: str, entry: Locked | None, places: Seq
     """The id of the key that vouches for a package; "" for one that was allowed without."""
     _check_not_revoked(reference, policy, digest)
     publisher = policy.trust.publisher(reference.repository)
-    if entry is not None and not entry.key and publisher is None:
-        return ""
+    allowed_before = entry is not None and not entry.key and publisher is None
     try:
-        return _vouched(reference, digest, places, policy.trust).key.id
+        # No other signature can make a difference to what was allowed without one.
+        asked = places[:1] if allowed_before else places
+        return _vouched(reference, digest, asked, policy.trust, entry.key if entry else "").key.id
+    except RevokedError:
+        raise
     except UntrustedError as error:
+        if allowed_before:
+            return ""
         if entry is not None and entry.key:
             raise
         if publisher is not None:
@@ -149,18 +154,22 @@ def _check_not_revoked(reference: Reference, policy: Policy, *digests: str) -> N
         raise OpspliceError(f"{reference} is not used: {reason}")
 
 
-def _vouched(reference: Reference, digest: str, places: Sequence[Place], trust: Trust) -> trusts.TrustedKey:
+def _vouched(
+    reference: Reference, digest: str, places: Sequence[Place], trust: Trust, preferred: str
+) -> trusts.TrustedKey:
     """Signatures are looked for where the package is, and then elsewhere: some are made after it was copied."""
     failures: list[UntrustedError] = []
     unreachable: list[OpspliceError] = []
     for place in dict.fromkeys(places):
         try:
-            return trusts.signer(trust, signatures(place, digest), reference.repository, digest)
+            return trusts.vouched(trust, signatures(place, digest), reference.repository, digest, preferred)[0]
         except UntrustedError as error:
             failures.append(error)
         except OpspliceError as error:  # a registry that a mirror stands in for
             unreachable.append(error)
-    raise next((each for each in failures if each.details), [*failures, *unreachable][0])
+    revoked = [each for each in failures if isinstance(each, RevokedError)]
+    telling = [each for each in failures if each.details]
+    raise [*revoked, *telling, *failures, *unreachable][0]
 
 
 def _check_version(reference: Reference, package: Package, key: str) -> None:

@@ -45,6 +45,10 @@ class UntrustedError(OpspliceError):
     """A package without a signature that the trust file accepts."""
 
 
+class RevokedError(UntrustedError):
+    """A package that nobody signed but a key that is revoked: it is never used."""
+
+
 @dataclass(frozen=True)
 class TrustedKey:
     """publishes: which repositories, `*` for any text. owner: whose it is, for people."""
@@ -177,37 +181,39 @@ def short(key: str) -> str:
     return key[:_SHOWN]
 
 
-def signer(trust: Trust, signatures: Iterable[bytes | OpspliceError], repository: str, digest: str) -> TrustedKey:
-    """The key whose signature makes a package one to trust. Takes and raises what `vouched` does."""
-    return vouched(trust, signatures, repository, digest)[0]
-
-
 def vouched(
-    trust: Trust, signatures: Iterable[bytes | OpspliceError], repository: str, digest: str
+    trust: Trust, signatures: Iterable[bytes | OpspliceError], repository: str, digest: str, preferred: str = ""
 ) -> tuple[TrustedKey, Statement]:
     """The key whose signature makes a package one to trust, and what it signed.
 
     signatures: envelopes, from wherever, and why others cannot be read. repository: what was asked for, as
     `acme/kernels`; what a mirror puts before it does not matter. digest: of the package's index.
+    preferred: the id of the key to name if several are good.
     Raises OpspliceError for a digest that is revoked, and UntrustedError, with what is wrong with each signature, if
-    none is good.
+    none is good: RevokedError if one is of a revoked key.
     """
     if reason := trust.why_revoked("", digest):
         raise OpspliceError(f"{repository} is not used: {reason}")
-    problems = []
+    problems, kind = [], UntrustedError
+    good: list[tuple[TrustedKey, Statement]] = []
+    hint = "get the key of its publisher by a way that you trust, then: opsplice kernel trust KEY.pub --publishes NAME"
     for number, data in enumerate(signatures, start=1):
         try:
             if isinstance(data, OpspliceError):
                 raise data
-            return _judged(trust, data, repository, digest)
+            good += _judged(trust, data, repository, digest)
         except OpspliceError as error:
             problems.append(f"  signature {number}: {error.message}")
+            if isinstance(error, RevokedError):
+                kind = RevokedError
+                hint = "ask its publisher for a signature by a key that is not revoked, or take another version"
+    if good:
+        return next((each for each in good if each[0].key.id == preferred), good[0])
     what = "has no signature" if not problems else f"has no signature that {trust.file} accepts"
-    hint = "get the key of its publisher by a way that you trust, then: opsplice kernel trust KEY.pub --publishes NAME"
-    raise UntrustedError(f"{repository} ({digest}) {what}", details="\n".join(problems), hint=hint)
+    raise kind(f"{repository} ({digest}) {what}", details="\n".join(problems), hint=hint)
 
 
-def _judged(trust: Trust, data: bytes, repository: str, digest: str) -> tuple[TrustedKey, Statement]:
+def _judged(trust: Trust, data: bytes, repository: str, digest: str) -> list[tuple[TrustedKey, Statement]]:
     found = envelope.parse(data, "the envelope")
     known = {each.key: each for each in trust.keys}
     signers = found.signers(known)
@@ -216,7 +222,7 @@ def _judged(trust: Trust, data: bytes, repository: str, digest: str) -> tuple[Tr
         claimed = [each.key for each in found.signatures]
         revoked = [key.id for key in signers] or [each for each in claimed if each in trust.revoked_keys]
         if revoked:
-            raise OpspliceError(trust.why_revoked(revoked[0]))
+            raise RevokedError(trust.why_revoked(revoked[0]))
         if mine := [each for each in claimed if each in {key.id for key in known}]:
             raise OpspliceError(f"key {short(mine[0])} did not sign this: it was changed, or made by somebody else")
         ids = ", ".join(f"{short(each)!r}" for each in claimed) or "none"
@@ -226,9 +232,8 @@ def _judged(trust: Trust, data: bytes, repository: str, digest: str) -> tuple[Tr
         raise OpspliceError(f"it is good, but for another package: {statement.name} ({statement.digest})")
     if statement.name not in _names(repository):
         raise OpspliceError(f"it is good, but for {statement.name}, and {repository} was asked for")
-    for key in good:
-        if known[key].may_publish(statement.name):
-            return known[key], statement
+    if publishers := [known[key] for key in good if known[key].may_publish(statement.name)]:
+        return [(each, statement) for each in publishers]
     allowed = ", ".join(known[good[0]].publishes) or "nothing"
     raise OpspliceError(f"it is by key {known[good[0]]}, which may publish {allowed}, not {statement.name}")
 

@@ -645,7 +645,7 @@ def _read_signature(data: bytes) -> None:
 
     trusted = signers.trusting(signers.key(1))
     with _refusals():
-        trust.signer(trusted, [data], "acme/kernels", signers.DIGEST)
+        trust.vouched(trusted, [data], "acme/kernels", signers.DIGEST)
     with _refusals():
         envelope.parse_statement(data)
     note = provenance.parse(_text(data))

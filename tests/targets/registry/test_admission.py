@@ -13,7 +13,7 @@ from opsplice.targets.registry.layout import Layout
 from opsplice.targets.registry.lock import Lock, Locked
 from opsplice.targets.registry.place import NotFoundError
 from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.trust import UntrustedError
+from opsplice.targets.registry.trust import RevokedError, UntrustedError
 
 from . import sample
 from .signers import key, trusting
@@ -190,6 +190,28 @@ def test_a_revoked_key_or_digest_stops_what_is_locked_and_cached(room):
             room.admit(trust=TRUST.revoking(digest, "wrong"), lock=lock, locked=True)
     with pytest.raises(OpspliceError, match="is revoked: wrong"):
         room.admit(trust=trusting().revoking(entry.digest, "wrong"), allow_unsigned=True)
+
+
+@pytest.mark.parametrize("keys", [[(ONE, TWO)], [(ONE,), (TWO,)]], ids=["one envelope", "two envelopes"])
+def test_of_two_keys_the_lock_keeps_the_one_that_it_has(room, keys):
+    for each in keys:
+        room.sign(*each)
+    locks = [room.admit(trust=trusting(each)).lock for each in (ONE, TWO)]
+    assert [lock.packages[0].key for lock in locks] == [ONE.public.id, TWO.public.id]
+    for lock in locks:
+        assert room.admit(trust=trusting(ONE, TWO), lock=lock, locked=True).lock == lock
+
+
+def test_a_package_that_only_a_revoked_key_signed_is_no_unsigned_one(room):
+    found = room.admit(trust=trusting(), allow_unsigned=True)
+    room.sign(ONE)
+    revoked = trusting().revoking(ONE.public.id, "stolen")
+    for lock, locked in ((Lock(), False), (found.lock, False), (found.lock, True)):
+        with pytest.raises(RevokedError, match=r"is revoked: stolen\nhelp: ask its publisher"):
+            room.admit(trust=revoked, lock=lock, locked=locked, allow_unsigned=True)
+    room.sign(TWO)
+    after = trusting(TWO).revoking(ONE.public.id, "stolen")
+    assert room.admit(trust=after).entry.key == TWO.public.id
 
 
 def test_a_package_that_is_signed_anew_changes_the_lock_and_not_with_locked(room):

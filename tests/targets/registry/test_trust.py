@@ -27,7 +27,7 @@ owner = "Acme's releases"
 
 
 def ask(trusted, *signatures, repository="acme/kernels", digest=DIGEST):
-    return trust.signer(trusted, signatures, repository, digest)
+    return trust.vouched(trusted, signatures, repository, digest)[0]
 
 
 def test_a_trust_file_is_written_in_one_order_and_read_again():
