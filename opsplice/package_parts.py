@@ -64,7 +64,7 @@ def read(source: SpecSource) -> Contents:
         if not prebuilt.is_prebuilt(clause):
             raise OpspliceError(
                 f"{clause.path} is a source, and a package holds what was built of it",
-                hint="name the targets to build it for, --target=x86_64,...",
+                hint="push the spec with --target=x86_64,..., or what `opsplice kernel build -o FOLDER` writes",
                 details=f"named by the clause at {clause.span}",
             )
         files = special.setdefault((_target(clause), tuple(sorted(conditions_of(clause)))), {})

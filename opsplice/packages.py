@@ -202,9 +202,8 @@ def mirror(source: str, to: str, *, targets: Sequence[str] = (), progress: TextI
     copied = []
     for place, each, descriptor in found:
         chosen = package.read(place, descriptor)
-        layout = Layout(Path(to), f"{each.host}/{each.repository}")
         tag = each.tag or descriptor.digest.replace(":", ".")
-        size = _copy(place, layout, chosen, tag, f"mirroring {each}", progress, targets)
+        size = _copy(place, Layout.of(Path(to), each), chosen, tag, f"mirroring {each}", progress, targets)
         copied.append(Pushed(f"{to}: {each}", descriptor.digest, size))
     return copied
 
@@ -231,7 +230,9 @@ def show(what: str) -> Shown:
     if is_reference(what):
         reference = Reference.parse(what)
         place: Place = Remote(reference)
-        descriptor = place.resolve(reference.digest or reference.tag or "latest")
+        if not (reference.digest or reference.tag):
+            raise OpspliceError(f"{what} has neither a tag nor a digest", hint=f"opsplice kernel list {what}")
+        descriptor = place.resolve(reference.digest or reference.tag)
     else:
         place = Packages().layout
         descriptor = place.resolve(what)
@@ -261,8 +262,7 @@ def listed(place: str | None = None) -> list[Named]:
     remote = Remote(reference)
     return [
         Named(f"{reference.source}:{tag}", package.read(remote, remote.resolve(tag)))
-        for tag in ([reference.tag] if reference.tag else remote.tags())
-        if not tag.startswith("sha256-")
+        for tag in ([reference.tag] if reference.tag else _tags(remote))
     ]
 
 
@@ -298,17 +298,16 @@ def _sources(text: str) -> Iterable[tuple[Place, Reference, Descriptor]]:
             yield remote, reference, remote.resolve(locked.digest)
         return
     if not is_reference(text):
-        layout = Layout(Path(text))
-        for each in named(layout):
+        for each in named(Layout(Path(text))):
             reference = Reference.parse(f"oci://{each.name}")
-            yield layout, reference, each.package.descriptor
+            yield Layout.of(Path(text), reference), reference, each.package.descriptor
         return
     reference = Reference.parse(text)
     remote = Remote(reference)
     if name := reference.digest or reference.tag:
         yield remote, reference, remote.resolve(name)
         return
-    for tag in remote.tags():
+    for tag in _tags(remote):
         yield remote, Reference.parse(f"{reference.source}:{tag}"), remote.resolve(tag)
 
 
@@ -363,6 +362,14 @@ def _copy(
     variants = package.choose(chosen, package.for_targets(*targets)).taken if targets else chosen.variants
     with Meter(what, progress) as meter:
         return transfer.copy(source, target, chosen, variants, tag, meter)
+
+
+def _tags(remote: Remote) -> list[str]:
+    """The tags of a repository, without those that are for signatures."""
+    try:
+        return [tag for tag in remote.tags() if not tag.startswith("sha256-")]
+    except NotFoundError as error:
+        raise NotFoundError(f"there is no {remote}, or nothing in it", hint=error.hint) from None
 
 
 def _claimed(place: Place, digest: str) -> tuple[str, ...]:

@@ -116,8 +116,7 @@ class Puller:
 
 def sources_of(reference: Reference, options: PackageOptions) -> list[Place]:
     """Where a package may be, the mirrors before its registry."""
-    repository = f"{reference.host}/{reference.repository}"
-    return [*(Layout(folder, repository) for folder in options.mirrors), Remote(reference)]
+    return [*(Layout.of(folder, reference) for folder in options.mirrors), Remote(reference)]
 
 
 def policy_of(options: PackageOptions) -> Policy:

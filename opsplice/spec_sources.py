@@ -18,6 +18,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_name
 from opsplice.spec_lang import libraries
 from opsplice.spec_lang.libraries import Library
+from opsplice.targets.registry.reference import is_reference
 
 # Folders that are asked for packages before registries, as PATH has them.
 MIRROR = "OPSPLICE_MIRROR"
@@ -88,7 +89,7 @@ def resolve(
 
 def is_package(spec: object) -> bool:
     """Whether a spec is a package of a registry."""
-    return isinstance(spec, str) and spec.startswith(("oci://", "oci+http://"))
+    return isinstance(spec, str) and is_reference(spec)
 
 
 def _folders(text: str) -> tuple[Path, ...]:

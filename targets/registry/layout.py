@@ -31,6 +31,7 @@ from opsplice.targets.registry.place import (
     receive,
     with_referrer,
 )
+from opsplice.targets.registry.reference import Reference
 
 _MOST_NAMES = 10_000
 _MARK = strict_json.canonical({"imageLayoutVersion": "1.0.0"})
@@ -45,6 +46,11 @@ class Layout:
     def __init__(self, root: Path, repository: str = "") -> None:
         self.root = Path(os.path.abspath(root))
         self.repository = repository
+
+    @staticmethod
+    def of(root: Path, reference: Reference) -> Layout:
+        """What a folder has of the repository of a reference."""
+        return Layout(root, f"{reference.host}/{reference.repository}")
 
     def __str__(self) -> str:
         return str(self.root)
