@@ -32,6 +32,9 @@ _PROBE_SHADERS: dict[shaders.Language, tuple[str, str]] = {
     "WGSL": ("probe.wgsl", "@compute @workgroup_size(1) fn probe() {}\n"),
 }
 
+# What some work needs, which Python package it comes with, and which extra of opsplice brings that.
+_EXTRAS = (("packages of registries", "requests", "registry"), ("signatures of packages", "cryptography", "sign"))
+
 _VULKAN_DRIVER_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
 
 
@@ -68,6 +71,7 @@ def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -
             _cache(store),
             _host(),
             *_devices(environ),
+            *(_extra(*each) for each in _EXTRAS),
         ]
 
 
@@ -80,6 +84,13 @@ def _package(name: str) -> Check:
     if version.startswith(f"{_IREE_VERSION}."):
         return Check(name, True, version)
     return Check(name, False, f"{version}, but opsplice is made for {_IREE_VERSION}", how_to_get)
+
+
+def _extra(name: str, needed: str, extra: str) -> Check:
+    try:
+        return Check(name, True, f"by {needed} {metadata.version(needed)}")
+    except metadata.PackageNotFoundError:
+        return Check(name, False, f"{needed} is not installed", f"pip install 'opsplice[{extra}]'")
 
 
 def _compiler(name: str, folder: Path) -> Check:

@@ -28,6 +28,7 @@ from opsplice.targets.registry.place import (
     fallback_tag,
     is_sound,
     no_progress,
+    open_file,
     receive,
     with_referrer,
 )
@@ -80,7 +81,7 @@ class Layout:
     def read(self, descriptor: Descriptor) -> bytes:
         path = self.path(descriptor)
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 data = file.read(min(descriptor.size, oci.LARGEST_DOCUMENT) + 1)
         except OSError:
             raise self._missing(descriptor.digest) from None
@@ -161,7 +162,7 @@ class Layout:
     def _entries(self) -> list[Descriptor]:
         path = self.root / "index.json"
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 data = file.read(oci.LARGEST_DOCUMENT + 1)
         except FileNotFoundError:
             return []
@@ -198,7 +199,7 @@ class Layout:
 def _copy(descriptor: Descriptor, file: Path, into: Path, source: str, progress: Progress) -> None:
     def opened(offset: int) -> tuple[int, Iterator[bytes]]:
         try:
-            reader = file.open("rb")
+            reader = open_file(file)
         except OSError:
             raise NotFoundError(f"{source} has no {descriptor.digest}") from None
         reader.seek(offset)

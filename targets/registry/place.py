@@ -6,9 +6,12 @@ All that a place gives is compared with its digest here, whoever else did so.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
+import io
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -77,12 +80,21 @@ def with_referrer(referrers: Iterable[Descriptor], one: Descriptor) -> bytes:
     return Index((*others, one)).to_bytes()
 
 
+def open_file(path: Path) -> io.BufferedReader:
+    """A regular file, to be read. Raises OSError for others too: a stranger's folder may have pipes and devices."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return open(handle, "rb")
+
+
 def is_sound(path: Path, descriptor: Descriptor) -> bool:
     """Whether a file is there and holds the bytes of a descriptor."""
     try:
         if path.stat().st_size != descriptor.size:
             return False
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == descriptor.hex
     except OSError:
         return False
@@ -90,7 +102,7 @@ def is_sound(path: Path, descriptor: Descriptor) -> bool:
 
 def describe(path: Path, media_type: str) -> Descriptor:
     """The descriptor of a file's bytes. Raises OSError."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Descriptor(media_type, f"sha256:{digest}", file.tell())
 

@@ -14,13 +14,14 @@ from urllib.parse import urljoin, urlsplit
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.registry import oci, strict_json
-from opsplice.targets.registry.connection import Connection, attempts, bounded, streamed
+from opsplice.targets.registry.connection import ATTEMPTS, Connection, attempts, bounded, streamed
 from opsplice.targets.registry.oci import Descriptor
 from opsplice.targets.registry.place import (
     NotFoundError,
     Progress,
     fallback_tag,
     no_progress,
+    open_file,
     receive,
     with_referrer,
 )
@@ -136,7 +137,7 @@ class Remote:
 
     def put_blob(self, descriptor: Descriptor, file: Path, progress: Progress = no_progress) -> None:
         try:
-            with file.open("rb") as opened:
+            with open_file(file) as opened:
                 upload = _Upload(opened, descriptor, progress)
                 self._upload(descriptor, upload.again)
         except FileNotFoundError:
@@ -162,10 +163,16 @@ class Remote:
         lists_it = attempts(put)
         document = oci.parse_manifest(data) if media_type == oci.MANIFEST else oci.parse_index(data)
         if document.subject and not lists_it:
-            listed = self._by_tag(document.subject.digest)
-            one = replace(descriptor, artifact_type=document.artifact_type)
-            self.put_manifest(with_referrer(listed, one), oci.INDEX, fallback_tag(document.subject.digest))
+            self._list(document.subject.digest, replace(descriptor, artifact_type=document.artifact_type))
         return descriptor
+
+    def _list(self, subject: str, one: Descriptor) -> None:
+        """Put a referrer into the index under the fallback tag; again if somebody else wrote that at the same time."""
+        for _ in range(ATTEMPTS):
+            self.put_manifest(with_referrer(self._by_tag(subject), one), oci.INDEX, fallback_tag(subject))
+            if one in self._by_tag(subject):
+                return
+        raise OpspliceError(f"{self.source} does not keep what refers to {subject}", hint="try again later")
 
     def referrers(self, digest: str) -> list[Descriptor]:
         try:

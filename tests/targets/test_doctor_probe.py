@@ -48,6 +48,18 @@ def test_broken_cuda_tools_are_not_ok(monkeypatch, store, tmp_path):
     assert "asks for nvrtc" in checks["CUDA kernels"].detail
 
 
+def test_extras_say_how_to_get_them(checks, store, monkeypatch):
+    assert checks["packages of registries"].detail.startswith("by requests 2.")
+    assert checks["signatures of packages"].ok
+
+    def absent(name):
+        raise doctor.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor.metadata, "version", absent)
+    found = {check.name: check for check in [doctor._extra(*each) for each in doctor._EXTRAS]}
+    assert found["packages of registries"].how_to_get == "pip install 'opsplice[registry]'"
+
+
 def test_llvmlite_builds_for_every_architecture(checks):
     assert checks["llvmlite"].ok
     assert all(arch in checks["llvmlite"].detail for arch in archs.ARCHS)

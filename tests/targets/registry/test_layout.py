@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,26 @@ def test_processes_that_write_at_once_lose_nothing(layout: Layout):
     for writer in writers:
         writer.join()
     assert len(layout.tags()) == 20
+
+
+@pytest.mark.parametrize("special", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.mkdir()])
+def test_a_folder_of_a_strangers_has_pipes_and_devices(layout: Layout, tmp_path: Path, special):
+    put = layout.put_manifest(Index(()).to_bytes(), oci.INDEX, "1")
+    empty = Descriptor.of(b"", "a/b")
+    for descriptor in (put, BLOB, empty):
+        layout.path(descriptor).unlink(missing_ok=True)
+        special(layout.path(descriptor))
+    for descriptor in (put, BLOB, empty):
+        assert not layout.has(descriptor)
+        with pytest.raises(OpspliceError):
+            layout.read(descriptor)
+        if descriptor != empty:
+            with pytest.raises(OpspliceError):
+                layout.fetch(descriptor, tmp_path / "copy")
+    (layout.root / "index.json").unlink()
+    special(layout.root / "index.json")
+    with pytest.raises(OpspliceError, match=r"cannot read .*index\.json: it is no regular file"):
+        layout.tags()
 
 
 def test_a_folder_of_something_else_is_refused(layout: Layout):
