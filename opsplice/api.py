@@ -130,7 +130,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     archs: what one program is to hold code for, instead of the one target that the flags name: CPU architectures
            (`cpu`, `x86_64`, `aarch64`, `riscv64`), and `vulkan`, `cuda`, `rocm` and `metal`, maybe with a chip
            (`vulkan:llvmpipe`, `cuda:sm_80`). It runs on the first of its devices that is there.
-    require_match: raise when a rule matches nothing.
+    require_match: raise when a rule matches nothing; of libraries, when all of their rules do.
     no_code: build and run nothing of the specs: take prebuilt artifacts only, and no sources, generators, commands or
            plugins.
     packages: which packages of registries may be used: their lock, trust and mirrors.
@@ -340,10 +340,11 @@ def check_library(library: str | os.PathLike[str]) -> tuple[Finding, ...]:
 
 
 def check_matched(report: Report) -> None:
-    """Raise OpspliceError if a rule matched nothing."""
-    if not report.unmatched:
+    """Raise OpspliceError if a rule matched nothing: one of the user's own, or where nothing matched of a library."""
+    lost = [u for u in report.unmatched if not u.library or not report.replacements]
+    if not lost:
         return
-    rules = [f"{u.rule_location}: `{u.rule}`" for u in report.unmatched]
+    rules = [f"{u.rule_location}: `{u.rule}`" for u in lost]
     raise OpspliceError(
         f"{len(rules)} rule{'s' * (len(rules) > 1)} matched nothing", details="\n".join(f"  {r}" for r in rules)
     )

@@ -120,6 +120,7 @@ itself gets an example: `src/{name}/specs/examples/PATTERN.mlir`.
 _MAKEFILE = """\
 # make wheel: a wheel for any platform in dist/; with TARGETS=x86_64,aarch64,... its kernels are built before.
 TARGETS ?=
+PIP_FLAGS ?=
 
 .PHONY: wheel
 wheel:
@@ -130,7 +131,7 @@ ifneq ($(TARGETS),)
 \trm -r build/package/src/{name}/specs
 \topsplice kernel build src/{name}/specs/{name}.splice --target=$(TARGETS) -o build/package/src/{name}/specs
 endif
-\tpip wheel --no-deps --wheel-dir dist build/package
+\tpip wheel $(PIP_FLAGS) --no-deps --wheel-dir dist build/package
 """
 
 _LICENSE = "Put the text of your licence here, and its name into pyproject.toml.\n"

@@ -31,14 +31,15 @@ def findings(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
 
 
 def brief(specs: Iterable[object]) -> tuple[SpecWarning, ...]:
-    """What a compile says of its specs: what in them never does anything."""
+    """What a compile says of its specs: what in them never does anything. Who uses a library cannot mend it."""
     found: list[SpecWarning] = []
     for spec in specs:
         if not isinstance(spec, LoadedSpec):
             continue
         unreachable = shadow.unreachable(spec, patterns=len(spec.rules) <= _MAX_COMPARED)
         mistakes = _mistakes(spec)
-        diagnostics = _sorted(spec, [*spec.warnings, *mistakes, *unreachable])
+        own = [d for d in (*spec.warnings, *mistakes, *unreachable) if d.span.source.path not in spec.libraries]
+        diagnostics = _sorted(spec, own)
         found += [SpecWarning(d.code or "", d.message, str(d.span), render(d)) for d in diagnostics]
     return tuple(found)
 

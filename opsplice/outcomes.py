@@ -45,11 +45,22 @@ def report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Rep
     for miss in found.near_misses:
         misses.setdefault(miss.pattern, []).append(miss)
     unmatched = tuple(
-        UnmatchedRule(rule.title, str(rule.span), rule.pattern, _nearest(explainer, misses.get(rule.pattern, [])))
+        UnmatchedRule(
+            rule.title,
+            str(rule.span),
+            rule.pattern,
+            _nearest(explainer, misses.get(rule.pattern, [])),
+            _library(spec, rule),
+        )
         for rule in spec.rules
         if id(rule) not in used
     )
     return Report(tuple(replacements), kept, unmatched)
+
+
+def _library(spec: LoadedSpec, rule: tree.Rule) -> str:
+    path = rule.span.source.path
+    return "" if path is None or path not in spec.libraries else spec.libraries[path].name
 
 
 def by_match(matches: Sequence[Match], chosen: Plan, reason: str) -> dict[Match, list[Replacement]]:

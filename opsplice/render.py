@@ -124,10 +124,14 @@ def _artifacts(replacement: Replacement) -> str:
 def unmatched_lines(
     report: Report, *, verbose: bool = False, near: bool | None = None, color: bool = False
 ) -> list[str]:
-    """Rules that matched nothing, a line each, and where they came nearest if `near`; by default if nothing matched."""
+    """Rules that matched nothing, a line each, and where they came nearest if `near`; by default if nothing matched.
+
+    Of those of libraries, which have rules for many programs, the number is enough once something matched.
+    """
     near = verbose or not report.replacements if near is None else near
-    ranked = sorted(report.unmatched, key=lambda rule: not rule.nearest) if near else report.unmatched
-    shown = ranked if verbose else ranked[:_MOST_RULES]
+    ranked = sorted(report.unmatched, key=lambda rule: (bool(rule.library), near and not rule.nearest))
+    of_libraries = sum(bool(rule.library) for rule in ranked) if report.replacements else 0
+    shown = ranked if verbose else ranked[: min(_MOST_RULES, len(ranked) - of_libraries)]
     lines = []
     for rule in shown:
         warning = f"{style('warning:', 'yellow', color)} {short_location(rule.rule_location)}: `{rule.rule}`"
@@ -136,8 +140,11 @@ def unmatched_lines(
             lines += _misses(rule.nearest if verbose else rule.nearest[:1])
     hidden = len(ranked) - len(shown)
     if hidden:
-        lines.append(f"  and {_count(ranked[len(shown) :], 'more rule')} matched nothing, shown with --verbose")
-    if near and ranked:
+        rest = (
+            f"  and {_count(ranked[len(shown) :], 'more rule')}" if shown else f"{_count(ranked, 'rule')} of libraries"
+        )
+        lines.append(f"{rest} matched nothing, shown with --verbose")
+    if near and shown:
         help_ = style("help:", "cyan", color)
         lines.append(f"{help_} `opsplice explain` shows how far a pattern goes and what to change")
     return lines

@@ -103,12 +103,16 @@ class Miss:
 
 @dataclass(frozen=True)
 class UnmatchedRule:
-    """A rule that replaced nothing, and its nearest misses, the nearest first."""
+    """A rule that replaced nothing, and its nearest misses, the nearest first.
+
+    library: the one that it is of, "" for a rule in a file of the user's.
+    """
 
     rule: str
     rule_location: str
     pattern: str
     nearest: tuple[Miss, ...] = ()
+    library: str = ""
 
 
 @dataclass(frozen=True)

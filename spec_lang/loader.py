@@ -147,7 +147,7 @@ class _Files:
             except OpspliceError as failure:
                 message, hint = failure.message, failure.hint
                 if os.path.isdir(path):
-                    message, hint = f"{path} is a folder, and {message}", "name a .splice file"
+                    message, hint = f"{path} is a folder, and {message}", f"name a .splice file; or {hint}"
                 elif os.path.isfile(f"{path}.splice"):
                     hint = f'did you mean "{import_.path}.splice"?'
                 self.errors.append(error(span, message, hint))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +17,18 @@ from opsplice import library_check, library_list
 from opsplice.cli import main
 from opsplice.errors import OpspliceError
 from opsplice.library_check import Finding
+from opsplice.targets import arch as archs
 from tests.packages import install
+
+SOFT_SIGN = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %one = arith.constant dense<1.0> : tensor<4xf32>
+  %size = math.absf %x : tensor<4xf32>
+  %sum = arith.addf %size, %one : tensor<4xf32>
+  %y = arith.divf %x, %sum : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+"""
 
 
 def outcomes(findings: tuple[Finding, ...]) -> dict[tuple[str, str], str]:
@@ -45,6 +60,26 @@ def test_a_new_library_passes_its_check(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(OpspliceError, match="acme_kernels is there already"):
         opsplice.new_library("acme_kernels")
     assert [library.name for library in library_list.at("acme_kernels")] == ["acme_kernels"]
+
+
+def test_a_wheel_of_a_library_with_kernels_that_were_built_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    opsplice.new_library("acme_built", project)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PIP_NO_INDEX": "1"}
+    arch = archs.host_arch()
+    make = ["make", "wheel", f"TARGETS={arch}", "PIP_FLAGS=--no-build-isolation"]
+    done = subprocess.run(make, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    site = tmp_path / "site"
+    zipfile.ZipFile(next(project.glob("dist/acme_built-0.1.0-py3-none-any.whl"))).extractall(site)
+    monkeypatch.syspath_prepend(site)
+    assert not list(site.rglob("*.c"))
+    program = opsplice.compile(SOFT_SIGN, ["acme_built"], no_code=True)
+    assert program.report.replacements[0].artifacts[0].source.startswith(f"{site}/acme_built/specs/{arch}/soft_sign-")
+    np.testing.assert_array_equal(program.run("main", np.float32([1, -3, 0, 7])), np.float32([0.5, -0.75, 0, 0.875]))
+    assert {finding.outcome for finding in opsplice.check_library("acme_built")} == {"ok"}
 
 
 def _said(capsys: pytest.CaptureFixture[str]) -> dict:

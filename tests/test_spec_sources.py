@@ -84,6 +84,30 @@ def test_libraries_with_kernels_of_one_name_in_one_program(site: Path) -> None:
     assert [each[0] for each in program.run("main", np.zeros(8, np.float32))] == [100, 200]
 
 
+def test_rules_of_libraries_that_match_nothing_are_counted(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are for many programs, and who uses a library cannot mend it."""
+    never = "pattern never(x: tensor<n x f32>) where n > 3 and n < 2 { sin(x) }\n"
+    other = "pattern other(x: tensor<n x f32>) { tan(x) }\nreplace other with negated_abs(x)\n"
+    install(site / "site", "wide", {"wide.splice": SPEC + never + other, "k.c": CODE})
+    (site / "main.splice").write_text(
+        'import "wide"\npattern own(x: tensor<n x f32>) { sqrt(x) }\nannotate own with {a}\n'
+    )
+    assert main(["match", "model.mlir", "--spec=wide", "--require-match"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.endswith("\n1 rule of libraries matched nothing, shown with --verbose\n")
+    assert "never" not in shown
+    assert main(["match", "model.mlir", "--spec=main.splice", "--require-match"]) == 1
+    captured = capsys.readouterr()
+    assert "main.splice:3:1: `annotate own` matched nothing, and nothing comes near it\n" in captured.out
+    assert "  and 1 more rule matched nothing, shown with --verbose\n" in captured.out
+    assert "1 rule matched nothing" in captured.err
+    assert main(["match", "model.mlir", "--spec=main.splice", "--verbose"]) == 0
+    assert "wide.splice:6:1: `replace other with negated_abs` matched nothing" in capsys.readouterr().out
+    (site / "none.mlir").write_text(MODEL.replace("absf", "ceil"))
+    assert main(["match", "none.mlir", "--spec=wide", "--require-match"]) == 1
+    assert "warning: " in capsys.readouterr().out
+
+
 def test_what_is_neither_a_file_nor_a_library(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", "model.mlir", "--spec=acne", "--json"]) == 1
     error = json.loads(capsys.readouterr().out)

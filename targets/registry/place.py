@@ -62,7 +62,7 @@ class Place(Protocol):
         """Put an index or a manifest there, after all that it names; with a subject it becomes a referrer of that."""
 
     def referrers(self, digest: str) -> list[Descriptor]:
-        """Manifests whose subject has this digest."""
+        """Manifests whose subject has this digest. Their type stands in them: the lists of some servers are wrong."""
 
 
 def no_progress(_count: int) -> None:

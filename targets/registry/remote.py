@@ -55,15 +55,18 @@ class Remote:
         return Connection(self._reference, self._environ)
 
     def resolve(self, name: str) -> Descriptor:
+        try:
+            return self._resolved(name)
+        except NotFoundError:
+            raise NotFoundError(f"{self.source} has no {name}", hint=self._there()) from None
+
+    def _resolved(self, name: str) -> Descriptor:
         def get() -> tuple[bytes, str]:
             response = self._connection.send("GET", f"manifests/{name}", (200,), headers=_ACCEPT)
             media_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
             return bounded(response, oci.LARGEST_DOCUMENT, f"what {self.source} has as {name}"), media_type
 
-        try:
-            data, media_type = attempts(get)
-        except NotFoundError:
-            raise NotFoundError(f"{self.source} has no {name}", hint=self._there()) from None
+        data, media_type = attempts(get)
         if media_type not in _DOCUMENTS:
             raise OpspliceError(
                 f"{name} in {self.source} is no package of opsplice but something else, such as a container image"
@@ -185,7 +188,7 @@ class Remote:
 
     def _by_tag(self, digest: str) -> list[Descriptor]:
         try:
-            return list(oci.parse_index(self.read(self.resolve(fallback_tag(digest)))).manifests)
+            return list(oci.parse_index(self.read(self._resolved(fallback_tag(digest)))).manifests)
         except NotFoundError:
             return []
 

@@ -27,7 +27,8 @@ def signatures(place: Place, digest: str) -> list[bytes | OpspliceError]:
     """The envelopes that a place has for a package, unverified; an error for each that cannot be read."""
     found: list[bytes | OpspliceError] = []
     for referrer in place.referrers(digest):
-        if referrer.artifact_type in ("", ENVELOPE) and len(found) < _MOST:
+        # Some servers list the type of the config, which is empty, for that of the manifest.
+        if referrer.artifact_type in ("", ENVELOPE, oci.EMPTY) and len(found) < _MOST:
             try:
                 found += _envelopes(place, referrer, digest)
             except OpspliceError as error:

@@ -89,7 +89,13 @@ def test_the_wheel_is_for_every_platform_and_has_the_specs(wheel: Path) -> None:
 def test_it_is_used_by_its_name_where_it_is_installed(python: Path, sample: Path, tmp_path: Path) -> None:
     script = tmp_path / "use.py"
     script.write_text(USE)
-    command = [str(python), str(script), str(sample / "model.mlir"), "tiny_layers", str(sample / "own_kernel.splice")]
+    command = [
+        str(python),
+        str(script),
+        str(sample / "use/model.mlir"),
+        "tiny_layers",
+        str(sample / "use/own_kernel.splice"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=os.environ)
     assert done.returncode == 0, done.stderr
     by_name, by_import, about = map(json.loads, done.stdout.splitlines())
@@ -100,7 +106,7 @@ def test_it_is_used_by_its_name_where_it_is_installed(python: Path, sample: Path
     ]
     assert by_import == [
         ["rms_norm", "rms_norm_rows", f"{folder}/rms_norm.c"],
-        ["swish", "swish_all", f"{sample}/own_swish.c"],
+        ["swish", "swish_all", f"{sample}/use/own_swish.c"],
     ]
     assert about == [
         "1.0",

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import connection, oci, package
+from opsplice.targets.registry import connection, oci, package, signing
+from opsplice.targets.registry.envelope import Statement
 from opsplice.targets.registry.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
 from opsplice.targets.registry.place import InterruptedTransferError, NotFoundError
 from opsplice.targets.registry.reference import Reference
 from opsplice.targets.registry.remote import Remote
-from tests.targets.registry import faulty
+from tests.targets.registry import faulty, signers
 from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, noise, parts
 from tests.targets.registry.server import PASSWORD, Server
@@ -84,6 +85,16 @@ def test_referrers_by_the_api(layer: Layer, name: str):
     layer.has_referrers = True
     refers(layer.remote(name), layer.remote(name))
     assert not layer.asked("GET", "manifests/sha256-")
+
+
+def test_signatures_are_found_where_a_server_lists_the_type_of_their_configs(layer: Layer, name: str):
+    layer.has_referrers = True
+    place = layer.remote(name)
+    subject = place.put_manifest(Index((), "application/x").to_bytes(), oci.INDEX, "1")
+    signing.sign(place, subject, Statement("acme/kernels", subject.digest, {}), [signers.key(1)])
+    for listed in layer.referrers.values():
+        listed[0]["artifactType"] = oci.EMPTY
+    assert len(signing.signatures(layer.remote(name), subject.digest)) == 1
 
 
 def refers(place: Remote, other: Remote) -> None:

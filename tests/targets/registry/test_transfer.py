@@ -20,6 +20,8 @@ from opsplice.targets.registry.package import Package
 from opsplice.targets.registry.packages import Packages
 from opsplice.targets.registry.place import NotFoundError, Place, is_sound
 from opsplice.targets.registry.progress import Meter
+from opsplice.targets.registry.reference import Reference
+from opsplice.targets.registry.remote import Remote
 from tests.targets.registry import faulty
 from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, parts
@@ -58,6 +60,33 @@ def test_a_package_keeps_its_digest_on_every_way(registry: Server, name: str, tm
     assert {path.name for path in (first.root / "blobs/sha256").iterdir()} == {
         path.name for path in (second.root / "blobs/sha256").iterdir()
     }
+
+
+def test_any_other_registry(tmp_path: Path, name: str):
+    """With a registry of your own: OPSPLICE_TEST_REGISTRY=oci+http://localhost:5000/any/repository."""
+    if not (named := os.environ.get("OPSPLICE_TEST_REGISTRY")):
+        pytest.skip("OPSPLICE_TEST_REGISTRY names no other registry to test with")
+    reference = Reference.parse(f"{named}/{os.getpid()}/{name}")
+    source = Layout(tmp_path / "source")
+    found = made(source, tmp_path, 300_000)
+    for kind in "ab":
+        sign(source, found.descriptor, kind)
+    transfer.copy(source, Remote(reference), found, found.variants, "1")
+    place = Remote(reference)
+    assert place.resolve("1") == found.descriptor
+    assert place.tags() == ["1"]
+    referring = [oci.parse_manifest(place.read(each)) for each in place.referrers(found.descriptor.digest)]
+    assert {each.artifact_type for each in referring} == {"application/a", "application/b"}
+    packages = Packages(tmp_path / "cache" / "packages")
+    unpacked = packages.pull(place, reference, found.descriptor, X86)
+    for path in unpacked.files:
+        assert (unpacked.folder / path).read_bytes() == (tmp_path / "files" / path).read_bytes()
+    blob = max(unpacked.files.values(), key=lambda file: file.size)
+    (tmp_path / ".copy.part").write_bytes((packages.layout.path(blob)).read_bytes()[:100_000])
+    place.fetch(blob, tmp_path / "copy")
+    with pytest.raises(NotFoundError):
+        place.resolve("2")
+    assert place.referrers(blob.digest) == []
 
 
 def test_one_target_costs_one_target(layer: Layer, name: str, tmp_path: Path):
@@ -208,8 +237,9 @@ def test_disks_that_are_full_or_broken(error: Exception, tmp_path: Path):
         transfer_one(packages)
 
     def transfer_one(packages: Packages) -> None:
-        reference = package_reference()
-        packages.pull(source, reference, found.descriptor, package.for_targets("cuda:sm_80"))
+        packages.pull(
+            source, Reference("registry.example", "acme"), found.descriptor, package.for_targets("cuda:sm_80")
+        )
 
     def check() -> None:
         packages = Packages(roots[-1] / "packages")
@@ -220,12 +250,6 @@ def test_disks_that_are_full_or_broken(error: Exception, tmp_path: Path):
         assert [each.package for each in packages.kept()] == [found]
 
     at_each_step(error, act, check, least=30)
-
-
-def package_reference():
-    from opsplice.targets.registry.reference import Reference
-
-    return Reference("registry.example", "acme/kernels")
 
 
 def test_twenty_processes_pull_at_once(layer: Layer, name: str, tmp_path: Path):
