@@ -1,7 +1,8 @@
-"""Results with fewer dims than a pattern has, as the program merges dims that it splits further down.
+"""Results and reductions with fewer dims than a pattern has, as the program merges dims that it splits further down.
 
 A program often makes batches and windows, or heads, one dim for its products of matrices, and splits it in between to
-add a mask to each window. A pattern with both dims holds there, too: the one dim is taken apart as the program does it.
+add a mask to each window; or it merges groups of weights, which have a scale each, to sum over all of them. A pattern
+with both dims holds there, too: the one dim is taken apart as the program does it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from iree.compiler import ir
 
 from opsplice.matchers.graph import Graph
-from opsplice.matchers.terms import Access, Apply, Flat, Index, Loop, Part, Reduce
+from opsplice.matchers.terms import Access, Apply, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.views import Views
 
 # How many terms below a result are looked at, and how many ways to take its dims apart are tried.
@@ -29,6 +30,15 @@ def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
     if graph.factors or any(label.pack for label in labels):
         return iter(())
     return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices)), _MOST_WAYS)
+
+
+def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
+    """A reduction with so many loops, several of them for one that is split below."""
+    for loop, sizes in _splits(views, found.body):
+        if loop in found.loops and len(found.loops) + len(sizes) - 1 <= count:
+            made = views.split_reduction(found, loop, sizes)
+            if made is not None:
+                yield from (made,) if len(made.loops) == count else finer(views, made, count)
 
 
 def ungrouped(indices: Iterable[Index]) -> Iterator[Index]:
@@ -48,11 +58,11 @@ def _taken_apart(views: Views, access: Access, more: int) -> Iterator[Access]:
             yield from (finer,) if len(sizes) == more + 1 else _taken_apart(views, finer, more + 1 - len(sizes))
 
 
-def _splits(views: Views, access: Access) -> Iterator[tuple[Loop, tuple[int, ...]]]:
-    """What loops are split into below an access, each way once: a loop and the sizes of its parts."""
+def _splits(views: Views, above: Term) -> Iterator[tuple[Loop, tuple[int, ...]]]:
+    """What loops are split into below a term, each way once: a loop and the sizes of its parts."""
     found: set[tuple[Index, tuple[int, ...]]] = set()
-    seen: dict[object, None] = {access: None}
-    pending: list[object] = [access]
+    seen: dict[object, None] = {above: None}
+    pending: list[object] = [above]
     while pending and len(seen) < _MOST_TERMS:
         term = pending.pop(0)
         below: tuple[object, ...] = ()

@@ -199,7 +199,7 @@ class _Lifter:
         if isinstance(term, Apply):
             return self._apply(term, frame)
         if isinstance(term, Reduce):
-            return self._reduce(term, frame)
+            return self._reduce(self.tensors.reduction(term), frame)
         if isinstance(term, DimSize):
             return self._size(term, "index")
         raise CannotSayError("it uses an index as a number")
@@ -408,6 +408,7 @@ class _Lifter:
         if isinstance(term, Apply):
             return frozenset().union(*map(self._free, term.args))
         if isinstance(term, Reduce):
+            term = self.tensors.reduction(term)
             return self._free(term.body) - set(term.loops)
         if not isinstance(term, Access) or self._constant(term) is not None or self._size_read(term) is not None:
             return frozenset()

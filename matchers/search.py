@@ -34,7 +34,7 @@ from opsplice.matchers.graph import (
     Whole,
     heads,
 )
-from opsplice.matchers.grouping import groupings, ungrouped
+from opsplice.matchers.grouping import finer, groupings, ungrouped
 from opsplice.matchers.inverse import solved
 from opsplice.matchers.ir_names import location_text, short
 from opsplice.matchers.labels import Regrouped, ones_first, pair, rank_text, regrouped
@@ -255,6 +255,7 @@ class Search(Verdicts):
             yield list
         else:
             yield lambda: self._reduce(node, term)
+            yield from (lambda each=each: self._reduce(node, term, each) for each in self._finer(node, term))
 
     def _has_form(self, condition: Form) -> bool | None:
         """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""
@@ -496,8 +497,10 @@ class Search(Verdicts):
             return self._may_hold(node.node, self._accumulation(node, term))
         return True
 
-    def _reduce(self, node: Reduce, term: Term) -> list[tuple[Any, Any]] | None:
+    def _reduce(self, node: Reduce, term: Term, finer: Reduce | None = None) -> list[tuple[Any, Any]] | None:
+        """finer: what the reduction is over as many dims as the pattern has."""
         found = self._look(node, term)
+        found = found if finer is None else finer
         if isinstance(found, Started) and found.op == node.combiner:
             self._set(self.held, id(node))
             start = self.views.constant(found.args[0])
@@ -537,6 +540,14 @@ class Search(Verdicts):
         for label in node.loops:
             self._set(self.scopes, label, node)
         return [(node.body, found.body)]
+
+    def _finer(self, node: Reduce, term: Term) -> Iterator[Reduce]:
+        """A reduction that the program has over fewer dims, over as many as the pattern has."""
+        found = self._peek(node, term)
+        if not isinstance(found, Reduce) or found.combiner != node.combiner or len(node.loops) <= len(found.loops):
+            return iter(())
+        is_plain = not any(label.pack or label.windowed for label in node.loops)
+        return finer(self.views, found, len(node.loops)) if is_plain else iter(())
 
     def _single_place(self, node: Any, found: Term) -> Term | None:
         """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""

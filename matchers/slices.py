@@ -19,7 +19,7 @@ from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Inde
 from opsplice.matchers.views import Views, defining_op, is_view, shape_of
 
 _CASTS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp"))
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 _MAX_SHOWN = 8
 
 
@@ -148,7 +148,7 @@ class _Selection:
 
     def _same_elements(self, op: ir.Operation) -> ir.Value | None:
         """The value whose elements an op hands on in their order, if it does no more."""
-        if op.name in _RESHAPES:
+        if op.name in RESHAPES:
             return op.operands[0]
         if not self._only_views(op):
             return None

@@ -116,6 +116,15 @@ def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
     return tuple(UNIT if s == 1 else next(rest) for s in sizes)
 
 
+def mentions(index: Index, loop: Loop) -> bool:
+    """Whether an index is computed from a loop."""
+    if isinstance(index, Sum):
+        return any(mentions(part, loop) for _, part in index.terms)
+    if isinstance(index, (Flat, Affine)):
+        return any(mentions(part, loop) for part in index.parts)
+    return mentions(index.whole, loop) if isinstance(index, Part) else index == loop
+
+
 # ---- terms -------------------------------------------------------------------------------------------------------
 
 

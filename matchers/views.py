@@ -8,6 +8,7 @@ under any loop order, elementwise ops on tensors, broadcasts, transposes and res
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -40,6 +41,7 @@ from opsplice.matchers.terms import (
     Started,
     Term,
     flatten,
+    mentions,
     split,
     summed,
 )
@@ -139,6 +141,7 @@ class Views:
         self._wholes: dict[ir.Value, Access] = {}
         self._below: dict[Access, tuple[Any, tuple[ir.Value, ...]]] = {}
         self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
+        self._finer: dict[tuple[Reduce, Loop, tuple[int, ...]], Reduce | None] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, tuple[ir.Value, ...]]] = {}
         self._inner: dict[Term, ir.Value] = {}
         self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
@@ -160,6 +163,35 @@ class Views:
             whole = flatten(tuple(map(self._fresh, sizes)), sizes)
             self._split[key] = Access(access.value, tuple(_replaced(i, index, whole) for i in access.indices))
         return self._split[key]
+
+    def split_reduction(self, term: Reduce, loop: Loop, sizes: tuple[int, ...]) -> Reduce | None:
+        """A reduction over loops of `sizes` in place of one; None where its body does more than read at that loop."""
+        key = (term, loop, sizes)
+        if key not in self._finer:
+            parts = tuple(map(self._fresh, sizes))
+            body = self._at_other(term.body, loop, flatten(parts, sizes))
+            loops = tuple(each for own in term.loops for each in (parts if own == loop else (own,)))
+            self._finer[key] = None if body is None else self._alike(term, Reduce(term.combiner, loops, body))
+        return self._finer[key]
+
+    def _at_other(self, term: Term, loop: Loop, other: Index) -> Term | None:
+        """A term with another index in place of a loop."""
+        if isinstance(term, Access):
+            indices = tuple(_replaced(index, loop, other) for index in term.indices)
+            return None if any(mentions(index, loop) for index in indices) else Access(term.value, indices)
+        if isinstance(term, Apply):
+            args = tuple(self._at_other(arg, loop, other) for arg in term.args)
+            return None if None in args else self._alike(term, dataclasses.replace(term, args=args))
+        if isinstance(term, Reduce):
+            body = self._at_other(term.body, loop, other)
+            return None if body is None else self._alike(term, dataclasses.replace(term, body=body))
+        return None if isinstance(term, LoopIndex) and mentions(term.index, loop) else term
+
+    def _alike(self, term: Term, made: Reduce | Apply) -> Any:
+        """A term that is made from the same scalar of a body as another."""
+        if term in self._inner:
+            self._inner[made] = self._inner[term]
+        return made
 
     def remembered(self, access: Access, read: Callable[[], Any]) -> Any:
         """What one function reads below an access."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from opsplice.matchers.terms import UNIT, Access, Flat, Index, Loop, Part, Sized, Sum
+from opsplice.matchers.terms import UNIT, Access, Flat, Index, Loop, Part, Reduce, Sized, Sum
 from opsplice.matchers.views import Views
 
 # The sizes that a loop of a whole tensor is split into.
@@ -40,6 +40,14 @@ class Wholes:
             if self.splits and loop in self.splits:
                 access = self.views.split(access, loop, self.splits[loop])
         return access
+
+    def reduction(self, term: Reduce) -> Reduce:
+        """A reduction, over several loops for a dim that is to be split."""
+        for loop in term.loops:
+            self._own.add(loop)
+            if self.splits and loop in self.splits:
+                term = self.views.split_reduction(term, loop, self.splits[loop]) or term
+        return term
 
     def refuse(self, indices: tuple[Index, ...]) -> NoReturn:
         """Raise CannotSayError for indices, or AgainError where a dim is to be several first."""

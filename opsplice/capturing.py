@@ -7,6 +7,7 @@ Nothing is given back that was not found again. It imports the compiler; import 
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from opsplice.matchers.packs import packed
 from opsplice.matchers.parts import Captured, walk
 from opsplice.matchers.pointing import Ops
 from opsplice.matchers.sharing import shared
-from opsplice.matchers.slices import Slice, above, select
+from opsplice.matchers.slices import RESHAPES, Slice, above, select
 from opsplice.matchers.views import Views, defining_op
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.rewrites import fallback
@@ -87,21 +88,35 @@ def _capture(module: ir.Module, job: CaptureJob) -> Capture:
     views, ops = Views(), Ops(module)
     part = select(ops, views, job.at, job.to, job.inputs)
     failure = ""
-    for splitting in (True, False):
-        captured = shared(lift(views, part, splitting=splitting))
+    for captured in _lifted(views, part):
         _check_order(part.roots, captured, ops)
         _check_connected(part.roots, captured, ops)
         try:
             return _tried(module, job, part, captured, ops)
         except _UnprovenError as reason:
             failure = str(reason)
-        if not captured.is_split:
-            break
     hint = "this is a bug in opsplice; please report it with the model"
     if len(part.roots) > 1:
         hint = "several results are found from the first: give --at in another order, or for one result alone"
     message = "the captured pattern does not match the place that it was taken from"
     raise OpspliceError(message, details=failure, hint=hint)
+
+
+def _lifted(views: Views, part: Slice) -> tuple[Captured, ...]:
+    """The slice with dims apart that it merges, and as its tensors have them, which comes first if it says as much."""
+    apart = shared(lift(views, part))
+    if not apart.is_split:
+        return (apart,)
+    plain = shared(lift(views, part, splitting=False))
+    if all(_is_edge(part, stop.value) for stop in plain.stops):
+        return dataclasses.replace(plain, stops=()), apart
+    return apart, plain
+
+
+def _is_edge(part: Slice, value: ir.Value) -> bool:
+    """Whether a value only reshapes what the slice starts at: nothing is cut off there."""
+    op = defining_op(value)
+    return op is not None and op.name in RESHAPES and part.starts_at(op.operands[0])
 
 
 def _tried(module: ir.Module, job: CaptureJob, part: Slice, captured: Captured, ops: Ops) -> Capture:

@@ -293,13 +293,25 @@ def test_a_reshape_in_between_splits_the_dim_below() -> None:
     assert not capture.notes
 
 
-def test_a_reshape_before_a_sum_over_the_dim_ends_the_capture() -> None:
-    body = """
-  %a = math.exp %x : tensor<4x8xf32>
-  %b = tensor.collapse_shape %a [[0, 1]] : tensor<4x8xf32> into tensor<32xf32>
+SUMMED = """
+  %a = math.exp %x : tensor<{0}x8xf32>
+  %b = tensor.collapse_shape %a [[0, 1]] : tensor<{0}x8xf32> into tensor<{1}xf32>
   %z = arith.constant dense<0.0> : tensor<f32>
-  %c = linalg.reduce { arith.addf } ins(%b : tensor<32xf32>) outs(%z : tensor<f32>) dimensions = [0]"""
-    text = program("%x: tensor<4x8xf32>", body, "%c", "tensor<f32>")
+  %c = linalg.reduce {{ arith.addf }} ins(%b : tensor<{1}xf32>) outs(%z : tensor<f32>) dimensions = [0]"""
+
+
+def test_a_reshape_before_a_sum_over_the_dim_splits_the_dim_below() -> None:
+    text = program("%x: tensor<4x8xf32>", SUMMED.format(4, 32), "%c", "tensor<f32>")
+    capture = opsplice.capture(text, "linalg.reduce", to="math.exp")
+    assert "reduce addf[m n -> ](exp(x))" in capture.spec
+    assert not capture.notes
+    edge = opsplice.capture(text, "linalg.reduce", to="linalg.reduce")
+    assert "reduce addf[n -> ](x)" in edge.spec
+    assert not edge.notes
+
+
+def test_a_reshape_of_unknown_size_before_a_sum_over_the_dim_ends_the_capture() -> None:
+    text = program("%x: tensor<?x8xf32>", SUMMED.format("?", "?"), "%c", "tensor<f32>")
     capture = opsplice.capture(text, "linalg.reduce", to="math.exp")
     assert "reduce addf[n -> ](x)" in capture.spec
     (note,) = capture.notes

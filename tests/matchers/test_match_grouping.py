@@ -92,3 +92,102 @@ def test_a_kernel_of_more_dims_makes_the_merged_result(tmp_path: Path):
     assert len(program.report.replacements) == 1
     wanted = np.exp(x.reshape(2, 4, 3) + m.reshape(1, 4, 1)).reshape(24)
     np.testing.assert_allclose(np.asarray(program.run("f", x, m)), wanted, rtol=1e-5)
+
+
+# ---- reductions ------------------------------------------------------------------------------------------------------
+
+# Weights of 8 bits in groups that have a scale each. The product sums over all groups at once.
+WEIGHTS = """
+func.func @f(%x: tensor<{m}x12xf32>, %w: tensor<5x3x4xi8>, %s: tensor<5x{count}xf32>) -> tensor<{m}x5xf32> {{
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x3x4xf32>
+  %d = linalg.generic {{indexing_maps = [affine_map<(n, g, k) -> (n, g, k)>, affine_map<(n, g, k) -> (n, {scale})>,
+      affine_map<(n, g, k) -> (n, g, k)>], iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%w, %s : tensor<5x3x4xi8>, tensor<5x{count}xf32>) outs(%e : tensor<5x3x4xf32>) {{
+  ^bb0(%a: i8, %b: f32, %o: f32):
+    %1 = arith.sitofp %a : i8 to f32
+    %2 = arith.mulf %1, %b : f32
+    linalg.yield %2 : f32
+  }} -> tensor<5x3x4xf32>
+  {merge}
+  %eo = tensor.empty() : tensor<{m}x5xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%eo : tensor<{m}x5xf32>) -> tensor<{m}x5xf32>
+  %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+      affine_map<(m, n, k) -> (m, n)>] ins(%x, %c : tensor<{m}x12xf32>, tensor<5x12xf32>)
+      outs(%z : tensor<{m}x5xf32>) -> tensor<{m}x5xf32>
+  return %r : tensor<{m}x5xf32> }}"""
+MERGED = "%c = tensor.collapse_shape %d [[0], [1, 2]] : tensor<5x3x4xf32> into tensor<5x12xf32>"
+TURNED = """%et = tensor.empty() : tensor<5x4x3xf32>
+  %t = linalg.transpose ins(%d : tensor<5x3x4xf32>) outs(%et : tensor<5x4x3xf32>) permutation = [0, 2, 1]
+  %c = tensor.collapse_shape %t [[0], [1, 2]] : tensor<5x4x3xf32> into tensor<5x12xf32>"""
+GROUPED = """
+pattern p(x: tensor<m x {first} x {second} x f32>, w: tensor<n x g x k x i8>, s: tensor<n x {scale} x f32>) {{
+  contract[m {first} {second}, n g k -> m n](x, mulf(sitofp(w) : f32, broadcast[n {scale} -> n g k](s)))
+}}"""
+
+
+@pytest.mark.parametrize(("merge", "order"), [(MERGED, "gk"), (TURNED, "kg")], ids=["merged", "turned"])
+@pytest.mark.parametrize(("scale", "count"), [("g", 3), ("k", 4)])
+def test_a_sum_is_taken_apart_as_the_program_does_it(find, merge, order, scale, count):
+    program = WEIGHTS.format(m=2, count=count, scale=scale, merge=merge)
+    first, second = order
+    outcome = find(program, GROUPED.format(first=first, second=second, scale=scale))
+    assert outcome.dims == {"m": 2, "g": 3, "k": 4, "n": 5}
+    assert outcome.inputs == {"x": "%arg0", "w": "%arg1", "s": "%arg2"}
+    assert outcome.only.roots[0].owner.name == "linalg.matmul"
+    assert "linalg.matmul" in {op.name for op in outcome.only.ops}
+    assert find(program, GROUPED.format(first=second, second=first, scale=scale)).count == 0
+    assert find(program, GROUPED.format(first=first, second=second, scale="gk".replace(scale, ""))).count == 0
+
+
+def test_a_sum_that_is_read_in_two_ways_is_none(find):
+    """One factor has groups of 4 along the sum, the other one of 3."""
+    program = WEIGHTS.format(m=2, count=3, scale="g", merge=MERGED).replace(
+        "%x: tensor<2x12xf32>", "%y: tensor<2x4x3xf32>"
+    )
+    program = program.replace(
+        "%c0 =",
+        """%h = math.exp %y : tensor<2x4x3xf32>
+  %x = tensor.collapse_shape %h [[0], [1, 2]] : tensor<2x4x3xf32> into tensor<2x12xf32>
+  %c0 =""",
+    )
+    spec = GROUPED.format(first="g", second="k", scale="g")
+    assert find(program, spec).inputs["x"] == "%collapsed"
+    assert find(program, spec.replace("](x,", "](exp(x),")).count == 0
+
+
+def test_sums_and_maxima_over_one_merged_dim_are_taken_apart_alike(find):
+    program = """func.func @f(%x: tensor<2x3x4xf32>, %s: tensor<3xf32>) -> tensor<2xf32> {
+      %e = tensor.empty() : tensor<2x3x4xf32>
+      %b = linalg.broadcast ins(%s : tensor<3xf32>) outs(%e : tensor<2x3x4xf32>) dimensions = [0, 2]
+      %a = arith.addf %x, %b : tensor<2x3x4xf32>
+      %c = tensor.collapse_shape %a [[0], [1, 2]] : tensor<2x3x4xf32> into tensor<2x12xf32>
+      %low = arith.constant dense<0xFF800000> : tensor<2xf32>
+      %zero = arith.constant dense<0.0> : tensor<2xf32>
+      %m = linalg.reduce { arith.maximumf } ins(%c : tensor<2x12xf32>) outs(%low : tensor<2xf32>) dimensions = [1]
+      %ec = tensor.empty() : tensor<2x12xf32>
+      %w = linalg.broadcast ins(%m : tensor<2xf32>) outs(%ec : tensor<2x12xf32>) dimensions = [1]
+      %d = arith.subf %c, %w : tensor<2x12xf32>
+      %r = linalg.reduce { arith.addf } ins(%d : tensor<2x12xf32>) outs(%zero : tensor<2xf32>) dimensions = [1]
+      return %r : tensor<2xf32> }"""
+    spec = """pattern p(x: tensor<m x g x k x f32>, s: tensor<SCALE x f32>) {
+      a = addf(x, broadcast[SCALE -> m g k](s))
+      reduce addf[m g k -> m](subf(a, broadcast[m -> m g k](reduce maximumf[m g k -> m](a))))
+    }"""
+    assert find(program, spec.replace("SCALE", "g")).dims == {"m": 2, "g": 3, "k": 4}
+    assert find(program, spec.replace("SCALE", "k")).count == 0
+
+
+def test_what_is_captured_of_grouped_weights_computes_what_the_program_does(tmp_path: Path):
+    text = WEIGHTS.format(m=2, count=3, scale="g", merge=TURNED)
+    capture = opsplice.capture(text, "linalg.matmul", to="linalg.generic", name="grouped")
+    assert not capture.notes
+    assert len(capture.inputs) == 3
+    spec, _ = capture.save(tmp_path / "grouped.splice")
+    program = opsplice.compile(text, specs=[spec])
+    assert len(program.report.replacements) == 1
+    random = np.random.default_rng(0)
+    x, s = (random.uniform(-1, 1, shape).astype(np.float32) for shape in ((2, 12), (5, 3)))
+    w = random.integers(-128, 128, (5, 3, 4), np.int8)
+    wanted = x @ (w * s[:, :, None]).transpose(0, 2, 1).reshape(5, 12).T
+    np.testing.assert_allclose(np.asarray(program.run("f", x, w, s)), wanted, rtol=1e-4)
