@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -21,6 +22,9 @@ from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.spec_sources import SpecSource
 from opsplice.targets import arch as archs
 from opsplice.targets.registry.package import ANY, About, Part
+
+# A file beside another, with an ending.
+_FILE = re.compile(r"(?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.\w+", re.ASCII)
 
 # What else the kind of a clause's device is called.
 _SAME = {"spirv": "vulkan", "wgsl": "vulkan"}
@@ -138,7 +142,7 @@ def runs_on_host(clause: tree.ArtifactClause) -> bool:
 
 
 def with_imports(path: Path) -> list[Path]:
-    """A file, and of a file of Python those beside it that it imports, as far as its text says so."""
+    """A file, and of a file of Python those beside it that it imports or names in a text, as far as one can see."""
     found, waiting = [path], [path] if path.suffix == ".py" else []
     while waiting:
         file = waiting.pop()
@@ -146,14 +150,21 @@ def with_imports(path: Path) -> list[Path]:
             body = ast.parse(read_file(file), filename=str(file))
         except (SyntaxError, ValueError) as error:
             raise OpspliceError(f"{file} is no Python: {getattr(error, 'msg', error)}") from None
+        here = [path.parent / name for name in sorted(_texts(body)) if (path.parent / name).is_file()]
         for name in sorted(set(_imported(body))):
             package = path.parent / name
-            here = [module] if (module := path.parent / f"{name}.py").is_file() else []
+            here += [module] if (module := path.parent / f"{name}.py").is_file() else []
             here += sorted(package.rglob("*.py")) if (package / "__init__.py").is_file() else []
-            new = [each for each in here if each not in found]
-            found += new
-            waiting += new
+        new = [each for each in dict.fromkeys(here) if each not in found]
+        found += new
+        waiting += [each for each in new if each.suffix == ".py"]
     return found
+
+
+def _texts(module: ast.Module) -> set[str]:
+    """The texts in a file that could be names of files."""
+    texts = (node.value for node in ast.walk(module) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return set(filter(_FILE.fullmatch, texts))
 
 
 def _imported(module: ast.Module) -> Iterator[str]:

@@ -54,6 +54,7 @@ class BuiltPackage:
     """A package that was built into the cache.
 
     digest: of its index. artifacts: what was built, in the spec's order. left_out: what could not be, and why.
+    runs_code: whether it has code that runs on the host.
     """
 
     digest: str
@@ -61,6 +62,7 @@ class BuiltPackage:
     version: str
     artifacts: tuple[Built, ...]
     left_out: tuple[str, ...]
+    runs_code: bool
 
 
 @dataclass(frozen=True)
@@ -346,8 +348,8 @@ def _keep(
     """Put a package into the cache, under its own name."""
     descriptor = package.write(layout, contents.about(name, version, licence), contents.parts)
     layout.put_manifest(layout.read(descriptor), oci.INDEX, f"{LOCAL}/{name}@{descriptor.digest}")
-    artifacts = made.built if made is not None else ()
-    return BuiltPackage(descriptor.digest, name, version, artifacts, made.left_out if made is not None else ())
+    built, left_out = (made.built, made.left_out) if made is not None else ((), ())
+    return BuiltPackage(descriptor.digest, name, version, built, left_out, contents.runs_code)
 
 
 def _copy(

@@ -107,18 +107,22 @@ def test_functions_on_elements_and_whole_dispatches(tmp_path: Path, samples: Pat
 
 
 def test_code_of_the_host_is_carried_with_what_it_imports(tmp_path: Path) -> None:
-    (tmp_path / "made.py").write_text("import helper, json\nfrom tools import x\n")
+    (tmp_path / "made.py").write_text(
+        "import helper, json\nfrom tools import x\nopen('data/table.bin'), open('none.bin')\n"
+    )
     (tmp_path / "helper.py").write_text("import made\n")
     (tmp_path / "other.py").write_text("")
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "__init__.py").write_text("from . import x\n")
     (tmp_path / "tools" / "x.py").write_text("")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "table.bin").write_bytes(b"1")
     (tmp_path / "blas.vmfb").write_bytes(b"module")
     text = KERNEL.format('  cpu "made.py" as generated\n  vulkan "blas.vmfb" as command')
     folder = build(write(tmp_path, text), "x86_64", "aarch64", "vulkan")
     assert clauses(folder) == ['cpu "made.py" as generated', 'vulkan "blas.vmfb" as command']
     assert set(folder.files) == {
-        *("spec.splice", "made.py", "helper.py", "tools/__init__.py", "tools/x.py", "blas.vmfb"),
+        *("spec.splice", "made.py", "helper.py", "tools/__init__.py", "tools/x.py", "blas.vmfb", "data/table.bin"),
     }
     folder.write(tmp_path / "out")
     contents = package_parts.read(*spec_sources.resolve(tmp_path / "out" / "spec.splice"))

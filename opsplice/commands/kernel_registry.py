@@ -178,7 +178,10 @@ def _artifact_lines(built: BuiltPackage) -> list[str]:
         for a in built.artifacts
     ]
     notes = dict.fromkeys(note for each in built.artifacts for note in each.notes)
-    return [*_columns(rows), *(f"note: {note}" for note in notes), *(f"left out: {line}" for line in built.left_out)]
+    lines = [*_columns(rows), *(f"note: {note}" for note in notes), *(f"left out: {line}" for line in built.left_out)]
+    if built.runs_code:
+        lines.append("note: it has code that runs on the host, which users take with --allow-code")
+    return lines
 
 
 def _built_json(built: BuiltPackage) -> dict[str, Any]:
@@ -201,6 +204,7 @@ def _built_json(built: BuiltPackage) -> dict[str, Any]:
         "digest": built.digest,
         "artifacts": artifacts,
         "left_out": built.left_out,
+        "runs_code": built.runs_code,
     }
 
 
