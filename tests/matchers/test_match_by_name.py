@@ -216,6 +216,12 @@ def test_places_that_differ_in_what_the_body_takes_from_outside_do_not_look_the_
     assert [match.function for match in find(both, spec).found.matches] == ["f"]
 
 
+def test_a_body_that_takes_an_argument_from_outside_is_no_other_one(find):
+    payload = ARGMAX.replace("%in, %best : f32", "%in, %limit : f32", 1)
+    payload = payload.replace("%limit = arith.constant 3.0 : f32", "").replace("(", "(%limit: f32, ", 1)
+    assert find(payload, argmax(BODY)).count == 0
+
+
 def test_a_body_that_mlir_cannot_read_is_shown_in_the_spec(find):
     with pytest.raises(OpspliceError, match="not a body of MLIR") as caught:
         find(ARGMAX, argmax(BODY.replace("ogt", "greater")))

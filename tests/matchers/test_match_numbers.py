@@ -87,6 +87,8 @@ def test_a_negation_is_a_difference_from_either_zero(find, zero):
         ("arith.addf", "0x7C00", "inf", "f16", 1),
         ("arith.addi", "9007199254740992", "9007199254740993", "i64", 0),
         ("arith.addi", "9007199254740993", "9007199254740993", "i64", 1),
+        ("arith.addi", "3", "const(7 / 2)", "i32", 0),
+        ("arith.addi", "44", "300", "i8", 0),
         ("arith.maxui", "-56", "200", "i8", 1),
         ("arith.maxui", "-56", "199", "i8", 0),
         ("arith.maxui", "-1", "4294967295", "i32", 1),

@@ -287,6 +287,54 @@ def test_a_diagonal_is_not_all_that_two_dims_have(find):
     assert find(payload, "pattern p(x: tensor<...m x f32>) { reduce addf[...m -> ](x) }").count == 0
 
 
+def test_a_part_of_a_dim_is_not_all_of_it(find):
+    """The loop runs over eight of nine elements: the other index is always zero."""
+    payload = """
+    func.func @f(%x: tensor<{}xf32>, %y: tensor<8xf32>, %w: tensor<1xf32>) -> tensor<f32> {{
+      %z = arith.constant dense<0.0> : tensor<f32>
+      %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i + k)>, affine_map<(i, k) -> (i)>,
+          affine_map<(i, k) -> (k)>, affine_map<(i, k) -> ()>], iterator_types = ["reduction", "reduction"]}}
+        ins(%x, %y, %w : tensor<{}xf32>, tensor<8xf32>, tensor<1xf32>) outs(%z : tensor<f32>) {{
+      ^bb0(%a: f32, %b: f32, %c: f32, %o: f32): %1 = arith.addf %a, %o : f32 linalg.yield %1 : f32 }} -> tensor<f32>
+      return %r : tensor<f32>
+    }}"""
+    spec = "pattern p(x: tensor<n x f32>) { reduce addf[n -> ](x) }"
+    assert find(payload.format(8, 8), spec).count == 1
+    assert find(payload.format(9, 9), spec).count == 0
+
+
+WEIGHTED = """
+func.func @f(%x: tensor<8x8xf32>, %e: tensor<8x8xf32>) -> tensor<8xf32> {{
+  %z = arith.constant dense<0.0> : tensor<8xf32>
+  {sums}
+  %a = math.exp %first : tensor<8xf32>
+  %r = arith.subf %a, %second : tensor<8xf32>
+  return %r : tensor<8xf32>
+}}
+"""
+
+
+def weighted(name: str, dim: int, kind: str = "i32") -> str:
+    """The sums of rows, each element times its index along a dim, which goes through a type."""
+    return f"""%{name} = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}} ins(%x : tensor<8x8xf32>) outs(%z : tensor<8xf32>) {{
+    ^bb0(%a: f32, %o: f32): %0 = linalg.index {dim} : index
+      %1 = arith.index_cast %0 : index to {kind} %2 = arith.sitofp %1 : {kind} to f32
+      %3 = arith.mulf %a, %2 : f32 %4 = arith.addf %3, %o : f32 linalg.yield %4 : f32 }} -> tensor<8xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("second", "count"),
+    [(weighted("second", 1), 1), (weighted("second", 0), 0), (weighted("second", 1, "i2"), 0)],
+)
+def test_a_sum_that_is_computed_again_is_the_same_in_all_that_is_not_looked_at(find, second, count):
+    spec = """pattern p(x: tensor<m x n x f32>) {
+      s = reduce addf[m n -> m](mulf(x, _))
+      subf(exp(s), s)
+    }"""
+    assert find(WEIGHTED.format(sums=weighted("first", 1) + "\n" + second), spec).count == count
+
+
 RUNNING = """
 func.func @f(%x: tensor<8xf32>, %e: tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>) {{
   %z = arith.constant dense<0.0> : tensor<f32>
