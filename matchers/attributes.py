@@ -14,7 +14,9 @@ from opsplice.spec_lang import ops, tree
 # Attributes that never change which computation an op is; `rounds_to_nearest` says when a rounding mode does.
 IGNORED = frozenset({"fastmath", "overflowFlags", "operandSegmentSizes", "isExact", "exact", "nonNeg", "roundingmode"})
 # Ops that may be told how to round.
-ROUNDING = frozenset(f"arith.{name}" for name in ("addf", "subf", "mulf", "divf", "truncf", "convertf"))
+ROUNDING = frozenset(
+    f"arith.{name}" for name in ("addf", "subf", "mulf", "divf", "truncf", "convertf", "scaling_truncf")
+)
 
 _ARRAYS = {
     "i64": ir.DenseI64ArrayAttr,

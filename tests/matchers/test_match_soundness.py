@@ -650,6 +650,17 @@ def test_a_sum_that_rounds_otherwise_is_another_one(find, mode, count):
     assert find(payload, "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }").count == count
 
 
+@pytest.mark.parametrize(("mode", "count"), [("", 1), ("to_nearest_even ", 1), ("upward ", 0)])
+def test_a_scaled_cast_that_rounds_otherwise_is_another_one(find, mode, count):
+    payload = f"""
+    func.func @f(%x: tensor<4xf32>, %s: tensor<4xf8E8M0FNU>) -> tensor<4xf4E2M1FN> {{
+      %r = arith.scaling_truncf %x, %s {mode}: tensor<4xf32>, tensor<4xf8E8M0FNU> to tensor<4xf4E2M1FN>
+      return %r : tensor<4xf4E2M1FN>
+    }}"""
+    spec = "pattern p(x: tensor<n x f32>, s: tensor<n x f8E8M0FNU>) { scaling_truncf(x, s) : f4E2M1FN }"
+    assert find(payload, spec).count == count
+
+
 @pytest.mark.parametrize(("wanted", "count"), [("only", 1), ("shared", 0)])
 def test_the_uses_of_an_input_are_those_of_its_own_value(find, wanted, count):
     """What it is a view of may be used elsewhere."""
