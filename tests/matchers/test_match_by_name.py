@@ -104,6 +104,18 @@ def test_what_is_behind_an_op_by_name_is_not_transposed(find, unregistered):
     assert [find(payload.replace("MAP", at), spec).count for at in ("(m, n)", "(n, m)")] == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("given", "made", "count"), [("?", "?", 1), ("6", "6", 1), ("6", "8", 0), ("?", "8", 0), ("6", "?", 1)]
+)
+def test_the_size_that_an_op_by_name_makes_is_trusted_where_it_is_not_known(find, unregistered, given, made, count):
+    payload = f"""
+    func.func @f(%x: tensor<{given}xf32>) -> tensor<{made}xf32> {{
+      %r = "test.op"(%x) : (tensor<{given}xf32>) -> tensor<{made}xf32>
+      return %r : tensor<{made}xf32>
+    }}"""
+    assert find(payload, 'pattern p(x: tensor<n x f32>) { "test.op"(x) : tensor<n x f32> }').count == count
+
+
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
 BODY = """^bb0(%in: f32, %best: f32, %at: i64):

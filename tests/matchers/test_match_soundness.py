@@ -287,6 +287,34 @@ def test_a_diagonal_is_not_all_that_two_dims_have(find):
     assert find(payload, "pattern p(x: tensor<...m x f32>) { reduce addf[...m -> ](x) }").count == 0
 
 
+@pytest.mark.parametrize(
+    ("op", "start", "count"),
+    [
+        ("maximumf", "0xFF7FFFFF", 1),  # as some frontends do
+        ("minimumf", "0xFF7FFFFF", 0),
+        ("addf", "0xFF7FFFFF", 0),
+        ("minimumf", "0x7F800000", 1),
+        ("minimumf", "0xFF800000", 0),
+        ("maximumf", "0x7F800000", 0),
+        ("mulf", "1.0", 1),
+        ("mulf", "0.0", 0),
+    ],
+)
+def test_what_a_reduction_may_start_from(find, op, start, count):
+    payload = f"""
+    func.func @f(%x: tensor<4x8xf32>) -> tensor<4xf32> {{
+      %z = arith.constant dense<{start}> : tensor<4xf32>
+      %r = linalg.reduce {{ arith.{op} }} ins(%x : tensor<4x8xf32>) outs(%z : tensor<4xf32>) dimensions = [1]
+      return %r : tensor<4xf32>
+    }}"""
+    assert find(payload, f"pattern p(x: tensor<m x n x f32>) {{ reduce {op}[m n -> m](x) }}").count == count
+
+
+def test_a_reduction_by_an_op_that_does_not_combine_is_none(find):
+    body = reduced("#row", ROWS, "%1 = arith.subf %o, %i : f32 linalg.yield %1 : f32", start="%v")
+    assert find(SQUARE.format(body=body), "pattern p(x: tensor<n x f32>) { subf(x, _) }").count == 0
+
+
 def test_a_part_of_a_dim_is_not_all_of_it(find):
     """The loop runs over eight of nine elements: the other index is always zero."""
     payload = """

@@ -411,6 +411,6 @@ def test_an_attention_that_changes_its_scores_does_not_look_like_one_that_does_n
       contract[b m l, b l n -> b m n](w, v)
     }"""
     plain, changed = {"given": "%x", "change": ""}, {"given": "%y", "change": "%y = math.absf %x : f32"}
-    for first in (plain, changed):
+    for first in (plain, changed, {"given": "%s", "change": ""}):
         text = head + one.format(name="0", **first) + one.format(name="1", **plain) + "\n return }"
         assert find(text, spec).count == 1 + (first is plain)
