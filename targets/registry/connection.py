@@ -245,8 +245,8 @@ class Connection:
 
 def _certificates(environ: Mapping[str, str]) -> str | bool:
     """The file or folder with the certificates to trust; True for those that come with requests."""
-    # requests itself knows the first only.
-    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):
+    # requests itself knows the second only.
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
         if path := environ.get(name):
             if not os.path.exists(path):
                 raise OpspliceError(f"there is no file {path}, which {name} names")
@@ -290,12 +290,16 @@ def _with_query(url: str, fields: Mapping[str, str]) -> str:
 
 def _said(response: Response) -> str:
     """What a registry says of an error, fit for a terminal."""
+    said = ""
     with contextlib.suppress(OpspliceError):
-        answer = strict_json.parse(bounded(response, 1 << 16, ""), "")
-        for error in answer.tables("errors", 100):
-            text = "".join(letter for letter in error.text("message", "") if letter.isprintable())
-            return f": {text[:200]}" if text else ""
-    return ""
+        body = bounded(response, 1 << 16, "")
+        if response.headers.get("Content-Type", "text/plain").startswith("text/plain"):
+            said = body.decode("ascii", "replace")
+        else:
+            errors = strict_json.parse(body, "").tables("errors", 100)
+            said = errors[0].text("message", "") if errors else ""
+    text = "".join(letter for letter in said.strip() if letter.isprintable())
+    return f": {text[:200]}" if text else ""
 
 
 def _reason(error: BaseException) -> str:

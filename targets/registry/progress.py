@@ -57,11 +57,11 @@ class Meter:
             print("\r\x1b[K", end="", file=self._stream, flush=True)
 
     def _draw(self, stream: TextIO) -> None:
-        part = min(1.0, self._done / self._total) if self._total else 0.0
-        bar = ("#" * round(part * _BAR)).ljust(_BAR, ".")
-        line = f"{self._what}  [{bar}]  {size(self._done)} of {size(self._total)}"
-        width = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{line[:width]}", end="", file=stream, flush=True)
+        columns = shutil.get_terminal_size().columns - 1
+        line = f"{self._what}  {size(self._done)} of {size(self._total)}"
+        if (width := min(_BAR, columns - len(line) - 4)) > 0 and self._total:
+            line += f"  [{('#' * round(min(1.0, self._done / self._total) * width)).ljust(width, '.')}]"
+        print(f"\r\x1b[K{line[:columns]}", end="", file=stream, flush=True)
 
 
 class StoppedError(Exception):

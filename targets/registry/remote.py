@@ -141,7 +141,7 @@ class Remote:
     def put_blob(self, descriptor: Descriptor, file: Path, progress: Progress = no_progress) -> None:
         try:
             with open_file(file) as opened:
-                upload = _Upload(opened, descriptor, progress)
+                upload = _Upload(opened, str(file), descriptor, progress)
                 self._upload(descriptor, upload.again)
         except FileNotFoundError:
             raise NotFoundError(f"there is no {file}") from None
@@ -235,8 +235,8 @@ class Remote:
 class _Upload:
     """A file that is sent, and hashed meanwhile: its end is not sent if the whole is not what it should be."""
 
-    def __init__(self, file: BinaryIO, descriptor: Descriptor, progress: Progress) -> None:
-        self._file, self._descriptor, self._progress = file, descriptor, progress
+    def __init__(self, file: BinaryIO, name: str, descriptor: Descriptor, progress: Progress) -> None:
+        self._file, self._name, self._descriptor, self._progress = file, name, descriptor, progress
         self._sent, self._digest = 0, hashlib.sha256()
 
     def again(self) -> _Upload:
@@ -254,6 +254,6 @@ class _Upload:
         self._digest.update(data)
         self._sent += len(data)
         if (not data or not len(self)) and self._digest.hexdigest() != self._descriptor.hex:
-            raise oci.damaged(self._descriptor.digest, str(self._file.name))
+            raise oci.damaged(self._descriptor.digest, self._name)
         self._progress(len(data))
         return data

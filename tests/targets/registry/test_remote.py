@@ -123,10 +123,13 @@ def test_credentials_and_certificates(registry: Server, name: str):
     ):
         with pytest.raises(OpspliceError, match=message):
             Remote(reference, environ).resolve("1")
-    bundle = {**registry.environ, "SSL_CERT_FILE": "/nowhere", "REQUESTS_CA_BUNDLE": certificate["SSL_CERT_FILE"]}
-    with pytest.raises(NotFoundError):
-        Remote(reference, bundle).resolve("1")
-    with pytest.raises(OpspliceError, match="answers with status 400"):
+    file = certificate["SSL_CERT_FILE"]
+    for both in ({"SSL_CERT_FILE": "", "REQUESTS_CA_BUNDLE": file}, {"REQUESTS_CA_BUNDLE": "/nowhere"}):
+        with pytest.raises(NotFoundError):
+            Remote(reference, {**registry.environ, **both}).resolve("1")
+    with pytest.raises(
+        OpspliceError, match=r"answers with status 400: Client sent an HTTP request to an HTTPS server\.$"
+    ):
         Remote(Reference(registry.host, name, plain=True), {}).resolve("1")
 
 

@@ -298,11 +298,13 @@ def test_a_bar_on_a_terminal_and_one_line_elsewhere(monkeypatch: pytest.MonkeyPa
     from opsplice.targets.registry import progress
 
     monkeypatch.setattr(progress, "_PAUSE", 0.0)
-    monkeypatch.setenv("COLUMNS", "100")
-    for is_terminal, expected in (
-        (True, "pulling x  [###############...............]  50 bytes of 100 bytes"),
-        (False, "pulling x: 100 bytes\n"),
+    for columns, is_terminal, expected in (
+        (100, True, "pulling x  50 bytes of 100 bytes  [###############...............]"),
+        (50, True, "pulling x  50 bytes of 100 bytes  [######.......]"),
+        (20, True, "pulling x  50 bytes"),
+        (20, False, "pulling x: 100 bytes\n"),
     ):
+        monkeypatch.setenv("COLUMNS", str(columns))
         stream = Terminal(is_terminal)
         with Meter("pulling x", stream) as meter:  # type: ignore[arg-type]
             meter.expect(100)
