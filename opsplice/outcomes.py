@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
+from opsplice.files import read_file
 from opsplice.matchers.explain import Explainer
 from opsplice.matchers.match import Found, Match, NearMiss, Size
 from opsplice.matchers.places import as_known
@@ -14,6 +17,7 @@ from opsplice.rewrites.devices import ProgramTarget
 from opsplice.rewrites.plan import Choice, Plan
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
+from opsplice.targets.artifacts import Artifact
 
 NEAREST = 3
 
@@ -140,6 +144,17 @@ def _artifact_use(choice: Choice, package: PackageUse | None, *, optional: bool)
         notes=artifact.notes,
         package=package,
     )
+
+
+def object_use(source: str, target: ProgramTarget, file: Path | Artifact) -> ArtifactUse:
+    """A file that MLIR names, as it is or as what was built from it."""
+    if isinstance(file, Artifact):
+        digest, path, form = file.digest, file.path, str(file.form)
+    else:
+        digest, path = hashlib.sha256(read_file(file)).hexdigest(), file
+        form = {".o": "object", ".bc": "bitcode"}.get(file.suffix, file.suffix[1:])
+    toolchain, built = (file.toolchain, file.built) if isinstance(file, Artifact) else (None, False)
+    return ArtifactUse(str(target), source, str(path), form, digest, toolchain, built)
 
 
 def _compiler_use(target: ProgramTarget) -> ArtifactUse:

@@ -20,7 +20,7 @@ from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match
 from opsplice.matchers.places import as_known
 from opsplice.pipeline.compiler import Step
-from opsplice.report import Replacement, Report, UnmatchedRule
+from opsplice.report import ArtifactUse, Replacement, Report, UnmatchedRule
 from opsplice.resolution import Artifacts
 from opsplice.rewrites import (
     conversions,
@@ -173,7 +173,14 @@ class Splicer:
 
     def _transform(self, module: ir.Module, spec: TransformSpec, find: objects.ObjectResolver) -> Report:
         others = bool(self.brought.digests)
-        outcome = transform_spec.apply(module, spec.path, find, self.brought)
+        objects_used: dict[tuple[str, str], ArtifactUse] = {}
+
+        def noted(path: str, text: str) -> Path | Artifact | None:
+            if (found := find(path, text)) is not None:
+                objects_used[path, text] = outcomes.object_use(path, parse_target(text), found)
+            return found
+
+        outcome = transform_spec.apply(module, spec.path, noted, self.brought)
         if others:
             linking.check(module)
         where = str(spec.path)
@@ -187,6 +194,8 @@ class Splicer:
                 dims={},
                 kernel=change.symbol,
                 action=change.action,
+                # Which function is in which of them nothing says.
+                artifacts=tuple(objects_used.values()) if change.symbol else (),
             )
             for change in outcome.changes
         )

@@ -145,6 +145,18 @@ def test_the_library_of_a_kernel_is_noted(folder: Path) -> None:
     assert {(kernel.kernel, kernel.package) for kernel in found.kernels} == {("scale", ACME), ("root", None)}
 
 
+def test_files_of_a_transform_spec_are_noted(samples: Path, folder: Path) -> None:
+    sample = samples / "mul_abs_negate"
+    program = opsplice.compile(sample / "model.mlir", [sample / "replace.mlir"])
+    (used,) = program.report.replacements[0].artifacts
+    assert hashlib.sha256(Path(used.path).read_bytes()).hexdigest() == used.digest
+    found = read(program, folder)
+    assert found is not None
+    assert [(use.kernel, use.approach, use.file, use.digest) for use in found.kernels] == [
+        ("call_mul_abs_negate", "transform dialect", "functions.c", f"sha256:{used.digest}")
+    ]
+
+
 def test_other_tools_show_the_note(folder: Path) -> None:
     found = read(opsplice.compile(MODEL, [folder / "plain.splice"]), folder)
     assert found is not None
