@@ -63,6 +63,18 @@ def difference(op: ir.Operation, code: tree.Code) -> tuple[str, str] | None:
     return (str(left), str(right)) if str(left) != str(right) else (f"{left} of these values", f"{right} of others")
 
 
+def text(op: ir.Operation) -> str | None:
+    """What the one region of an op holds, as a pattern writes it; None where it is not one block."""
+    if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
+        return None
+    lines = op.get_asm(use_local_scope=True).splitlines()
+    if not any(line.lstrip().startswith("^") for line in lines):
+        lines = op.get_asm(use_local_scope=True, print_generic_op_form=True).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("^"))
+    end = max(number for number, line in enumerate(lines) if line.lstrip().startswith("}"))
+    return "\n".join(lines[start:end])
+
+
 def outside(op: ir.Operation) -> list[ir.Value]:
     """The values from outside that the body of an op uses."""
     block = op.regions[0].blocks[0]

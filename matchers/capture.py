@@ -292,9 +292,8 @@ def base_name(part: Part) -> str:
 
 
 def _attributes(part: Opaque) -> str:
-    if not part.attributes:
-        return ""
-    return f" {{{', '.join(f'{name} = {_value(value)}' for name, value in part.attributes)}}}"
+    said = f" {{{', '.join(f'{name} = {_value(value)}' for name, value in part.attributes)}}}" * bool(part.attributes)
+    return f"{said} mlir {{\n{part.body}\n}}" if part.body else said
 
 
 def _value(value: str | int | float | bool) -> str:

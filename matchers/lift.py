@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 
 from iree.compiler import ir
+from iree.compiler.dialects import linalg
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import numbers
 from opsplice.matchers.extents import is_size_cast
 from opsplice.matchers.ir_names import location_text
-from opsplice.matchers.opaque import nameable, unreadable, written
+from opsplice.matchers.opaque import body_of, nameable, unreadable, written
 from opsplice.matchers.parts import (
     Arrange,
     Axes,
@@ -133,7 +134,7 @@ class _Lifter:
                 raise CannotSayError(unreadable(value.owner.operation))
             return self._at(step.term, frame)
         except CannotSayError as reason:
-            if not nameable(value):
+            if not nameable(value, with_body=value in self.slice.roots):
                 raise
             self.named.add(value)
             raise AgainError from reason
@@ -152,7 +153,19 @@ class _Lifter:
         args = tuple(self._operand(operand) for operand in op.operands)
         number, count = ir.OpResult(value).result_number, len(op.results)
         meaning = self._meaning(value, frame)
-        return Opaque(op, op.name, args, written(op), number, count, element_type(value), frame, meaning)
+        body = body_of(op) or ""
+        if body:
+            self._join_alike(op)
+        return Opaque(op, op.name, args, written(op), number, count, element_type(value), frame, meaning, body)
+
+    def _join_alike(self, op: ir.Operation) -> None:
+        """Make axes one that a structured op reads or writes at one loop."""
+        maps = [ir.AffineMapAttr(each).value.results for each in linalg.get_indexing_maps(op)]
+        known: dict[str, Loop] = {}
+        for results, value in zip([*maps, *maps[-len(op.results) :]], [*op.operands, *op.results], strict=True):
+            for read, axis in zip(results, self.tensors.whole(value).indices, strict=True):
+                if isinstance(axis, Loop):
+                    self.axes.join(known.setdefault(str(read), axis), axis)
 
     def _meaning(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part | None:
         """What an op by name computes from the same inputs, None if that cannot be said."""

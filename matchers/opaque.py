@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.matchers import effects
+from opsplice.matchers import bodies, effects
 from opsplice.matchers.views import defining_op
 
 # Attributes that say how to compute an op and not what.
@@ -19,12 +19,22 @@ def unreadable(op: ir.Operation) -> str:
     return f"{op.name} has no expression{own}"
 
 
-def nameable(value: ir.Value) -> bool:
-    """Whether a pattern can look for the op that makes a value by its name."""
+def nameable(value: ir.Value, with_body: bool) -> bool:
+    """Whether a pattern can look for the op that makes a value by its name, or by its name and body."""
     op = defining_op(value)
     if op is None or not isinstance(value.type, ir.RankedTensorType) or op.name == "tensor.empty":
         return False
-    return not effects.has_own_region(op) and not effects.has_effects(op)
+    if effects.has_own_region(op) and (not with_body or body_of(op) is None):
+        return False
+    return not effects.has_effects(op)
+
+
+def body_of(op: ir.Operation) -> str | None:
+    """The body of a generic op, if it needs nothing from outside; None for other ops."""
+    if op.name != "linalg.generic" or bodies.outside(op):
+        return None
+    inner = op.regions[0].blocks[0].operations
+    return None if any(len(each.operation.regions) for each in inner) else bodies.text(op)
 
 
 def written(op: ir.Operation) -> tuple[tuple[str, str | int | float | bool], ...]:

@@ -90,7 +90,8 @@ class Contraction:
 class Opaque:
     """Result `number` of the `count` of an op that is only known by name. `op` is the program's own, for `number`s.
 
-    meaning: what it computes, where that can be said in C though not in the language.
+    meaning: what it computes, where that can be said in C though not in the language. body: what its region holds, as
+    MLIR, if the name does not tell it.
     """
 
     op: Any
@@ -102,6 +103,7 @@ class Opaque:
     element: str
     axes: tuple[Loop, ...]
     meaning: Part | None = None
+    body: str = ""
 
 
 Part = Input | Number | Elementwise | Arrange | Reduction | Contraction | Opaque

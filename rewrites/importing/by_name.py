@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 
 from iree.compiler import ir
 
+from opsplice.matchers import bodies
 from opsplice.rewrites.importing import dim_checks
 from opsplice.rewrites.importing.gaps import UnreadableError
 from opsplice.rewrites.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
@@ -184,14 +185,10 @@ def _both(known: tuple[str, ...], op: ir.Operation) -> tuple[str, ...]:
 def _body_text(op: ir.Operation) -> str:
     """What the one region of the op in a check of regions holds."""
     inner = op.regions[0].blocks[0].operations[0].operation if len(op.regions[0].blocks) else op
-    if inner is op or len(inner.regions) != 1 or len(inner.regions[0].blocks) != 1:
+    found = None if inner is op else bodies.text(inner)
+    if found is None:
         raise UnreadableError(op, "a check of regions that is no body of one block")
-    lines = inner.get_asm(use_local_scope=True).splitlines()
-    if not any(line.lstrip().startswith("^") for line in lines):
-        lines = inner.get_asm(use_local_scope=True, print_generic_op_form=True).splitlines()
-    start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("^"))
-    end = max(number for number, line in enumerate(lines) if line.lstrip().startswith("}"))
-    return "\n".join(lines[start:end])
+    return found
 
 
 def named_template(named: NamedOp) -> Template:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import opsplice
@@ -343,3 +345,43 @@ def test_every_place_of_the_program_is_reported() -> None:
 )
 def test_numbers_are_as_short_as_their_type_allows(value: float, element: str, text: str) -> None:
     assert number_text(value, element) == text
+
+
+ARGMAX = """
+  %e = tensor.empty() : tensor<1x4xf32>
+  %low = arith.constant 0xFF800000 : f32
+  %z = arith.constant 0 : i64
+  %f = linalg.fill ins(%low : f32) outs(%e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %i = tensor.empty() : tensor<1x4xi64>
+  %g = linalg.fill ins(%z : i64) outs(%i : tensor<1x4xi64>) -> tensor<1x4xi64>
+  %r:2 = linalg.generic {indexing_maps = [affine_map<(b, m, n) -> (b, m, n)>, affine_map<(b, m, n) -> (b, m)>,
+      affine_map<(b, m, n) -> (b, m)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<1x4x8xf32>) outs(%f, %g : tensor<1x4xf32>, tensor<1x4xi64>) {
+  ^bb0(%in: f32, %best: f32, %at: i64):
+    %column = linalg.index 2 : index
+    %here = arith.index_cast %column : index to i64
+    %more = arith.cmpf KIND, %in, %best : f32
+    %v = arith.select %more, %in, %best : f32
+    %w = arith.select %more, %here, %at : i64
+    linalg.yield %v, %w : f32, i64
+  } -> (tensor<1x4xf32>, tensor<1x4xi64>)"""
+
+
+def test_an_op_with_a_body_of_its_own_is_captured_with_the_body(tmp_path: Path) -> None:
+    largest, smallest = (
+        program("%x: tensor<1x4x8xf32>", ARGMAX.replace("KIND", kind), "%r#1", "tensor<1x4xi64>")
+        for kind in ("ogt", "olt")
+    )
+    capture = opsplice.capture(largest, "linalg.generic", name="argmax")
+    assert not capture.notes
+    assert "kernel argmax_kernel(x: f32[m, n]) -> i64[m]" in capture.spec
+    assert "#error" in capture.code
+    spec, _ = capture.save(tmp_path / "argmax.splice")
+    assert [len(opsplice.match(text, [spec]).replacements) for text in (largest, smallest)] == [1, 0]
+
+
+def test_a_body_that_takes_a_value_from_outside_is_not_captured() -> None:
+    outside = ARGMAX.replace("KIND", "ogt").replace("linalg.yield %v", "%k = arith.addf %v, %s : f32\n linalg.yield %k")
+    text = program("%x: tensor<1x4x8xf32>, %s: f32", outside, "%r#1", "tensor<1x4xi64>")
+    with pytest.raises(OpspliceError, match="holds code of its own"):
+        opsplice.capture(text, "linalg.generic")
