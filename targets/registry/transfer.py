@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -89,6 +88,8 @@ def _move(source: Place, target: Place, blob: Descriptor, meter: Meter) -> None:
 
 def _at_once(act: Callable[[Item], Result], items: Iterable[Item], meter: Meter) -> list[Result]:
     """What `act` gives for each item, of which several run at once. The first failure ends the others."""
+    from concurrent.futures import ThreadPoolExecutor
+
     executor = ThreadPoolExecutor(_AT_ONCE)
     try:
         return list(executor.map(act, items))
