@@ -262,7 +262,7 @@ def _session(local: bool):
         from requests.adapters import HTTPAdapter
     except ImportError:
         raise OpspliceError(
-            "packages of registries need a Python package more", hint="pip install 'opsplice[registry]'"
+            "packages of registries need the Python package requests", hint="pip install 'opsplice[registry]'"
         ) from None
     session = requests.Session()
     # A proxy is not to see what goes to this machine.

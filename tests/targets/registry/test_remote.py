@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,6 +141,14 @@ def test_a_wrong_password_is_said_once_and_not_shown(registry: Server, layer: La
         layer.remote(name).resolve("1")
     assert "not this one" not in str(failure.value)
     assert len(layer.seen) == 2
+
+
+def test_without_its_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "requests", None)
+    with pytest.raises(
+        OpspliceError, match=r"need the Python package requests\nhelp: pip install 'opsplice\[registry\]'"
+    ):
+        Remote(Reference("registry.example", "a"), {}).resolve("1")
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "no-such-host.invalid"])
