@@ -13,6 +13,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.registry import lock as locks
 from opsplice.targets.registry import package as packages
 from opsplice.targets.registry import trust as trusts
+from opsplice.targets.registry.keys import MissingExtraError
 from opsplice.targets.registry.lock import Lock, Locked
 from opsplice.targets.registry.oci import Descriptor
 from opsplice.targets.registry.package import Package
@@ -165,6 +166,8 @@ def _vouched(
             return trusts.vouched(trust, signatures(place, digest), reference.repository, digest, preferred)[0]
         except UntrustedError as error:
             failures.append(error)
+        except MissingExtraError:
+            raise
         except OpspliceError as error:  # a registry that a mirror stands in for
             unreachable.append(error)
     revoked = [each for each in failures if isinstance(each, RevokedError)]

@@ -33,6 +33,10 @@ _BEGIN, _END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
 Ask = Callable[[Path], str]
 
 
+class MissingExtraError(OpspliceError):
+    """There is nothing here to make or verify signatures with."""
+
+
 @dataclass(frozen=True)
 class PublicKey:
     """raw: its 32 bytes."""
@@ -157,7 +161,8 @@ def _library(name: str) -> Any:
     try:
         return import_module(f"cryptography.{name}")
     except ImportError:
-        raise OpspliceError("signatures need the package cryptography", hint="pip install 'opsplice[sign]'") from None
+        hint = "pip install 'opsplice[sign]'"
+        raise MissingExtraError("signatures need the package cryptography", hint=hint) from None
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:

@@ -37,7 +37,7 @@ _A_DIGEST = "a digest, sha256: and 64 hexadecimal digits"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 _SOURCE = re.compile(r"[a-z][a-z0-9+]*:[!-?A-~]{1,500}")  # no @: the digest has a line of its own
 _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-_TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:.,+<>= -]{0,199}")
+_TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:.,+<>=! -]{0,799}")
 _HEAD = "# Packages of kernels and patterns, by digest. opsplice writes this file: review it and commit it.\n"
 
 

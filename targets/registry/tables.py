@@ -20,6 +20,7 @@ from opsplice.files import read_file
 _LARGEST = 1 << 20
 _LONGEST_LINE = 1000
 
+_MERGE = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"\s*\[([^\[].*)\]\s*(?:#.*)?")
 _KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
@@ -105,7 +106,9 @@ def parse(data: bytes, name: str) -> Table:
         message, _, place = str(error).rpartition(" (at ")
         told = re.match(r"line (\d+)", place)
         at = int(told[1]) if told else text.count("\n") + 1
-        raise OpspliceError(f"{name}:{at}: {_lower(message)}", hint="the file is TOML: https://toml.io") from None
+        merged = _MERGE.search(text)
+        hint = "a merge left its marks in the file: resolve it" if merged else "the file is TOML: https://toml.io"
+        raise OpspliceError(f"{name}:{at}: {_lower(message)}", hint=hint) from None
     except RecursionError:
         raise OpspliceError(f"{name}:1: its values are nested too deep") from None
     except ValueError as error:  # a date or a number that Python does not have

@@ -30,7 +30,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import write_file
 from opsplice.targets.registry import envelope, tables
 from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.keys import PublicKey, public_from_text
+from opsplice.targets.registry.keys import MissingExtraError, PublicKey, public_from_text
 from opsplice.targets.registry.lock import DIGEST, KEY
 from opsplice.targets.registry.tables import Table
 
@@ -202,6 +202,8 @@ def vouched(
             if isinstance(data, OpspliceError):
                 raise data
             good += _judged(trust, data, repository, digest)
+        except MissingExtraError:
+            raise
         except OpspliceError as error:
             problems.append(f"  signature {number}: {error.message}")
             if isinstance(error, RevokedError):

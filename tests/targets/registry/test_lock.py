@@ -146,6 +146,12 @@ def test_what_is_wrong_in_a_lock_is_an_error_with_its_line(old, new, line, messa
     assert error.value.message.startswith(f"opsplice.lock:{line}: {message}")
 
 
+def test_a_merge_that_was_not_resolved_is_said():
+    text = TEXT.replace('version = "1.4"', '<<<<<<< HEAD\nversion = "1.4"\n=======\nversion = "1.5"\n>>>>>>> other')
+    with pytest.raises(OpspliceError, match=r"opsplice.lock:6: .*\n*help: a merge left its marks in the file"):
+        lock.parse(text.encode())
+
+
 def test_a_registry_puts_nothing_of_its_own_into_a_lock():
     assert lock.check_new(ACME) is ACME
     for hostile in ('1"\nunsigned = true', "1.4\n", "a b", "x" * 200):

@@ -1,16 +1,20 @@
 """The trust file: which key may publish what, rotation and revocation of keys, and what is wrong in a file."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.registry import trust
+from opsplice.targets.registry.keys import MissingExtraError
 from opsplice.targets.registry.trust import Trust, TrustedKey, UntrustedError
 
 from .signers import DIGEST, OTHER, key, signed, trusting
 
 ONE, TWO = key(1), key(2)
+SIGNED = signed(ONE)
 
 TEXT = f"""\
 [keys.{ONE.public.id}]
@@ -96,6 +100,15 @@ def test_a_signature_with_another_payload_is_told_from_one_of_a_stranger():
 def test_a_revoked_digest_is_refused_whoever_signed_it():
     with pytest.raises(OpspliceError, match=f"acme/kernels is not used: {DIGEST} is revoked: wrong results"):
         ask(trusting(ONE, revoked_digests={DIGEST: "wrong results"}), signed(ONE))
+
+
+def test_without_the_extra_a_signature_is_not_taken_for_a_bad_one(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'opsplice\[sign\]'"):
+        ask(trusting(ONE), signed(ONE))
+    # Nothing is to be verified where no key is trusted.
+    with pytest.raises(UntrustedError, match="by no key that you trust"):
+        ask(Trust(), SIGNED)
 
 
 def test_a_key_is_rotated_without_a_day_on_which_nothing_is_trusted():
