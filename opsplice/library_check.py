@@ -45,6 +45,8 @@ EXAMPLES = "examples"
 _USUAL = {"cuda": ("cuda:sm_80",), "rocm": ("rocm:gfx942",), "metal": ("metal",), "cpu": archs.ARCHS}
 # What a library declares and does not use is there for those who import it.
 _FOR_OTHERS = ("unused-kernel", "unused-pattern")
+# IREE makes f32 of f64, which is then no match of a pattern for f64.
+_FLAGS = ("--iree-input-demote-f64-to-f32=false",)
 # The size of dims that a program leaves open.
 _OPEN = 3
 # By the size of a float in bytes, how far apart results may be, as a part of the largest one.
@@ -206,7 +208,7 @@ class _Trial:
             outcomes = Splicer(Store()).outcomes(module, self.spec, found)
             results.append((found, [each for of_match in outcomes.values() for each in of_match]))
 
-        with Compilation(()) as compilation:
+        with Compilation(_FLAGS) as compilation:
             compilation.load(source)
             run(compilation, [Step("preprocessing", "find patterns", look)], to="preprocessing")
         return results[0]
@@ -219,7 +221,7 @@ class _Trial:
         """Run functions with the kernels and without. chosen: the patterns that these are examples of."""
         subject = ", ".join(chosen.values())
         try:
-            replaced, plain = api.compile(model, [self.source]), api.compile(model)
+            replaced, plain = api.compile(model, [self.source], _FLAGS), api.compile(model, flags=_FLAGS)
             for name, function in plain.functions.items():
                 inputs = _inputs(function)
                 yield _judged(chosen.get(name, subject), replaced.run(name, *inputs), plain.run(name, *inputs))

@@ -105,7 +105,7 @@ def _source(given: SpecPath, others: Mapping[str, Library]) -> SpecSource:
         library = libraries.find(named.library, others)
     except OpspliceError as error:
         beside = os.path.isfile(f"{path}.splice")
-        hint = f"did you mean {path}.splice?" if beside else f"a spec is also a .splice file; or {error.hint}"
+        hint = f"did you mean {path}.splice?" if beside else error.hint
         raise OpspliceError(f"{path} is no file, and {error.message}", hint=hint) from None
     file = library.spec(named.part)
     check_name(file)

@@ -214,7 +214,7 @@ class Splicer:
     def _object(self, folder: Path, library: Library | None, path: str, text: str) -> Path | Artifact | None:
         """The file for an artifact that MLIR in a folder names; None leaves the name as it is."""
         beside = folder / path
-        if library is not None and not beside.resolve().is_relative_to(library.folder.resolve()):
+        if library is not None and not library.holds(beside):
             raise OpspliceError(f"library {library.name} names a file outside of its folder {library.folder}: {path}")
         if not beside.exists():
             return None  # IREE looks for it along --iree-hal-executable-object-search-path

@@ -52,6 +52,19 @@ class Library:
         """What specs import, but for `NAME:`: the names of its files."""
         return sorted(path.stem for path in self.folder.glob("*.splice"))
 
+    def holds(self, path: Path) -> bool:
+        """Whether a file is in its folder: by its name, as installers make links, and in packages of registries also
+        in truth.
+        """
+        if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(self.folder)):
+            return False
+        if not self.prebuilt_only:
+            return True
+        try:
+            return path.resolve().is_relative_to(self.folder.resolve())
+        except (OSError, RuntimeError, ValueError):  # links in a circle, NUL
+            return False
+
     def spec(self, part: str | None = None) -> Path:
         """The file that a part names; None is for the main one, of the library's name or the only one.
 

@@ -129,11 +129,9 @@ class _Files:
 
     def _check_inside(self, spec: tree.Spec, library: Library) -> None:
         """A library is one folder: what it names outside of it is on no other machine, or none of its business."""
-        folder = library.folder.resolve()
-        for clause in (c for kernel in spec.kernels for c in kernel.artifacts if c.path):
-            file = self._resolved(clause.file, clause.path_span)
-            if file is not None and not file.is_relative_to(folder):
-                self.errors.append(_outside(clause.path_span, library))
+        clauses = (clause for kernel in spec.kernels for clause in kernel.artifacts if clause.path)
+        outside = (clause.path_span for clause in clauses if not library.holds(clause.file))
+        self.errors += [_outside(span, library) for span in outside]
 
     def _import(self, import_: tree.Import, folder: Path, library: Library | None) -> None:
         path, span = folder / import_.path, import_.path_span
@@ -153,7 +151,7 @@ class _Files:
                 self.errors.append(error(span, message, hint))
                 return
             resolved = path.resolve()
-        elif library is not None and not resolved.is_relative_to(library.folder.resolve()):
+        elif library is not None and not library.holds(path):
             self.errors.append(_outside(span, library))
             return
         self.targets[import_] = resolved

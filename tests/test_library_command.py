@@ -91,6 +91,7 @@ pattern thirds(x: tensor<n x f32>) { mulf(x, const(0.3..0.4)) }
 pattern smooth(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](x, w) }
 pattern slid(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](w, x) }
 pattern counted<T>(x: tensor<n x T>) { addi(x, x) }
+pattern long(x: tensor<n x f64>) { cos(x) }
 pattern near(x: tensor<n x f32>) { negf(x) }
 pattern gpu(x: tensor<n x f32>) { tanh(x) }
 
@@ -137,6 +138,7 @@ def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
         ("pattern", "smooth"): "ok",
         ("pattern", "slid"): "skipped",
         ("pattern", "counted"): "ok",
+        ("pattern", "long"): "ok",
         ("pattern", "near"): "failed",
         ("pattern", "gpu"): "ok",
         ("numbers", "doubled"): "ok",
@@ -196,7 +198,7 @@ def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["library", "list"]) == 0
     shown = capsys.readouterr().out
     assert "opsplice (comes with opsplice) " in shown
-    assert f"acme (MIT, acme 1.4) {tmp_path}/acme/specs\n  acme:acme: 7 patterns, 3 kernels, 3 rules\n" in shown
+    assert f"acme (MIT, acme 1.4) {tmp_path}/acme/specs\n  acme:acme: 8 patterns, 3 kernels, 3 rules\n" in shown
     assert "  acme:more: 0 patterns, 0 kernels, 0 rules\n" in shown
     assert f"bad (MIT, bad 1.4) {tmp_path}/bad/specs\n  1 error in " in shown
     assert "lost 1.4 has no folder lost/nowhere" in shown

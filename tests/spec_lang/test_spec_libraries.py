@@ -149,6 +149,23 @@ def test_a_library_names_nothing_outside_of_its_folder(site: Path) -> None:
         assert "library acme names a file outside of its folder" in errors_of('import "acme"')
 
 
+def test_links_are_the_installers_but_not_those_of_registries(site: Path, tmp_path: Path) -> None:
+    """An installation to be edited may be a tree of links."""
+    (tmp_path / "k.c").write_text("")
+    (tmp_path / "linked.splice").write_text(SHARED)
+    folder = install(site, "acme", {"acme.splice": 'import "linked.splice"\nkernel k(x: f32[n]) -> x { cpu "k.c" }\n'})
+    for name in ("k.c", "linked.splice"):
+        (folder / name).symlink_to(tmp_path / name)
+    assert list(load_text('import "acme"').patterns) == ["twice"]
+    pulled = Library("acme", folder, "oci://registry.example/acme:1", prebuilt_only=True)
+    with pytest.raises(SpecError) as raised:
+        load(folder / "acme.splice", pulled)
+    assert len(raised.value.diagnostics) == 2
+    (folder / "k.c").unlink()
+    (folder / "k.c").symlink_to("k.c")
+    assert not pulled.holds(folder / "k.c")
+
+
 def test_libraries_from_elsewhere(site: Path, tmp_path: Path) -> None:
     """Such as locked ones: they are found by their names, and are not mixed up with installed ones."""
     folder = tmp_path / "pulled"
