@@ -652,6 +652,26 @@ def _read_signature(data: bytes) -> None:
     assert provenance.parse(note.to_text()) == note, "what is written is read otherwise"
 
 
+def _shaders() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((ROOT / "samples").glob("*/*.wgsl"))]
+
+
+def _compile_shader(data: bytes) -> None:
+    from opsplice.targets import shaders, spirv_binary
+    from opsplice.targets.artifacts import SpirvTarget
+
+    with _file(data, "k.wgsl") as path:
+        module = path.with_suffix(".spv")
+        shaders.choose("WGSL", path.name).compile(path, module, SpirvTarget())
+        spirv_binary.reflect(module.read_bytes(), path.name)
+
+
+def _has_naga() -> bool:
+    from opsplice.targets import shaders
+
+    return shaders.find("naga") is not None
+
+
 TARGETS = (
     Target("spec", _read_spec, _specs),
     Target("match", _match_spec, _specs),
@@ -676,4 +696,5 @@ TARGETS = (
     Target("vmfb", _read_program, _programs, native=True),
     Target("bitcode", _read_bitcode, _bitcode, native=True),
     Target("llvm", _compile_llvm, _llvm_texts, native=True),
+    *([Target("wgsl", _compile_shader, _shaders, native=True)] if _has_naga() else []),
 )

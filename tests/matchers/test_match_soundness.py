@@ -278,6 +278,23 @@ def test_what_is_never_negative_for_other_reasons_is_no_sum_of_squares(find, mad
     assert find(payload, "pattern p(x: tensor<n x f32>) { sqrt(maximumf(x, 0.0)) }").count == 1
 
 
+@pytest.mark.parametrize(("number", "matches"), [("3.0", 1), ("-3.0", 0)])
+@pytest.mark.parametrize("op", ["arith.divf", "arith.mulf"])
+def test_squares_over_a_negative_number_are_negative(find, op, number, matches):
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %zero = arith.constant dense<0.0> : tensor<8xf32>
+      %c = arith.constant dense<{number}> : tensor<8xf32>
+      %e = arith.mulf %x, %x : tensor<8xf32>
+      %d = {op} %e, %c : tensor<8xf32>
+      %r = arith.maximumf %d, %zero : tensor<8xf32>
+      %s = math.sqrt %r : tensor<8xf32>
+      return %s : tensor<8xf32>
+    }}"""
+    wanted = f"sqrt({op.removeprefix('arith.')}(mulf(x, x), {number}))"
+    assert find(payload, f"pattern p(x: tensor<n x f32>) {{ {wanted} }}").count == matches
+
+
 def test_a_diagonal_is_not_all_that_two_dims_have(find):
     body = """%t = linalg.generic {indexing_maps = [affine_map<(i) -> (i, i)>, affine_map<(i) -> ()>],
         iterator_types = ["reduction"]} ins(%x : tensor<8x8xf32>) outs(%z : tensor<f32>) {
