@@ -335,17 +335,18 @@ def test_a_reduction_by_an_op_that_does_not_combine_is_none(find):
 def test_a_part_of_a_dim_is_not_all_of_it(find):
     """The loop runs over eight of nine elements: the other index is always zero."""
     payload = """
-    func.func @f(%x: tensor<{}xf32>, %y: tensor<8xf32>, %w: tensor<1xf32>) -> tensor<f32> {{
+    func.func @f(%x: tensor<{0}xf32>, %y: tensor<{1}xf32>, %w: tensor<1xf32>) -> tensor<f32> {{
       %z = arith.constant dense<0.0> : tensor<f32>
       %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i + k)>, affine_map<(i, k) -> (i)>,
           affine_map<(i, k) -> (k)>, affine_map<(i, k) -> ()>], iterator_types = ["reduction", "reduction"]}}
-        ins(%x, %y, %w : tensor<{}xf32>, tensor<8xf32>, tensor<1xf32>) outs(%z : tensor<f32>) {{
+        ins(%x, %y, %w : tensor<{0}xf32>, tensor<{1}xf32>, tensor<1xf32>) outs(%z : tensor<f32>) {{
       ^bb0(%a: f32, %b: f32, %c: f32, %o: f32): %1 = arith.addf %a, %o : f32 linalg.yield %1 : f32 }} -> tensor<f32>
       return %r : tensor<f32>
     }}"""
     spec = "pattern p(x: tensor<n x f32>) { reduce addf[n -> ](x) }"
     assert find(payload.format(8, 8), spec).count == 1
-    assert find(payload.format(9, 9), spec).count == 0
+    assert find(payload.format(9, 8), spec).count == 0
+    assert find(payload.format("?", "?"), spec).count == 0
 
 
 WEIGHTED = """
@@ -378,6 +379,31 @@ def test_a_sum_that_is_computed_again_is_the_same_in_all_that_is_not_looked_at(f
       subf(exp(s), s)
     }"""
     assert find(WEIGHTED.format(sums=weighted("first", 1) + "\n" + second), spec).count == count
+
+
+@pytest.mark.parametrize(
+    ("made", "shape", "count"),
+    [
+        ("%t = math.exp %u : tensor<2x4xf32>", "2x4", 1),
+        (
+            "%e2 = tensor.empty() : tensor<4x2xf32> "
+            "%v = linalg.transpose ins(%u : tensor<2x4xf32>) outs(%e2 : tensor<4x2xf32>) permutation = [1, 0] "
+            "%t = math.exp %v : tensor<4x2xf32>",
+            "4x2",
+            0,
+        ),
+    ],
+)
+def test_dims_that_are_put_together_in_another_order_are_not_the_dim_that_they_were(find, made, shape, count):
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %u = tensor.expand_shape %x [[0, 1]] output_shape [2, 4] : tensor<8xf32> into tensor<2x4xf32>
+      {made}
+      %c = tensor.collapse_shape %t [[0, 1]] : tensor<{shape}xf32> into tensor<8xf32>
+      %r = arith.mulf %x, %c : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { mulf(x, exp(x)) }").count == count
 
 
 RUNNING = """
