@@ -20,6 +20,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.errors import OpspliceError
 from opsplice.matchers.ir_names import symbol_of
 from opsplice.matchers.match import Binding, Match, Size, flat
 from opsplice.rewrites import emit, helpers
@@ -141,12 +142,20 @@ def forget_rules(module: ir.Module) -> None:
 
 
 def _written(placer: Placer, code: Written, writers: ir.Attribute) -> ir.Value:
-    """A pattern's ops, whose text is ours: what is wrong with it is a bug of ours."""
+    """A pattern's ops. Their text is ours, but for what the pattern says of ops by name."""
     values = [_fitted(placer, argument) for argument in code.arguments]
     arguments = ", ".join(f"%{argument.name}: {argument.kind}" for argument in code.arguments)
     body = "\n".join(code.lines)
     head = f"util.func private @opsplice_insertion({arguments}) -> {code.kind} {{\n"
-    parsed = ir.Module.parse(f"{head}{body}\nutil.return {code.root} : {code.kind}\n}}")
+    try:
+        parsed = ir.Module.parse(f"{head}{body}\nutil.return {code.root} : {code.kind}\n}}")
+    except ir.MLIRError as failure:
+        told = failure.error_diagnostics[0].message if failure.error_diagnostics else str(failure)
+        raise OpspliceError(
+            "a pattern cannot be written as ops",
+            details=f"{code.span}: {told}",
+            hint="write what an op by name needs: all its operands, attributes and types",
+        ) from None
     return _copied(parsed, values, writers)[0]
 
 

@@ -490,6 +490,15 @@ def test_a_number_that_the_written_ops_cannot_hold(spliced, pattern, given, mess
     assert message in f"{error.value}\n{error.value.details}"
 
 
+def test_an_op_by_name_that_is_written_without_what_it_needs(spliced):
+    spec = f"""{PATTERN}
+    pattern q<S>(y: tensor<a x b x S>) {{ "tensor.concat"(y, y) : tensor<a x b x S> }}
+    replace p with q(x)"""
+    with pytest.raises(OpspliceError, match="cannot be written as ops") as error:
+        spliced(ABS, spec, {})
+    assert "requires attribute 'dim'" in error.value.details
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
