@@ -385,7 +385,9 @@ def _claimed(place: Place, digest: str) -> tuple[str, ...]:
 def _made(folder: Path, built: BuiltPackage, iree: str) -> dict[str, str]:
     """From what and with what a package was made, for its signature."""
     toolchains = sorted({artifact.toolchain for artifact in built.artifacts if artifact.toolchain})
-    found = {"opsplice": __version__, "iree": iree, "toolchains": ", ".join(toolchains), "source": _commit(folder)}
+    flags = sorted({" ".join(artifact.flags) for artifact in built.artifacts if artifact.flags})
+    found = {"opsplice": __version__, "iree": iree, "toolchains": ", ".join(toolchains), "flags": "; ".join(flags)}
+    found["source"] = _commit(folder)
     return {name: text for name, text in found.items() if text}
 
 

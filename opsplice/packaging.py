@@ -67,7 +67,8 @@ class Built:
     """An artifact of a package.
 
     path: in the package. kernel: who calls it. conditions: what a device has to have besides. clause: where it comes
-    from. toolchain: what built it; None for a file that was built before. notes: what could not be checked.
+    from. toolchain: what built it; None for a file that was built before. notes: what could not be checked. flags: of
+    its compiler, as the spec has them.
     """
 
     path: str
@@ -78,6 +79,7 @@ class Built:
     clause: str
     toolchain: str | None
     notes: tuple[str, ...]
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -224,8 +226,8 @@ class _Builder:
         if self.files.setdefault(path, data) != data:
             raise OpspliceError(f"two files of the package would be {path}", hint="rename one of their sources")
         conditions, where = conditions_of(clause), str(clause.span)
-        built = Built(path, len(data), target.name, kernel.name, conditions, where, artifact.toolchain, artifact.notes)
-        self.built.append(built)
+        made = (artifact.toolchain, artifact.notes, clause.words)
+        self.built.append(Built(path, len(data), target.name, kernel.name, conditions, where, *made))
         return path
 
     def _from(self, clause: tree.ArtifactClause, path: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice import cli, packages
+from opsplice import cli, packages, signatures
 from opsplice.errors import OpspliceError
 from opsplice.spec_sources import PackageOptions
 from opsplice.targets.registry import keys
@@ -107,9 +107,14 @@ def test_signatures_go_along_with_mirrors(spec: Path, registry: Server, tmp_path
     to, copy = f"oci://{registry.host}/acme/signed:1.0", f"oci://{registry.host}/mirrors/signed:1.0"
     public = keys.generate(tmp_path / "acme.key")
     private = keys.read_private(tmp_path / "acme.key", lambda _: "")
+    spec.write_text(spec.read_text().replace('cpu "twice.c"', 'cpu "twice.c" flags "-O3 -ffast-math"'))
     pushed = packages.push(spec, to, ["x86_64"], licence="MIT", sign=[private])
     assert pushed.signed_by == (public.id,)
     assert packages.show(to).keys == (public.id,)
+    signatures.trust(tmp_path / "acme.pub", ["acme/*"], trust_file=tmp_path / "trust.toml")
+    made = signatures.verify(to, PackageOptions(trust=tmp_path / "trust.toml")).statement.made
+    assert made["flags"] == "-O3 -ffast-math"
+    assert made["toolchains"]
     (mirrored,) = packages.mirror(to, str(tmp_path / "mirror"))
     assert mirrored.digest == pushed.digest
     (again,) = packages.mirror(str(tmp_path / "mirror"), copy)
