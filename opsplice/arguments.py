@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import re
 from typing import NoReturn
 
 from opsplice import __version__, registry_arguments, streams
@@ -31,6 +34,24 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         streams.say(f"{self.format_usage()}{self.prog}: error: {message}")
         raise SystemExit(2)
+
+
+def not_known(command: str, argument: str) -> str:
+    """What is wrong with an argument that a command does not take, and what may be meant."""
+    import difflib  # only what ends in an error needs it
+
+    told = f"opsplice {command} takes no {argument}"
+    name, _, value = argument.partition("=")
+    known = re.findall(r"--[a-z][a-z-]*", _help_of(command))
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"{told}\nhelp: did you mean {nearest[0]}{'=' * bool(value)}{value}?" if nearest else told
+
+
+def _help_of(command: str) -> str:
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        parser().parse_args([command, "--help"])
+    return text.getvalue()
 
 
 def parser() -> argparse.ArgumentParser:

@@ -56,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: list[str]) -> argparse.Namespace:
     ours, flags = _split(argv)
-    options = arguments.parser().parse_args(ours)
+    options, unknown = arguments.parser().parse_known_args(ours)
+    if unknown:
+        _usage_error(arguments.not_known(options.command, unknown[0]))
     options.flags = flags
     if flags and not options.takes_flags:
         _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")

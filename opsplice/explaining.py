@@ -30,6 +30,7 @@ from opsplice.splice import Splicer
 
 MOST_MISSES = 5
 MOST_POINTED = 50
+_MOST_NAMES = 12
 
 
 def check(specs: Sequence[Spec], question: Question) -> tuple[tuple[LoadedSpec, ...], tuple[str, ...]]:
@@ -45,9 +46,9 @@ def check(specs: Sequence[Spec], question: Question) -> tuple[tuple[LoadedSpec, 
         unread += left_out
     names = [name for spec in loaded for name in spec.patterns]
     if question.pattern is not None and question.pattern not in names:
-        hint = did_you_mean(question.pattern, names)
-        known = ", ".join(dict.fromkeys(names)) or "none"
-        raise OpspliceError(f"there is no pattern '{question.pattern}'", hint=hint or f"the patterns are: {known}")
+        used = [rule.pattern for spec in loaded for rule in spec.rules]
+        hint = did_you_mean(question.pattern, names) or _some(list(dict.fromkeys([*used, *names])))
+        raise OpspliceError(f"there is no pattern '{question.pattern}'", hint=hint)
     if not names:
         raise OpspliceError("there is no pattern to explain", hint="write one into the spec: pattern p(...) { ... }")
     if question.at is not None:
@@ -78,6 +79,11 @@ class Part:
 
     spec: LoadedSpec
     asked: tuple[tree.Pattern, ...]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"the patterns are: {', '.join(names[:_MOST_NAMES]) or 'none'}{more}"
 
 
 def parts_at(specs: Sequence[LoadedSpec], phase: str, default: str, question: Question) -> tuple[Part, ...]:

@@ -91,13 +91,17 @@ def _is_link(path: Path) -> bool:
     return False
 
 
+def _named(folder: Path) -> str:
+    return "this folder" if folder == Path() else str(folder)
+
+
 def _near(path: Path) -> str:
     try:
         there = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:
         return f"there is no folder {path.parent}"
     nearest = difflib.get_close_matches(path.name, there, n=1)
-    return f"did you mean {nearest[0]}?" if nearest else f"nothing in {path.parent} has a name like it"
+    return f"did you mean {nearest[0]}?" if nearest else f"no file in {_named(path.parent)} has a name like it"
 
 
 def check_folder(path: Path) -> None:

@@ -235,7 +235,7 @@ def test_as_json(folder: Path) -> None:
     ("arguments", "wanted"),
     [
         (["--pattern=linear_rely"], ["there is no pattern 'linear_rely'", "did you mean linear_relu?"]),
-        (["--pattern=zzz"], ["there is no pattern 'zzz'", "the patterns are: linear, linear_64"]),
+        (["--pattern=zzz"], ["there is no pattern 'zzz'", "the patterns are: linear_relu, linear_64"]),
         (["--at=model.mlir:99"], ["no op of the program is from model.mlir:99", "the nearest lines"]),
         (["--at=model.mlir"], ["model.mlir is a file", "model.mlir:12"]),
         (["--at=here"], ["cannot tell what 'here' points at"]),

@@ -177,3 +177,28 @@ def test_a_command_in_a_process_that_has_the_compiler_loaded_does_not_fork(
     monkeypatch.setattr("os.fork", fork)
     assert cli.main(["match", "m.mlir", "--spec=s.splice"]) == 0
     assert capsys.readouterr().out.startswith("1 replacement\n")
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--targt=cuda", "error: opsplice match takes no --targt=cuda\nhelp: did you mean --target=cuda?\n"),
+        ("other.mlir", "error: opsplice match takes no other.mlir\n"),
+    ],
+)
+def test_an_argument_that_a_command_does_not_take(argument: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["match", "m.mlir", "--spec=s.splice", argument])
+    assert stopped.value.code == 2
+    assert capsys.readouterr() == ("", said)
+
+
+def test_few_patterns_are_named_where_there_is_none_of_a_name(folder: Path) -> None:
+    """Those of rules first, not the hundreds of a library."""
+    (folder / "s.splice").write_text(f'import "opsplice:nn"\n{SPEC}')
+    with pytest.raises(opsplice.OpspliceError) as failure:
+        opsplice.explain("m.mlir", ["s.splice"], pattern="qqqq")
+    assert failure.value.hint is not None
+    assert failure.value.hint.startswith("the patterns are: larger, smaller, root, none, softmax, ")
+    assert failure.value.hint.endswith(" more")
+    assert len(failure.value.hint) < 250
