@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -171,6 +172,18 @@ def test_what_is_wrong_with_arguments_is_said(kernel: Command) -> None:
     kernel("sign", "oci://localhost:1/x", "--key=acme.key", fails="has neither a tag nor a digest")
     kernel("sign", "here", "--key=acme.key", fails="'here' names no package in a registry")
     assert kernel("trust")["keys"] == []
+
+
+def test_a_program_that_crashes_the_runtime_is_an_error(
+    kernel: Command, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opsplice.provenance.read", _crash)
+    (home / "x.vmfb").write_bytes(b"")
+    kernel("audit", "x.vmfb", fails="runtime crashed reading x.vmfb\n(.|\n)*it is damaged, or was made to")
+
+
+def _crash(_path: Path) -> None:
+    os.abort()
 
 
 def test_an_audit_says_what_is_in_a_program(kernel: Command, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,6 +163,14 @@ def test_other_tools_show_the_note(folder: Path) -> None:
     tool = Path(sys.executable).with_name("iree-dump-module")
     shown = subprocess.run([tool, folder / "model.vmfb"], capture_output=True, text=True, check=True).stdout
     assert shown.count(f"{provenance.NOTE}: {found.to_text()}") == 1
+    # What somebody changed, or cut off.
+    data = (folder / "model.vmfb").read_bytes()
+    (folder / "model.vmfb").write_bytes(data.replace(b'"kernels":', b'"kernelz":'))
+    with pytest.raises(OpspliceError, match="the note on the program's kernels, kernels: it is missing"):
+        provenance.read(folder / "model.vmfb")
+    (folder / "model.vmfb").write_bytes(data[: len(data) // 2])
+    with pytest.raises(OpspliceError, match="is not a compiled program, or is damaged"):
+        provenance.read(folder / "model.vmfb")
 
 
 def test_a_program_without_kernels_is_as_it_was(folder: Path) -> None:

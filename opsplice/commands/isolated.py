@@ -1,4 +1,4 @@
-"""Work of a command that needs the compiler but no model: done in a child process, whose crash is an error message."""
+"""Work of a command that needs IREE but no model: done in a child process, whose crash is an error message."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from typing import Any, Literal
 from opsplice.errors import OpspliceError
 
 
-def call(function: Callable[..., Any], *args: Any) -> Any:
+def call(
+    function: Callable[..., Any],
+    *args: Any,
+    crashed: str = "IREE's compiler crashed",
+    hint: str = "try a part of the spec alone",
+) -> Any:
     """function(*args), in a child process; a module-level function, and values that pickle.
 
-    Raises what the function raises, and OpspliceError when the compiler crashes.
+    crashed, hint: what to say when the process ends: the compiler or the runtime crashed.
+    Raises what the function raises, and OpspliceError for a crash.
     """
     from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 
@@ -21,7 +27,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
         return call_isolated(_work, (function, args), method=method())
     except ChildCrashError as crash:
         first = "\n".join(line[:200] for line in crash.output.splitlines()[:12])
-        raise OpspliceError("IREE's compiler crashed", details=first, hint="try a part of the spec alone") from None
+        raise OpspliceError(crashed, details=first, hint=hint) from None
 
 
 def _work(_report: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

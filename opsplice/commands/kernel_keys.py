@@ -128,7 +128,9 @@ def _audit(options: argparse.Namespace) -> int:
     from opsplice.targets.registry import trust
 
     known = trust.read_chosen(options.trust)
-    found = isolated.call(provenance.read, Path(options.program))
+    program = Path(options.program)
+    crashed = f"IREE's runtime crashed reading {program}"
+    found = isolated.call(provenance.read, program, crashed=crashed, hint="it is damaged, or was made to do that")
     kernels = found.kernels if found is not None else ()
     reasons = {each.kernel: each.reason for each in (provenance.revoked(found, known) if found is not None else ())}
     if options.json:
