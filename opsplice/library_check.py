@@ -10,7 +10,7 @@ A pattern is tried on itself written out as ops (`rewrites/example.py`), or on t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -143,12 +143,18 @@ def _targets(clause: tree.ArtifactClause) -> Sequence[str]:
 
 
 class _Trial:
-    """The patterns of a spec, each on its example. tried: those of other specs of the library, by where they stand."""
+    """The patterns that a library declares or has rules for, each on its example.
+
+    tried: those of other specs of the library, by where they stand.
+    """
 
     def __init__(self, source: SpecSource, spec: LoadedSpec, library: Library, tried: set[str]) -> None:
         self.source = source
-        self.spec = spec
-        own = [p for p in spec.patterns.values() if _is_in(p.span.source.path, library)]
+        here = tuple(rule for rule in spec.rules if _runs_here(spec.kernels.get(rule.kernel)))
+        self.spec = replace(spec, rules=here)  # a kernel that programs for CPUs cannot do without is an error
+        self.elsewhere = {rule.pattern for rule in spec.rules if rule not in here}
+        used = {rule.pattern for rule in spec.rules if _is_in(rule.span.source.path, library)}
+        own = [p for p in spec.patterns.values() if p.name in used or _is_in(p.span.source.path, library)]
         self.patterns = [p for p in own if f"{p.name} {p.name_span}" not in tried]
         tried |= {f"{p.name} {p.name_span}" for p in own}
         self.given = {p.name: file for p in self.patterns if (file := _example(library, p)).is_file()}
@@ -189,12 +195,16 @@ class _Trial:
                 yield Finding("pattern", name, "failed", f"it does not match {what}{''.join(said[:1])}")
                 continue
             reason = f": {best.reason}" if best.reason else ""
-            ends = {"replaced": f"replaced by {best.kernel}", "none": "no rule uses it"}
+            unused = "its kernel has no code for CPUs" if name in self.elsewhere else "no rule uses it"
+            ends = {"replaced": f"replaced by {best.kernel}", "none": unused}
             yield Finding("pattern", name, "ok", ends.get(best.outcome, f"{best.outcome}{reason}"))
-            used = [o.kernel for o in outcomes if o.function == best.function and o.outcome == "replaced"]
-            if not all(map(self._runs_here, used)):
-                yield Finding("numbers", name, "skipped", f"{' and '.join(used)} has no code for CPUs in the program")
-            elif used:
+            if best.outcome != "replaced":
+                continue
+            others = {o.pattern for o in outcomes if o.function == best.function} & self.elsewhere
+            if others:
+                why = f"a kernel for {' and '.join(sorted(others))} has no code for CPUs, and would be needed"
+                yield Finding("numbers", name, "skipped", why)
+            else:
                 chosen[best.function] = name
         if chosen:
             yield from self._compared("\n".join(texts[f] for f in chosen) if texts else model, chosen)
@@ -213,10 +223,6 @@ class _Trial:
             run(compilation, [Step("preprocessing", "find patterns", look)], to="preprocessing")
         return results[0]
 
-    def _runs_here(self, kernel: str) -> bool:
-        clauses = self.spec.kernels[kernel].artifacts if kernel in self.spec.kernels else ()
-        return not clauses or any(c.backend == "cpu" and not c.is_plugin for c in clauses)
-
     def _compared(self, model: Any, chosen: Mapping[str, str]) -> Iterator[Finding]:
         """Run functions with the kernels and without. chosen: the patterns that these are examples of."""
         subject = ", ".join(chosen.values())
@@ -227,6 +233,11 @@ class _Trial:
                 yield _judged(chosen.get(name, subject), replaced.run(name, *inputs), plain.run(name, *inputs))
         except OpspliceError as error:
             yield Finding("numbers", subject, "failed", str(error))
+
+
+def _runs_here(kernel: tree.Kernel | None) -> bool:
+    """Whether a program for CPUs can have a kernel in it, or what is no kernel."""
+    return kernel is None or any(c.backend == "cpu" and not c.is_plugin for c in kernel.artifacts)
 
 
 def _example(library: Library, pattern: tree.Pattern) -> Path:

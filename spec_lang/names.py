@@ -5,7 +5,7 @@ else what the libraries that this one imports declare; `acme_kernels.softmax` sa
 pattern of one name do not meet, and what a library imports for itself is nobody else's name.
 
 Everything after this sees one kind of name: what several libraries declare is called `acme_kernels.softmax` wherever it
-stands, and all else as it is written.
+stands, but for those of the spec that is loaded, and all else as it is written.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def resolved(files: Sequence[File]) -> tuple[list[tree.Spec], list[Diagnostic]]:
 class _Names:
     def __init__(self, files: Sequence[File]) -> None:
         self.files = files
+        self.main = files[-1].library
         self.errors: list[Diagnostic] = []
         # The first declaration of each name in each library.
         self.declared: dict[str, dict[str, tree.Kernel | tree.Pattern]] = {}
@@ -128,7 +129,7 @@ class _Names:
         return f"{qualifier}.{name}"
 
     def _unique(self, library: str, name: str) -> str:
-        return f"{library}.{name}" if library and len(self.declared[name]) > 1 else name
+        return f"{library}.{name}" if library != self.main and len(self.declared[name]) > 1 else name
 
 
 def _declarations(spec: tree.Spec) -> tuple[tree.Kernel | tree.Pattern, ...]:

@@ -86,7 +86,9 @@ def _said(capsys: pytest.CaptureFixture[str]) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-MIXED = """pattern doubled(x: tensor<...a x n x f32>) where n % 64 == 0 { addf(x, x) }
+MIXED = """import "opsplice:nn"
+
+pattern doubled(x: tensor<...a x n x f32>) where n % 64 == 0 { addf(x, x) }
 pattern thirds(x: tensor<n x f32>) { mulf(x, const(0.3..0.4)) }
 pattern smooth(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](x, w) }
 pattern slid(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](w, x) }
@@ -97,14 +99,17 @@ pattern gpu(x: tensor<n x f32>) { tanh(x) }
 
 kernel twice(x: f32[...a, n]) -> f32[...a, n] { cpu "k.c" }
 kernel third(x: f32[n]) -> f32[n] { cpu "k.c" }
+kernel rectified(x: f32[...a]) -> f32[...a] { cpu "k.c" }
 kernel other(x: f32[n]) -> f32[n] where n > 100000 { cuda "k.ptx" }
 
 replace doubled with twice(x)
 replace thirds with third(x)
-replace gpu with other(x) otherwise keep
+replace gpu with other(x)
+replace relu with rectified(x)
 """
 CODE = """#include <stddef.h>
 void twice(const float *x, float *out, size_t a, size_t n) { for (size_t i = 0; i < a * n; ++i) out[i] = 2 * x[i]; }
+void rectified(const float *x, float *out, size_t a) { for (size_t i = 0; i < a; ++i) out[i] = x[i] > 0 ? x[i] : 0; }
 void third(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = x[i] / 3; }
 """
 SMOOTH = """
@@ -142,7 +147,9 @@ def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
         ("pattern", "near"): "failed",
         ("pattern", "gpu"): "ok",
         ("numbers", "doubled"): "ok",
+        ("pattern", "relu"): "ok",
         ("numbers", "thirds"): "failed",
+        ("numbers", "relu"): "ok",
     }
     for step, subject, said in (
         ("format", "mixed.splice", "run: opsplice fmt "),
@@ -154,7 +161,8 @@ def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
             "a window: a template has no sizes for what slides over another; give an example of your own",
         ),
         ("pattern", "near", f"it does not match {tmp_path}/examples/near.mlir"),
-        ("pattern", "gpu", "kept: "),
+        ("pattern", "gpu", "its kernel has no code for CPUs"),
+        ("pattern", "relu", "replaced by rectified"),
         ("numbers", "thirds", "and 1e-04 is the most that is taken"),
     ):
         assert said in detail(findings, step, subject)
@@ -192,13 +200,14 @@ def test_projects_that_name_no_library(tmp_path: Path) -> None:
 
 def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    install(tmp_path, "acme", {"acme.splice": MIXED, "more.splice": 'import "acme:acme"\n'})
+    alone = MIXED.replace('import "opsplice:nn"', "").replace("replace relu with rectified(x)", "")
+    install(tmp_path, "acme", {"acme.splice": alone, "more.splice": 'import "acme:acme"\n'})
     install(tmp_path, "bad", {"bad.splice": "pattern"})
     install(tmp_path, "lost", {}, entry="lost:nowhere")
     assert main(["library", "list"]) == 0
     shown = capsys.readouterr().out
     assert "opsplice (comes with opsplice) " in shown
-    assert f"acme (MIT, acme 1.4) {tmp_path}/acme/specs\n  acme:acme: 8 patterns, 3 kernels, 3 rules\n" in shown
+    assert f"acme (MIT, acme 1.4) {tmp_path}/acme/specs\n  acme:acme: 8 patterns, 4 kernels, 3 rules\n" in shown
     assert "  acme:more: 0 patterns, 0 kernels, 0 rules\n" in shown
     assert f"bad (MIT, bad 1.4) {tmp_path}/bad/specs\n  1 error in " in shown
     assert "lost 1.4 has no folder lost/nowhere" in shown
@@ -210,7 +219,7 @@ def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "did you mean acme?" in capsys.readouterr().err
     listed = {library.name: library for library in opsplice.libraries()}
     assert listed["acme"].version == "1.4"
-    assert [part.kernels for part in listed["acme"].parts] == [("twice", "third", "other"), ()]
+    assert [part.kernels for part in listed["acme"].parts] == [("twice", "third", "rectified", "other"), ()]
 
 
 def test_results_are_compared_as_numbers() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.spec_lang import tree
+from opsplice.spec_lang import libraries, tree
 from opsplice.spec_lang.diagnostics import SpecError
 from opsplice.spec_lang.lint import untidy
-from opsplice.spec_lang.loader import LoadedSpec, load_text
+from opsplice.spec_lang.loader import LoadedSpec, load, load_text
 from tests.packages import install
 
 
@@ -104,6 +104,19 @@ def test_own_names_go_before_those_of_libraries() -> None:
     assert "pattern layer is declared twice" in errors_of(
         "pattern layer(x: tensor<f32>) { exp(x) } pattern layer(x: tensor<f32>) { exp(x) }"
     )
+
+
+def test_the_names_of_the_spec_itself_are_as_it_writes_them(tmp_path: Path) -> None:
+    """Whatever is installed besides."""
+    install(
+        tmp_path / "site",
+        "mine",
+        {"mine.splice": 'import "acme"\n' + library("sin") + "replace mine.whole with kernel_of_layer(x)"},
+    )
+    spec = load(libraries.find("mine", {}).spec(), libraries.find("mine", {}))
+    assert ends(spec, "layer") == ["negf", "sin"]
+    assert ends(spec, "acme.layer") == ["negf", "exp"]
+    assert [rule.pattern for rule in spec.rules] == ["acme.layer", "layer", "whole"]
 
 
 def test_what_a_library_imports_is_seen_by_it_alone() -> None:
