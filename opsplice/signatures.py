@@ -79,9 +79,9 @@ def verify(reference: str, options: PackageOptions | None = None) -> Verified:
     """
     wanted, options = Reference.parse(reference), options or PackageOptions()
     known = trusts.read_chosen(options.trust)
-    descriptor, place = admission.located(_name(wanted), sources_of(wanted, options))
-    found = signing.signatures(place, descriptor.digest)
-    return Verified(descriptor.digest, *trusts.vouched(known, found, wanted.repository, descriptor.digest))
+    sources = sources_of(wanted, options)
+    descriptor, place = admission.located(_name(wanted), sources)
+    return Verified(descriptor.digest, *admission.vouched(wanted, descriptor.digest, [place, *sources], known))
 
 
 def trust(key_file: PathText, publishes: Iterable[str], owner: str = "", trust_file: PathText | None = None) -> Trust:

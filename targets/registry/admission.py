@@ -13,6 +13,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.registry import lock as locks
 from opsplice.targets.registry import package as packages
 from opsplice.targets.registry import trust as trusts
+from opsplice.targets.registry.envelope import Statement
 from opsplice.targets.registry.keys import MissingExtraError
 from opsplice.targets.registry.lock import Lock, Locked
 from opsplice.targets.registry.oci import Descriptor
@@ -20,7 +21,7 @@ from opsplice.targets.registry.package import Package
 from opsplice.targets.registry.place import NotFoundError, Place
 from opsplice.targets.registry.reference import Reference
 from opsplice.targets.registry.signing import signatures
-from opsplice.targets.registry.trust import RevokedError, Trust, UntrustedError
+from opsplice.targets.registry.trust import RevokedError, Trust, TrustedKey, UntrustedError
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def admit(reference: Reference, cache: Place, sources: Sequence[Place], policy: 
     notes: list[str] = []
     if entry is not None:
         descriptor, place = located(entry.digest, (cache, *sources))
-        if place is not cache and (moved := _moved(entry, sources)):
+        if place is not cache and (moved := _moved(entry, place)):
             notes.append(moved)
     elif reference.digest:
         descriptor, place = located(reference.digest, (cache, *sources))
@@ -104,11 +105,12 @@ def located(name: str, places: Iterable[Place]) -> tuple[Descriptor, Place]:
     )
 
 
-def _moved(entry: Locked, sources: Sequence[Place]) -> str:
+def _moved(entry: Locked, place: Place) -> str:
+    """Whether a tag means something else where the package was found."""
     if not entry.version:
         return ""
     try:
-        now, _ = located(entry.version, sources)
+        now = place.resolve(entry.version)
     except OpspliceError:
         return ""  # it is gone; the lock's digest is what counts
     if now.digest == entry.digest:
@@ -133,7 +135,7 @@ def _signer(reference: Reference, digest: str, entry: Locked | None, places: Seq
     try:
         # No other signature can make a difference to what was allowed without one.
         asked = places[:1] if allowed_before else places
-        return _vouched(reference, digest, asked, policy.trust, entry.key if entry else "").key.id
+        return vouched(reference, digest, asked, policy.trust, entry.key if entry else "")[0].key.id
     except RevokedError:
         raise
     except UntrustedError as error:
@@ -155,15 +157,18 @@ def _check_not_revoked(reference: Reference, policy: Policy, *digests: str) -> N
         raise OpspliceError(f"{reference} is not used: {reason}")
 
 
-def _vouched(
-    reference: Reference, digest: str, places: Sequence[Place], trust: Trust, preferred: str
-) -> trusts.TrustedKey:
-    """Signatures are looked for where the package is, and then elsewhere: some are made after it was copied."""
+def vouched(
+    reference: Reference, digest: str, places: Sequence[Place], trust: Trust, preferred: str = ""
+) -> tuple[TrustedKey, Statement]:
+    """The key that makes a package one to trust, and what it signed: see `trust.vouched`.
+
+    Signatures are looked for where the package is, and then elsewhere: some are made after it was copied.
+    """
     failures: list[UntrustedError] = []
     unreachable: list[OpspliceError] = []
     for place in dict.fromkeys(places):
         try:
-            return trusts.vouched(trust, signatures(place, digest), reference.repository, digest, preferred)[0]
+            return trusts.vouched(trust, signatures(place, digest), reference.repository, digest, preferred)
         except UntrustedError as error:
             failures.append(error)
         except MissingExtraError:

@@ -95,6 +95,17 @@ def test_what_is_locked_and_cached_is_taken_without_asking_the_registry(room):
     assert room.registry.asked == []
 
 
+def test_a_mirror_that_knows_no_tags_is_enough(room):
+    room.sign(ONE)
+    lock = room.admit().lock
+    mirror = Layout(room.folder / "mirror")
+    room.push("1.4", "kept", mirror)
+    room.sign(ONE, place=mirror)
+    room.registry.asked.clear()
+    found = admission.admit(REFERENCE, room.cache, [mirror, room.registry], Policy(TRUST, lock, locked=True))
+    assert (found.place, found.notes, room.registry.asked) == (mirror, (), [])
+
+
 def test_a_tag_that_moved_is_said_and_the_locked_package_used(room):
     room.sign(ONE)
     lock = room.admit().lock
