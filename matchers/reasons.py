@@ -189,6 +189,8 @@ class _Reasoner:
         term = self.stop.term
         name = short(term.op) if isinstance(term, Apply) else ""
         if isinstance(term, Apply) and term.op in _CASTS:
+            if isinstance(self.stop.node, Apply) and self.stop.node.op in _CASTS:
+                return ""
             return f"the program has a cast here: write {name}(...) : {term.type or 'type'} around this part"
         if not isinstance(term, Apply) or not any(self._is_wanted(self.views.resolve(a)) for a in term.args):
             return ""

@@ -143,6 +143,16 @@ def test_a_cast_is_named(why: Why) -> None:
     assert miss.reason.help == "the program has a cast here: write truncf(...) : f16 around this part"
 
 
+def test_another_cast_is_not_one_more(why: Why) -> None:
+    body = f"""%0 = arith.fptosi %a : {T} to tensor<4x8xi32>
+      %1 = arith.sitofp %0 : tensor<4x8xi32> to {T}
+      %2 = math.exp %1 : {T}
+      return %2 : {T}"""
+    miss = why(ONE, body, "pattern p(x: tensor<m x n x f32>) { exp(uitofp(fptosi(x) : i32) : f32) }")
+    assert said(miss) == (Kind.OP, "uitofp", "sitofp")
+    assert miss.reason.help.startswith("write sitofp if the kernel computes that")
+
+
 def test_both_orders_of_a_commutative_op_are_tried(why: Why) -> None:
     body = f"""%0 = math.sqrt %a : {T}
       %1 = math.tanh %b : {T}
