@@ -73,11 +73,12 @@ def _of_project(folder: Path) -> Iterator[Library]:
         hint = f'[project.entry-points."{libraries.GROUP}"] names them: acme_kernels = "acme_kernels:specs"'
         raise OpspliceError(f"{file} names no library", hint=hint)
     for name, value in entries.items():
-        inside = str(value).replace(":", ".").replace(".", "/")
-        found = [each for each in (folder / "src" / inside, folder / inside) if each.is_dir()]
+        path = libraries.named_folder(name, str(value)) or ()
+        found = [each for each in (folder.joinpath("src", *path), folder.joinpath(*path)) if path and each.is_dir()]
         if not found:
-            raise OpspliceError(f"{file} names library {name}, and there is no folder {inside} for it")
-        yield Library(name, found[0], str(folder), str(project.get("version", "")), str(project.get("license", "")))
+            hint = 'it is written as: acme_kernels = "acme_kernels:specs", package and folder'
+            raise OpspliceError(f'{file} says that library {name} is "{value}", and no such folder is here', hint=hint)
+        yield Library(name, found[0], str(folder))
 
 
 def _described(library: Library | OpspliceError) -> LibraryInfo:

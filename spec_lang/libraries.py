@@ -167,22 +167,29 @@ def _changed(path: str) -> int:
         return 0
 
 
+def named_folder(name: str, value: str) -> tuple[str, ...] | None:
+    """The package and the folders in it that an entry point names, None if it is none of a library."""
+    found = _LOCATION.match(value)
+    if found is None or _REFERENCE.match(name) is None or ":" in name:
+        return None
+    return tuple(".".join(filter(None, found.groups())).split("."))
+
+
 def _library(entry: EntryPoint) -> Library:
-    written = f'{entry.name} = "{entry.value}"'
-    location = _LOCATION.match(entry.value)
-    if location is None or _REFERENCE.match(entry.name) is None or ":" in entry.name:
+    path = named_folder(entry.name, entry.value)
+    if path is None:
+        written = f'{entry.name} = "{entry.value}"'
         hint = 'it is written as: acme_kernels = "acme_kernels:specs", package and folder'
         raise OpspliceError(f"{_origin(entry)} has an entry point that names no library: {written}", hint=hint)
-    package, inside = location[1].split("."), location[2].split(".") if location[2] else []
-    for root in _roots(package[0], entry.dist):
-        folder = root.joinpath(*package[1:], *inside)
+    for root in _roots(path[0], entry.dist):
+        folder = root.joinpath(*path[1:])
         if folder.is_dir():
             dist = entry.dist
             version, license_ = ("", "") if dist is None else (dist.version, _license(dist))
             return Library(entry.name, folder, _origin(entry), version, license_)
-    where = "/".join([*package, *inside])
     hint = f"install {_project(entry)} again; its author: have the folder among the package's data"
-    raise OpspliceError(f"{_origin(entry)} has no folder {where}, which it says is library {entry.name}", hint=hint)
+    message = f"{_origin(entry)} has no folder {'/'.join(path)}, which it says is library {entry.name}"
+    raise OpspliceError(message, hint=hint)
 
 
 def _roots(package: str, distribution: Distribution | None) -> list[Path]:

@@ -191,7 +191,8 @@ def test_projects_that_name_no_library(tmp_path: Path) -> None:
         ("[project]\nname = 'x'\n", "names no library"),
         ("[project\n", "cannot be read"),
         ("project = 3\n", "cannot be read"),
-        ("[project.entry-points.'opsplice.libraries']\nx = 'x:specs'\n", "there is no folder x/specs for it"),
+        ("[project.entry-points.'opsplice.libraries']\nx = 'x:specs'\n", "no such folder is here"),
+        ("[project.entry-points.'opsplice.libraries']\nx = '..:/'\n", "no such folder is here"),
     ):
         file.write_text(text)
         with pytest.raises(OpspliceError, match=said):
