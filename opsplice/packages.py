@@ -26,12 +26,12 @@ from opsplice.files import check_file
 from opsplice.package_parts import Contents
 from opsplice.packaging import Built, PackageFolder
 from opsplice.pulling import Pulled, Puller
+from opsplice.signatures import ask_passphrase
 from opsplice.spec_lang.libraries import Library
 from opsplice.spec_sources import PackageOptions, SpecSource
-from opsplice.targets.registry import envelope, oci, package, signing, transfer
+from opsplice.targets.registry import envelope, keys, oci, package, signing, transfer
 from opsplice.targets.registry import lock as locks
 from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.keys import PrivateKey
 from opsplice.targets.registry.layout import Layout
 from opsplice.targets.registry.oci import Descriptor
 from opsplice.targets.registry.package import About, Package
@@ -127,13 +127,11 @@ def build(
     Raises SpecError for errors in the spec, OpspliceError for what cannot be built.
     """
     (source,) = spec_sources.resolve(spec)
+    chosen = check_name(name or re.sub(r"\W", "_", source.path.stem))
     made = _built(source, targets, partial)
     if folder is not None:
         made.write(Path(folder))
-    with tempfile.TemporaryDirectory(prefix="opsplice-") as temporary:
-        contents = _written(made, Path(temporary))
-        chosen = check_name(name or re.sub(r"\W", "_", source.path.stem))
-        return _keep(Packages().layout, contents, chosen, version, licence, made)
+    return _kept(made, chosen, version, licence)
 
 
 def push(
@@ -144,42 +142,40 @@ def push(
     name: str = "",
     licence: str = "",
     partial: bool = False,
-    sign: Sequence[PrivateKey] = (),
+    sign: Sequence[str | os.PathLike[str]] = (),
     progress: TextIO | None = None,
 ) -> Pushed:
     """Publish a package under a tag of a registry.
 
     what: a spec, which is built for the targets, or a folder of prebuilt files. name: by which specs import it; by
-    default the repository with `_` for `/` and `-`. sign: keys to sign it with. progress: where to tell how far it is.
+    default the repository with `_` for `/` and `-`. sign: files of keys. progress: where to tell how far it is.
     Raises what `build` raises, and OpspliceError where the registry refuses.
     """
     reference = Reference.parse(to)
     if not reference.tag or reference.digest:
         raise OpspliceError(f"{to} does not say under which tag to publish", hint=f"write {reference.source}:1.0")
     chosen = check_name(name or re.sub(r"\W", "_", reference.repository))
+    private = [keys.read_private(Path(each), ask_passphrase) for each in sign]
     local = Packages().layout
     folder = Path(what)
     if folder.is_dir():
         if targets:
             raise OpspliceError(f"{folder} was built before, and --target is for specs", hint="push the spec itself")
-        contents = package_parts.read(_of_folder(folder, chosen))
-        built = _keep(local, contents, chosen, reference.tag, licence)
+        built = _put(package_parts.read(_of_folder(folder, chosen)), chosen, reference.tag, licence)
     else:
         (source,) = spec_sources.resolve(what)
         if not targets:
             raise OpspliceError(f"nothing says what {source} is to be built for", hint="--target=x86_64,cuda:sm_80")
-        made = _built(source, targets, partial)
-        with tempfile.TemporaryDirectory(prefix="opsplice-") as temporary:
-            built = _keep(local, _written(made, Path(temporary)), chosen, reference.tag, licence, made)
+        built = _kept(_built(source, targets, partial), chosen, reference.tag, licence)
     remote = Remote(reference)
     before = _digest_of(remote, reference.tag)
     found = package.read(local, local.resolve(built.digest))
     size = _copy(local, remote, found, reference.tag, f"pushing {reference}", progress)
-    if sign:
+    if private:
         statement = Statement(reference.repository, built.digest, _made(folder, built, found.iree))
-        signing.sign(remote, found.descriptor, statement, sign)
+        signing.sign(remote, found.descriptor, statement, private)
     before = "" if before == built.digest else before
-    return Pushed(str(reference), built.digest, size, built, before, tuple(key.public.id for key in sign))
+    return Pushed(str(reference), built.digest, size, built, before, tuple(key.public.id for key in private))
 
 
 def mirror(source: str, to: str, *, targets: Sequence[str] = (), progress: TextIO | None = None) -> list[Pushed]:
@@ -337,19 +333,17 @@ def _of_folder(folder: Path, name: str) -> SpecSource:
     return SpecSource(str(folder), library.spec(), library)
 
 
-def _written(made: PackageFolder, folder: Path) -> Contents:
-    made.write(folder)
-    return package_parts.read(SpecSource(made.main, folder / made.main))
+def _kept(made: PackageFolder, name: str, version: str, licence: str) -> BuiltPackage:
+    """What was built, put into the cache."""
+    with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
+        made.write(Path(folder))
+        contents = package_parts.read(SpecSource(made.main, Path(folder) / made.main))
+        return replace(_put(contents, name, version, licence), artifacts=made.built, left_out=made.left_out)
 
 
-def _keep(
-    layout: Layout, contents: Contents, name: str, version: str, licence: str, made: PackageFolder | None = None
-) -> BuiltPackage:
-    """Put a package into the cache, under its own name."""
-    descriptor = package.write(layout, contents.about(name, version, licence), contents.parts)
-    layout.put_manifest(layout.read(descriptor), oci.INDEX, f"{LOCAL}/{name}@{descriptor.digest}")
-    built, left_out = (made.built, made.left_out) if made is not None else ((), ())
-    return BuiltPackage(descriptor.digest, name, version, built, left_out, contents.runs_code)
+def _put(contents: Contents, name: str, version: str, licence: str) -> BuiltPackage:
+    descriptor = Packages().put(contents.about(name, version, licence), contents.parts, f"{LOCAL}/{name}")
+    return BuiltPackage(descriptor.digest, name, version, (), (), contents.runs_code)
 
 
 def _copy(

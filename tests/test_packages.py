@@ -106,9 +106,8 @@ def test_one_target_of_several_is_fetched_alone(spec: Path, registry: Server, tm
 def test_signatures_go_along_with_mirrors(spec: Path, registry: Server, tmp_path: Path) -> None:
     to, copy = f"oci://{registry.host}/acme/signed:1.0", f"oci://{registry.host}/mirrors/signed:1.0"
     public = keys.generate(tmp_path / "acme.key")
-    private = keys.read_private(tmp_path / "acme.key", lambda _: "")
     spec.write_text(spec.read_text().replace('cpu "twice.c"', 'cpu "twice.c" flags "-O3 -ffast-math"'))
-    pushed = packages.push(spec, to, ["x86_64"], licence="MIT", sign=[private])
+    pushed = packages.push(spec, to, ["x86_64"], licence="MIT", sign=[tmp_path / "acme.key"])
     assert pushed.signed_by == (public.id,)
     assert packages.show(to).keys == (public.id,)
     signatures.trust(tmp_path / "acme.pub", ["acme/*"], trust_file=tmp_path / "trust.toml")

@@ -213,12 +213,17 @@ def test_looking_into_packages_and_sweeping_them(
     assert copied[0].startswith(f"copied {home / 'other'}: oci://{REPOSITORY}:1.4, ")
     assert [line.split()[0] for line in said("list", str(home / "other"))] == [f"{REPOSITORY}:1.4", f"{HOST}/host:1.4"]
     assert said("gc", "--older=1d") == ["0 bytes freed"]
+    (home / "twice.c").write_text(C)
+    (home / "own.splice").write_text(KERNELS + RULES)
+    built = said("build", "own.splice", "--target=x86_64")[-1]
+    said("gc", "--older=1d")
+    assert said("show", built.split()[-1])[0] == built
     os.utime(home / "cache" / "packages" / "used" / digest.removeprefix("sha256:"), (1, 1))
     would = said("gc", "--older=1d", "--dry-run")
     assert would[0].startswith(f"would go: acme_kernels 1.4 ({REPOSITORY}), ")
     assert said("list") != ["no packages"]
     assert said("gc", "--older=1d")[0].startswith("gone: acme_kernels 1.4")
-    assert said("list") == ["no packages"]
+    assert [line.split()[0] for line in said("list")] == ["local/own"]
     assert cli.main(["kernel", "gc", "--older=soon"]) == 1
 
 

@@ -6,15 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from opsplice import packages
 from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError
 from opsplice.packages import BuiltPackage, Pushed
-from opsplice.signatures import ask_passphrase
-from opsplice.targets.registry import keys
 from opsplice.targets.registry.progress import size
 
 _SECONDS = {"d": 86400.0, "h": 3600.0}
@@ -53,7 +50,7 @@ def _push(options: argparse.Namespace) -> _Said:
         name=options.name,
         licence=options.license,
         partial=options.partial,
-        sign=[keys.read_private(Path(key), ask_passphrase) for key in options.sign],
+        sign=options.sign,
         progress=sys.stderr,
     )
     lines = _artifact_lines(pushed.built) if pushed.built is not None else []

@@ -73,6 +73,14 @@ class Packages:
         self.root = Path(os.path.abspath(root if root is not None else cache.folder() / "packages"))
         self.layout = Layout(self.root / "layout")
 
+    def put(self, about: package.About, parts: Sequence[package.Part], repository: str) -> Descriptor:
+        """Make a package that was pulled from nowhere. repository: what it is called here."""
+        with self._busy(fcntl.LOCK_SH):
+            descriptor = package.write(self.layout, about, parts)
+            data = self.layout.read(descriptor)
+            self._touch(self.layout.put_manifest(data, oci.INDEX, f"{repository}@{descriptor.digest}"))
+            return descriptor
+
     def pull(
         self, source: Place, reference: Reference, descriptor: Descriptor, why_not: WhyNot, meter: Meter | None = None
     ) -> Unpacked:
@@ -156,10 +164,14 @@ class Packages:
         folder = self.root / "unpacked" / descriptor.hex / key
         for path, layer in files.items():
             self._place(layer, folder / path)
+        self._touch(descriptor)
+        return Unpacked(found, choice, folder, parts[0].about, files)
+
+    def _touch(self, descriptor: Descriptor) -> None:
+        """Note that a package was used."""
         with explained(self.root / "used"):
             (self.root / "used").mkdir(exist_ok=True)
             (self.root / "used" / descriptor.hex).touch()
-        return Unpacked(found, choice, folder, parts[0].about, files)
 
     def _place(self, layer: Descriptor, path: Path) -> None:
         if is_sound(path, layer):
