@@ -18,14 +18,27 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.timing import header, paired
-from opsplice.targets.registry import package, transfer
+from opsplice.targets.registry import package
 from opsplice.targets.registry.layout import Layout
 from opsplice.targets.registry.package import About, Part
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.remote import Remote
 from tests.targets.registry import server
 from tests.targets.registry.server import PASSWORD, USER, Server
 
+_PROGRAM = """
+import sys
+from pathlib import Path
+from opsplice.targets.registry import package, transfer
+from opsplice.targets.registry.layout import Layout
+from opsplice.targets.registry.reference import Reference
+from opsplice.targets.registry.remote import Remote
+
+how, root, name = sys.argv[1:]
+source, target = Layout(Path(root)), Remote(Reference.parse(name))
+if how == "pull":
+    source, target = target, source
+found = package.read(source, source.resolve("1"))
+transfer.copy(source, target, found, found.variants, "1")
+"""
 _TOTAL = 200_000_000
 _ROUNDS = 5
 # How the bytes are spread over files: one of each target.
@@ -106,7 +119,7 @@ def _made(root: Path, files: int, number: int) -> None:
 
 
 def _ours(registry: Server, how: str, root: Path, name: str) -> None:
-    command = [sys.executable, "-m", "benchmarks.registry", how, str(root), name]
+    command = [sys.executable, "-c", _PROGRAM, how, str(root), f"oci://{name}"]
     subprocess.run(command, check=True, env={**registry.environ, "PATH": "/usr/bin"})
 
 
@@ -116,15 +129,5 @@ def _skopeo(folder: Path, source: str, target: str, side: str) -> None:
     subprocess.run([*command, *access, source, target], check=True)
 
 
-def _copy(how: str, root: Path, name: str) -> None:
-    layout, remote = Layout(root), Remote(Reference.parse(f"oci://{name}"))
-    source, target = (layout, remote) if how == "push" else (remote, layout)
-    found = package.read(source, source.resolve("1"))
-    transfer.copy(source, target, found, found.variants, "1")
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        _copy(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
-    else:
-        main()
+    main()

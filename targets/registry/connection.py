@@ -272,7 +272,9 @@ def _session(local: bool):
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.headers.update({"User-Agent": "opsplice", "Accept-Encoding": "identity"})
     for scheme in ("https://", "http://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
+        adapter = HTTPAdapter()
+        adapter.init_poolmanager(CONNECTIONS, CONNECTIONS, blocksize=_PIECE)
+        session.mount(scheme, adapter)
     return session
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -129,6 +132,25 @@ def test_a_source_that_begins_anew_is_followed(tmp_path: Path):
     receive(BLOB, tmp_path / "blob", "there", lambda _offset: (0, [DATA]), counted.append)
     assert (tmp_path / "blob").read_bytes() == DATA
     assert sum(counted) == 5000
+
+
+def test_a_file_that_another_process_put_into_place_is_not_written_to(tmp_path: Path):
+    into, part = tmp_path / "blob", tmp_path / ".blob.part"
+    with part.open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = threading.Thread(
+            target=receive, args=(BLOB, into, "there", lambda offset: (offset, [DATA[offset:]]), lambda _count: None)
+        )
+        waiting.start()
+        time.sleep(0.1)
+        # Whoever had it moved it, and what is there now was damaged since then.
+        os.replace(part, into)
+        into.write_bytes(b"damaged")
+        moved = into.stat().st_ino
+    waiting.join()
+    assert into.read_bytes() == DATA
+    assert into.stat().st_ino != moved
+    assert [path.name for path in tmp_path.iterdir()] == ["blob"]
 
 
 def test_no_more_than_the_size_is_read(tmp_path: Path):

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ from opsplice.targets.registry.remote import Remote
 from tests.targets.registry import faulty, signers
 from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, noise, parts
-from tests.targets.registry.server import PASSWORD, Server
+from tests.targets.registry.server import Server
 
 NUMBERS = itertools.count()
 
@@ -80,6 +81,18 @@ def test_what_is_not_there(registry: Server, name: str, tmp_path: Path):
 
 def test_referrers_by_the_fallback_tag(registry: Server, name: str):
     refers(registry.remote(name), registry.remote(name))
+
+
+def test_referrers_that_somebody_else_overwrote_are_listed_again(layer: Layer, name: str):
+    place = layer.remote(name)
+    subject = place.put_manifest(Index(()).to_bytes(), oci.INDEX, "1")
+    place.put_bytes(b"{}", EMPTY_CONFIG.media_type)
+    overwritten = Fault(200, {"Content-Type": oci.INDEX}, Index(()).to_bytes())
+    layer.next("GET", "/manifests/sha256-", Fault(), overwritten)
+    signature = Manifest(EMPTY_CONFIG, (), "application/a", {}, subject).to_bytes()
+    put = place.put_manifest(signature, oci.MANIFEST)
+    assert [each.digest for each in layer.remote(name).referrers(subject.digest)] == [put.digest]
+    assert len(layer.asked("PUT", "/manifests/sha256-")) == 2
 
 
 def test_referrers_by_the_api(layer: Layer, name: str):
@@ -185,6 +198,10 @@ def test_tokens(layer: Layer, name: str, tmp_path: Path):
     place.fetch(descriptor, tmp_path / "copy")
     place.put_manifest(Index(()).to_bytes(), oci.INDEX, "1")
     assert len(layer.asked("GET", "/token")) == 2
+    layer.tokens.clear()
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(place.has, [descriptor] * 6)) == [True] * 6
+    assert len(layer.asked("GET", "/token")) == 3
     # The password goes to the token server, and nowhere else.
     assert all(headers.get("Authorization", "Bearer").startswith("Bearer") for headers in layer.asked("GET", "/v2/"))
     config = Path(layer.environ["DOCKER_CONFIG"]) / "config.json"
@@ -228,12 +245,14 @@ def layer_answer(_layer: Layer, realm: str) -> Any:
 def test_redirects_take_no_credentials_along(layer: Layer, name: str, registry: Server, tmp_path: Path):
     descriptor, file = blob(tmp_path)
     with faulty.over(registry, tmp_path) as elsewhere:
-        layer.remote(name).put_blob(descriptor, file)
+        place = layer.remote(name)
+        place.put_blob(descriptor, file)
         url = f"http://{elsewhere.host}/v2/{name}/blobs/{descriptor.digest}"
         layer.next("GET", "/blobs/", Fault(307, {"Location": url}))
         elsewhere.next("GET", "/blobs/", Fault(200, body=file.read_bytes()))
-        layer.remote(name).fetch(descriptor, tmp_path / "copy")
+        place.fetch(descriptor, tmp_path / "copy")
         assert (tmp_path / "copy").read_bytes() == file.read_bytes()
+        assert "Authorization" in layer.asked("GET", "/blobs/")[-1]
         assert [("Authorization" in headers) for headers in elsewhere.asked("GET")] == [False]
     for location, message in (
         ("ftp://localhost/x", "sends to ftp://localhost, which is not protected by TLS"),
@@ -262,7 +281,7 @@ def test_proxies_of_the_environment_are_used_and_not_for_this_machine(
 
 
 def test_netrc_is_not_read(layer: Layer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "netrc").write_text(f"machine localhost login dev password {PASSWORD}\n")
+    (tmp_path / "netrc").write_text("machine localhost login dev password word\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setattr(connection, "is_loopback", lambda _host: False)
     monkeypatch.setenv("NO_PROXY", "localhost")
@@ -284,6 +303,7 @@ def test_what_is_cut_off_is_resumed(layer: Layer, name: str, tmp_path: Path):
     assert (tmp_path / "copy").read_bytes() == file.read_bytes()
     ranges = [headers.get("Range") for headers in layer.asked("GET", "/blobs/")]
     assert ranges[0] is None
+    assert {headers["Accept-Encoding"] for headers in layer.asked("GET")} == {"identity"}
     assert ranges[-1] == ranges[-2] != ranges[-3]
     assert all(each and each.startswith("bytes=") for each in ranges[1:])
     assert [path.name for path in tmp_path.glob("*copy*")] == ["copy"]
