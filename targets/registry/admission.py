@@ -182,10 +182,10 @@ def vouched(
 
 def _check_version(reference: Reference, package: Package, key: str) -> None:
     """Refuse an old package, signed long ago, under the tag of a new one."""
-    tag = reference.tag.removeprefix("v")
-    if key and tag[:1].isdigit() and not f"{package.version}.".startswith(f"{tag}."):
+    tag, version = reference.tag.removeprefix("v"), package.version.removeprefix("v")
+    if key and tag[:1].isdigit() and not f"{version}.".startswith(f"{tag}."):
         raise OpspliceError(
-            f"{reference} is version {package.version}, not {tag}: the registry serves another package for this tag",
+            f"{reference} is version {version}, not {tag}: the registry serves another package for this tag",
             hint="ask its publisher; to use it all the same, name it by its digest",
         )
 

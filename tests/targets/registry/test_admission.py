@@ -246,6 +246,8 @@ def test_an_old_package_under_a_new_tag_is_refused(room):
     for tag in ("1", "v1.4", "latest"):
         room.registry.put_manifest(room.registry.read(room.package), oci.INDEX, tag)
         assert room.admit(dataclasses.replace(REFERENCE, tag=tag)).entry.version == tag
+    room.sign(ONE, of=room.push("v2.0"))
+    assert room.admit(dataclasses.replace(REFERENCE, tag="v2.0")).package.version == "v2.0"
 
 
 def test_another_version_takes_the_place_in_the_lock(room):
