@@ -731,8 +731,13 @@ class Search(Verdicts):
             yield from self._through_views(self.views.whole(bound.value), levels)
         for position, access in enumerate(levels):
             reshaped = regrouped(access)
-            if reshaped is not None and pair(node.labels, access.indices, self.labels) is None:
+            if reshaped is not None and not self._has_rank(node, access):
                 yield position, access, reshaped
+
+    def _has_rank(self, node: Input, access: Access) -> bool:
+        """Whether an input has as many dims as a value, where its packs are known."""
+        pairs = pair(node.labels, access.indices, self.labels)
+        return pairs is not None and all(len(self.labels.get(label, found)) == len(found) for label, found in pairs)
 
     def _through_views(self, view: Access, levels: list[Access]) -> Iterator[tuple[int, Access, None]]:
         """Where the source of a view is read: the same element of the view."""

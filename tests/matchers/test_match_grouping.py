@@ -140,6 +140,14 @@ def test_a_sum_is_taken_apart_as_the_program_does_it(find, merge, order, scale, 
     assert find(program, GROUPED.format(first=first, second=second, scale="gk".replace(scale, ""))).count == 0
 
 
+def test_an_input_with_a_pack_is_reshaped_for_a_sum_that_is_taken_apart(find):
+    program = WEIGHTS.format(m=2, count=3, scale="g", merge=MERGED)
+    spec = GROUPED.format(first="g", second="k", scale="g").replace("<m x", "<...m x").replace("m g k", "...m g k")
+    outcome = find(program, spec.replace("-> m n", "-> ...m n"))
+    assert outcome.dims == {"m": (2,), "g": 3, "k": 4, "n": 5}
+    assert outcome.inputs == {"x": "%arg0", "w": "%arg1", "s": "%arg2"}
+
+
 def test_a_sum_that_is_read_in_two_ways_is_none(find):
     """One factor has groups of 4 along the sum, the other one of 3."""
     program = WEIGHTS.format(m=2, count=3, scale="g", merge=MERGED).replace(
