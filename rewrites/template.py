@@ -32,6 +32,9 @@ def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -
     except GapError as error:
         details = "\n".join(map(str, error.gaps))
         raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops", details=details) from None
+    if len(template.arguments) > len(given):
+        why = "nothing says what a reduction starts from, or how large a dim is"
+        raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops: {why}")
     arguments = tuple(
         Argument(name.removeprefix("%"), kind, binding, sizes)
         for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)

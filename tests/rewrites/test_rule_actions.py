@@ -490,6 +490,16 @@ def test_a_number_that_the_written_ops_cannot_hold(spliced, pattern, given, mess
     assert message in f"{error.value}\n{error.value.details}"
 
 
+def test_a_reduction_that_is_written_without_a_start(spliced):
+    spec = """pattern p(x: tensor<m x n x f32>) { negf(absf(x)) }
+    pattern q(y: tensor<m x n x f32>) {
+      mulf(y, broadcast[m -> m n](accumulated(reduce addf[m n -> m](y))))
+    }
+    replace p with q(x)"""
+    with pytest.raises(OpspliceError, match="nothing says what a reduction starts from"):
+        spliced(ABS, spec, {})
+
+
 def test_an_op_by_name_that_is_written_without_what_it_needs(spliced):
     spec = f"""{PATTERN}
     pattern q<S>(y: tensor<a x b x S>) {{ "tensor.concat"(y, y) : tensor<a x b x S> }}
