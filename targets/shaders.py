@@ -19,7 +19,7 @@ from typing import Literal
 
 from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import SpirvTarget
-from opsplice.targets.toolchains import read_dependencies, run_program
+from opsplice.targets.toolchains import read_dependencies, run_program, shown
 
 Language = Literal["GLSL", "Slang", "WGSL"]
 
@@ -36,7 +36,6 @@ HOW_TO_GET = {
 
 # The newest version that anything here knows.
 _NEWEST = (1, 6)
-_MOST_LINES = 40
 
 _IMPORT = re.compile(r"\b(?:import|__include|implementing|__import)\s+(\"[^\"\n]+\"|[\w.]+)\s*;")
 
@@ -128,12 +127,9 @@ class ShaderCompiler:
         return [*self.command, *options, *flags, str(source), "-o", str(output)]
 
     def _failed(self, said: str, source: Path, status: int) -> OpspliceError:
-        lines = [line for line in said.splitlines() if line.strip()]
-        lines = lines or [f"it ended with status {status} and said nothing"]
-        if len(lines) > _MOST_LINES:
-            lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]
+        lines = "\n".join(line for line in said.splitlines() if line.strip())
         return OpspliceError(
-            f"{self.name} cannot compile {source.name}", hint=_hint(said, self.name), details="\n".join(lines)
+            f"{self.name} cannot compile {source.name}", hint=_hint(said, self.name), details=shown(lines, status)
         )
 
 

@@ -61,6 +61,7 @@ _ARCH_FLAGS: dict[archs.Arch, list[str]] = {
 FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX", "hsaco": "code objects"}
 
 _MOST_LINES = 40
+_WIDEST = 400
 
 _LACKS_TYPE = re.compile(r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b")
 
@@ -213,6 +214,7 @@ def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> 
 def shown(said: str, status: int) -> str:
     """What a compiler said when it failed, with an end; `status` where it said nothing."""
     lines = said.splitlines() or [f"it ended with status {status} and said nothing"]
+    lines = [line if len(line) <= _WIDEST else f"{line[:_WIDEST]} ..." for line in lines]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]
     return "\n".join(lines)

@@ -193,6 +193,10 @@ def test_wgsl_is_built(tmp_path, store):
         spirv.resolve(ask(source), V13, store)
     assert "invalid field accessor `scale`" in caught.value.details
     assert "k.wgsl:8:49" in caught.value.details
+    source.write_text(f"fn f() {{ {'x = x; ' * 9000} }}")
+    with pytest.raises(OpspliceError, match=r"naga cannot compile k\.wgsl") as caught:
+        spirv.resolve(ask(source), V13, store)
+    assert len(caught.value.details) < 5000  # it shows the line
     source.write_text(WGSL.replace("immediate", "push_constant"))
     with pytest.raises(OpspliceError, match=r"naga cannot compile k\.wgsl") as caught:
         spirv.resolve(ask(source), V13, store)
