@@ -269,3 +269,34 @@ def test_when_memory_is_full_it_is_given_back_and_all_matches_are_found(session,
     assert [(m.function, m.pattern.name) for m in again.matches] == places
     assert len(places) == 2 * 6
     assert len(made) > 2
+
+
+TWO = """
+func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>, %e: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {{
+  {first}
+  {second}
+  return %r, %s : tensor<8xf32>, tensor<8xf32>
+}}"""
+BY_NAME = """%{0}0 = "test.op"(%{1}) {{k = {2}}} : (tensor<8xf32>) -> tensor<8xf32>
+  %{0} = math.exp %{0}0 : tensor<8xf32>"""
+ELEMENTWISE = """%{0}0 = arith.negf %{1} {{k = {2}}} : tensor<8xf32>
+  %{0} = math.exp %{0}0 : tensor<8xf32>"""
+GENERIC = """%{0} = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+    iterator_types = ["parallel"]}} ins(%{1} : tensor<8xf32>) outs(%e : tensor<8xf32>) attrs = {{my.k = {2}}} {{
+  ^bb0(%p: f32, %q: f32): %1 = math.exp %p : f32 linalg.yield %1 : f32 }} -> tensor<8xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("one", "wanted"),
+    [
+        (BY_NAME, 'exp("test.op"(x) {k = 1} : tensor<n x f32>)'),
+        (ELEMENTWISE, "exp(negf(x) {k = 1})"),
+        (GENERIC, '"linalg.generic"(x, ...) {my.k = 1, ...} : tensor<n x f32>'),
+    ],
+)
+def test_places_that_differ_in_an_attribute_that_a_pattern_asks_for_do_not_look_the_same(find, session, one, wanted):
+    session.context.allow_unregistered_dialects = True
+    spec = f"pattern p(x: tensor<n x f32>) {{ {wanted} }}"
+    for numbers in ((1, 1), (1, 2), (2, 1)):
+        first, second = (one.format(*each) for each in zip("rs", "xy", numbers, strict=True))
+        assert find(TWO.format(first=first, second=second), spec).count == numbers.count(1)
