@@ -163,6 +163,26 @@ def test_the_first_failure_ends_the_rest(layer: Layer, name: str, tmp_path: Path
     assert not (tmp_path / "folder" / "index.json").exists()
 
 
+def test_bytes_that_are_flipped_in_the_storage_never_reach_a_folder(registry: Server, name: str, tmp_path: Path):
+    found = made(registry.remote(name), tmp_path, 4321)
+    reference = registry.reference(name)
+    whole = Packages(tmp_path / "whole" / "packages")
+    whole.pull(registry.remote(name), reference, found.descriptor, X86)
+    for number, blob in enumerate(sorted((whole.layout.root / "blobs" / "sha256").iterdir())):
+        stored = registry.blob(blob.name)
+        good = stored.read_bytes()
+        middle = len(good) // 2
+        stored.write_bytes(good[:middle] + bytes([good[middle] ^ 4]) + good[middle + 1 :])
+        packages = Packages(tmp_path / f"{number}" / "packages")
+        with pytest.raises(oci.DamagedError, match=blob.name):
+            packages.get(reference, found.descriptor.digest, X86, [lambda: registry.remote(name)])
+        assert packages.kept() == []
+        assert not (packages.root / "unpacked").exists()
+        stored.write_bytes(good)
+        assert packages.get(reference, found.descriptor.digest, X86, [lambda: registry.remote(name)]).main.exists()
+    assert number == 6  # the index, two manifests, the config they share, the spec and two artifacts
+
+
 # ---- killed, full, many at once --------------------------------------------------------------------------------------
 
 
