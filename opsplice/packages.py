@@ -25,7 +25,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.package_parts import Contents
 from opsplice.packaging import Built, PackageFolder
-from opsplice.pulling import Pulled, Puller
+from opsplice.pulling import Pulled, Puller, targets_of
 from opsplice.signatures import ask_passphrase
 from opsplice.spec_lang.libraries import Library
 from opsplice.spec_sources import PackageOptions, SpecSource
@@ -217,7 +217,7 @@ def pull(
 
     targets: what a program would be for; all that the package has by default.
     """
-    puller = Puller(options or PackageOptions(), tuple(targets), progress)
+    puller = Puller(options or PackageOptions(), targets_of(targets, ()) if targets else (), progress)
     found = puller.pull(Reference.parse(reference))
     puller.finish()
     return found
@@ -355,7 +355,8 @@ def _copy(
     progress: TextIO | None,
     targets: Sequence[str] = (),
 ) -> int:
-    variants = package.choose(chosen, package.for_targets(*targets)).taken if targets else chosen.variants
+    wanted = targets_of(targets, ()) if targets else ()
+    variants = package.choose(chosen, package.for_targets(*wanted)).taken
     with Meter(what, progress) as meter:
         return transfer.copy(source, target, chosen, variants, tag, meter)
 

@@ -20,12 +20,11 @@ from opsplice.spec_lang import libraries
 from opsplice.spec_lang.libraries import Library
 from opsplice.spec_sources import PackageOptions, SpecPath, SpecSource
 from opsplice.targets import arch as archs
-from opsplice.targets.registry import admission, trust
+from opsplice.targets.registry import admission, package, trust
 from opsplice.targets.registry import lock as locks
 from opsplice.targets.registry.admission import Policy
 from opsplice.targets.registry.layout import Layout
 from opsplice.targets.registry.lock import Lock
-from opsplice.targets.registry.package import ANY, Variant, WhyNot
 from opsplice.targets.registry.packages import Packages, Unpacked
 from opsplice.targets.registry.place import Place
 from opsplice.targets.registry.progress import Meter
@@ -95,7 +94,7 @@ class Puller:
         admitted = admission.admit(reference, self.packages.layout, sources, self.policy)
         with Meter(f"pulling {reference}", self.progress) as meter:
             digest, openers = admitted.package.descriptor.digest, [partial(_same, place) for place in sources]
-            unpacked = self.packages.get(reference, digest, wanted(self.targets), openers, meter)
+            unpacked = self.packages.get(reference, digest, package.for_targets(*self.targets), openers, meter)
         self.policy = Policy(self.policy.trust, admitted.lock, self.policy.locked, self.policy.allow_unsigned)
         entry = admitted.entry
         return Pulled(entry.name, unpacked, str(replace(reference, digest="")), entry.key, admitted.notes)
@@ -176,27 +175,6 @@ def targets_of(targets: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
     triples = [flag.removeprefix(_TRIPLE) for flag in flags if flag.startswith(_TRIPLE)]
     arch = archs.of_triple(triples[-1]) if triples else None
     return tuple(arch if name == "cpu" and arch else _told(name) for name in names)
-
-
-def wanted(targets: Sequence[str]) -> WhyNot:
-    """Wants the variants that a program for these targets can take, whatever its devices have besides."""
-
-    def why_not(variant: Variant) -> str:
-        if not targets or variant.target == ANY or any(_fits(variant.target, target) for target in targets):
-            return ""
-        return f"it is for {variant.target}, not {' or '.join(targets)}"
-
-    return why_not
-
-
-def _fits(offered: str, target: str) -> bool:
-    (family, _, chip), (wanted_family, _, wanted_chip) = offered.partition(":"), target.partition(":")
-    if family != wanted_family:
-        return False
-    numbers = [re.fullmatch(r"sm_(\d+)", each) for each in (chip, wanted_chip)]
-    if numbers[0] and numbers[1]:
-        return int(numbers[0][1]) <= int(numbers[1][1])
-    return "" in (chip, wanted_chip) or chip == wanted_chip
 
 
 def _told(text: str) -> str:

@@ -10,7 +10,12 @@ from opsplice.argument_parts import Joined, add_building, add_command, add_json,
 
 
 def add_kernel(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "kernel", "build and inspect kernels that programs load at run time", flags=True)
+    parser = add_command(
+        commands,
+        "kernel",
+        "build kernels that programs load at run time, and packages of kernels: publish, pull, sign, audit",
+        flags=True,
+    )
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
 
     about = "build a plugin: the kernels of a spec that are `as plugin`, for --plugin of `opsplice run`"

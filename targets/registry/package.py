@@ -237,13 +237,27 @@ def choose(package: Package, why_not: WhyNot) -> Choice:
 
 
 def for_targets(*targets: str) -> WhyNot:
-    """Wants all variants of these targets, with whatever features, and those for any."""
+    """Wants all variants that a program for these targets can take, with whatever features; for no targets, all.
+
+    A program for `cuda:sm_90` takes what is for older GPUs, too, and one for `cuda` or `vulkan` that of all chips.
+    """
 
     def why_not(variant: Variant) -> str:
-        fits = variant.target == ANY or variant.target in targets
-        return "" if fits else f"it is for {variant.target}, not {' or '.join(targets)}"
+        if not targets or variant.target == ANY or any(_fits(variant.target, target) for target in targets):
+            return ""
+        return f"it is for {variant.target}, not {' or '.join(targets)}"
 
     return why_not
+
+
+def _fits(offered: str, target: str) -> bool:
+    (family, _, chip), (wanted_family, _, wanted_chip) = offered.partition(":"), target.partition(":")
+    if family != wanted_family:
+        return False
+    numbers = [re.fullmatch(r"sm_(\d+)", each) for each in (chip, wanted_chip)]
+    if numbers[0] and numbers[1]:
+        return int(numbers[0][1]) <= int(numbers[1][1])
+    return "" in (chip, wanted_chip) or chip == wanted_chip
 
 
 def check_path(path: str) -> str:
