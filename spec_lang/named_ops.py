@@ -52,7 +52,7 @@ def mistakes(spec: LoadedSpec) -> Iterator[Diagnostic]:
     reached = {each.name: each for pattern in replaced for each in (pattern, *reached_patterns(pattern, spec))}
     for pattern in reached.values():
         for call in _calls(pattern):
-            yield from _unlooked(call)
+            yield from _unlooked(call, contracts=_contracts(pattern.where))
 
 
 def unmatchable(name: str, *, is_end: bool) -> str | None:
@@ -78,14 +78,23 @@ def _misspelt(call: tree.Call) -> str | None:
     return None
 
 
-def _unlooked(call: tree.Call) -> Iterator[Diagnostic]:
-    """What is replaced although nobody has looked at what it computes."""
+def _contracts(where: tree.Condition | None) -> bool:
+    if isinstance(where, tree.Logical):
+        return any(map(_contracts, where.operands))
+    return isinstance(where, tree.Predicate) and where.name == "contracts"
+
+
+def _unlooked(call: tree.Call, *, contracts: bool) -> Iterator[Diagnostic]:
+    """What is replaced although nobody has looked at what it computes. contracts: whether it is a contraction."""
     name = call.callee
     if name in _TOLD or (name.startswith("linalg.") and name not in _OPEN and "*" not in name):
         return
     attribute = _BESIDE_BODY.get(name)
     open_maps = attribute is not None and not any(a.name == attribute and not a.absent for a in call.attributes)
-    if call.regions:
+    if call.regions and contracts:
+        what = f"this takes any {name} that contracts: transposed operands, and any value that it adds to"
+        advice = "write contract[m k, k n -> m n](x, y), which says where dims lie"
+    elif call.regions:
         what = f"this takes any {name}, whatever its body computes: an argmin as well as an argmax"
         advice = f'write the body: "{name}"(...) mlir {{ ^bb0(...): ... }}'
     elif call.body is not None and open_maps:

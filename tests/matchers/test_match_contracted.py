@@ -7,6 +7,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.named_ops import mistakes
 
 MK_KN = "(m, k)>, affine_map<(m, n, k) -> (k, n)>"
 KM_NK = "(k, m)>, affine_map<(m, n, k) -> (n, k)>"
@@ -88,6 +89,14 @@ def test_sizes_that_differ_are_said(find):
     assert 'wanted contracts("k 65"), found b, m 32, n 48, k 64' in reasons
     assert 'wanted contracts("k 65"), found b 2, m 32, n ?, k 64' in reasons
     assert 'wanted contracts("k 65"), found no contraction' in reasons
+
+
+def test_a_rule_that_replaces_a_contraction_of_any_layout_gets_a_warning():
+    rule = 'kernel k(x: f32[...a]) -> f32[...a] { cpu "k.c" }\nreplace p with k(x)\n'
+    for text, count in ((PATTERN.format("m 3") + rule, 1), (PATTERN.format("m 3") + "annotate p with {my.tag}", 0)):
+        found = [each.message for each in mistakes(load_text(text)) if each.code == "unlooked-body"]
+        assert len(found) == count
+        assert all("transposed operands" in message for message in found)
 
 
 def test_the_condition_is_written_as_it_was():
