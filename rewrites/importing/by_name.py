@@ -25,6 +25,7 @@ _STRUCTURED = "transform.match.structured"
 _SUPPRESS = 2  # of FailurePropagationMode
 _COUNTS = {f"{_STRUCTURED}.{word}": word for word in ("rank", "num_inputs", "num_inits")}
 _OPERANDS = (f"{_STRUCTURED}.input", f"{_STRUCTURED}.init")
+_MAPS = {"is_all", "is_inverted", "permutation", "projected_permutation"}
 _GENERIC, _LINALG = "linalg.generic", "linalg.*"
 _KINDS = ("parallel", "reduction")
 _MOST_LOOPS = 6
@@ -103,9 +104,10 @@ class ByName:
 
     def _go(self, op: ir.Operation, of: NamedOp) -> None:
         """From a structured op to one of its operands, or to what makes that."""
-        (number, *more) = ir.DenseI64ArrayAttr(op.attributes["raw_position_list"])
-        if more or number < 0 or {"is_all", "is_inverted", "permutation", "projected_permutation"} & set(op.attributes):
+        places = list(ir.DenseI64ArrayAttr(op.attributes["raw_position_list"]))
+        if len(places) != 1 or places[0] < 0 or _MAPS & set(op.attributes):
             raise UnreadableError(op, "other than one operand by its place from the start")
+        number = places[0]
         if op.name.endswith("init"):
             if "num_inputs" not in of.counts:
                 raise UnreadableError(

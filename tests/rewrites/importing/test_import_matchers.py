@@ -630,6 +630,10 @@ UNREADABLE = {
         structured(2, "raw_dim_list = array<i64: 0>", "parallel").replace("linalg.generic", "linalg.add"),
         "transform.match.operation_name: loops of other ops than linalg.generic",
     ),
+    "all operands of a structured op": (
+        structured(2, "raw_dim_list = array<i64: 0>", "parallel").replace("init %it[0]", "init %it[all]"),
+        "transform.match.structured.init: other than one operand by its place from the start",
+    ),
     "a loop that there is not": (
         structured(2, "raw_dim_list = array<i64: 2>", "parallel"),
         "transform.match.structured.dim: it never holds: a loop that is none of 2",
