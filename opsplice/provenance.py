@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from opsplice import __version__
 from opsplice.report import PackageUse, Report
-from opsplice.targets.registry import strict_json
-from opsplice.targets.registry.lock import DIGEST, KEY
-from opsplice.targets.registry.strict_json import Table
-from opsplice.targets.registry.trust import Trust
 
 if TYPE_CHECKING:
     from iree.compiler import ir
+
+    from opsplice.targets.registry.strict_json import Table
+    from opsplice.targets.registry.trust import Trust
 
 NOTE = "opsplice.kernels"
 
@@ -54,6 +53,8 @@ class Provenance:
     kernels: tuple[KernelUse, ...]
 
     def to_text(self) -> str:
+        from opsplice.targets.registry import strict_json  # compiles without kernels do without it
+
         packages = list(dict.fromkeys(each.package for each in self.kernels if each.package))
         kernels = [
             {**_texts(each), **({"package": packages.index(each.package)} if each.package else {})}
@@ -134,6 +135,8 @@ def _joined(parts: Iterable[Provenance]) -> Provenance:
 
 def parse(text: str) -> Provenance:
     """What a note says. Raises OpspliceError for one that opsplice does not write."""
+    from opsplice.targets.registry import strict_json
+
     table = strict_json.parse(text.encode("utf-8", "surrogateescape"), "the note on the program's kernels")
     packages = [_package(each) for each in table.tables("packages", _MOST)]
     kernels = tuple(_kernel(each, packages) for each in table.tables("kernels", _MOST))
@@ -141,6 +144,8 @@ def parse(text: str) -> Provenance:
 
 
 def _package(table: Table) -> PackageUse:
+    from opsplice.targets.registry.lock import DIGEST, KEY
+
     digest, key = table.text("digest", ""), table.text("key", "")
     if not (DIGEST.fullmatch(digest) or not digest) or not (KEY.fullmatch(key) or not key):
         raise table.error("it has no digest or key that is one")
@@ -148,6 +153,8 @@ def _package(table: Table) -> PackageUse:
 
 
 def _kernel(table: Table, packages: list[PackageUse]) -> KernelUse:
+    from opsplice.targets.registry.lock import DIGEST
+
     digest = table.text("digest", "")
     if digest and not DIGEST.fullmatch(digest):
         raise table.error("it is no digest", "digest")

@@ -179,6 +179,16 @@ def test_a_program_without_kernels_is_as_it_was(folder: Path) -> None:
     assert read(plain, folder) is None
 
 
+def test_a_compile_without_packages_loads_nothing_for_them() -> None:
+    code = """
+import sys, opsplice.compilation
+rooms = [f"opsplice.targets.registry.{name}" for name in ("trust", "lock", "remote")]
+print(sorted({"requests", "cryptography", "tomllib", *rooms} & sys.modules.keys()))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
 def test_what_a_frontend_compiles_itself_keeps_the_note_and_gets_more(folder: Path) -> None:
     module, report = opsplice.transform(MODEL, [folder / "plain.splice"])
     text = str(module)
