@@ -192,7 +192,8 @@ def listed(items, least=0, most=3, comma=","):
     return st.lists(items, min_size=least, max_size=most).map(f" {comma} ".join)
 
 
-SIGNED = st.tuples(st.sampled_from(["", "- "]), NUMBERS).map("".join)
+# An integer has one zero, without a sign.
+SIGNED = st.tuples(st.sampled_from(["", "- "]), NUMBERS).map("".join).filter(lambda text: text != "- 0")
 DIMS = st.one_of(NAMES, st.sampled_from(["4", "?"]), NAMES.map("...{}".format))
 TENSORS = st.tuples(st.lists(DIMS, max_size=3), ELEMENTS).map(lambda t: f"tensor < {' x '.join([*t[0], t[1]])} >")
 BUFFERS = st.tuples(ELEMENTS, listed(DIMS)).map(lambda t: f"{t[0]} [ {t[1]} ]")
@@ -242,7 +243,7 @@ TAILS = st.one_of(st.just(""), ELEMENTS.map(" : {}".format), TENSORS.map(" : {}"
 
 def calls(inner):
     callee = st.one_of(
-        NAMES, st.sampled_from(["math.exp", "mulf ?", "gated < tanh >", "p < math.exp , q > ?"]), STRINGS
+        NAMES, st.sampled_from(["math.exp", "mulf ?", "acme.gated < tanh >", "p < math.exp , q > ?"]), STRINGS
     )
     attributes = st.one_of(st.just(""), listed(ATTRIBUTES).map(" {{ {} }}".format))
     return st.one_of(
@@ -299,7 +300,7 @@ ARTIFACTS = st.tuples(
     STRINGS,
     st.sampled_from(["", " as bitcode", ' flags "-O3"', ' flags "-O3" as object']),
 ).map("{0[0]} {0[1]}{0[2]}".format)
-USED = st.one_of(NAMES, st.sampled_from(["p < tanh >", "p < tanh , q >"]))
+USED = st.one_of(NAMES, st.sampled_from(["acme.p", "p < tanh >", "acme.p < tanh , q >"]))
 SETTLED = st.sampled_from(["", " at start", " at global-optimization", " priority 3", " at input priority - 1"])
 SUBJECTS = st.tuples(USED, SETTLED, OPTIONAL_WHERE).map("".join)
 RULES = st.one_of(
