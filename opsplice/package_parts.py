@@ -61,7 +61,11 @@ def read(source: SpecSource) -> Contents:
     for spec in specs:
         common[inside(path_of(spec), root, source.given)] = path_of(spec)
     clauses = [clause for spec in specs for kernel in spec.kernels for clause in kernel.artifacts]
-    for clause in (clause for clause in clauses if not clause.is_plugin):
+    for clause in clauses:
+        # Also where no artifact is carried, for programs of that target can take the clause.
+        files = special.setdefault((_target(clause), tuple(sorted(conditions_of(clause)))), {})
+        if clause.is_plugin:
+            continue
         if runs_on_host(clause):
             common.update({inside(file, root, str(clause.span)): file for file in with_imports(clause.file)})
             continue
@@ -71,7 +75,6 @@ def read(source: SpecSource) -> Contents:
                 hint="push the spec with --target=x86_64,..., or what `opsplice kernel build -o FOLDER` writes",
                 details=f"named by the clause at {clause.span}",
             )
-        files = special.setdefault((_target(clause), tuple(sorted(conditions_of(clause)))), {})
         files[inside(clause.file, root, str(clause.span))] = clause.file
     if not special:
         special[ANY, ()] = {}

@@ -127,7 +127,22 @@ def test_code_of_the_host_is_carried_with_what_it_imports(tmp_path: Path) -> Non
     folder.write(tmp_path / "out")
     contents = package_parts.read(*spec_sources.resolve(tmp_path / "out" / "spec.splice"))
     assert contents.runs_code
-    assert [(part.target, set(part.files)) for part in contents.parts] == [("any", set(folder.files))]
+    found = [(part.target, set(part.files)) for part in contents.parts]
+    assert found == [("any", set(folder.files)), ("vulkan", set(folder.files))]
+
+
+def test_a_target_that_only_the_host_serves_is_offered(tmp_path: Path) -> None:
+    (tmp_path / "call.py").write_text("def k(x, out): ...\n")
+    text = (
+        KERNEL.format('  cpu "call.py" as command\n  vulkan "k.spv"')
+        + "kernel p(x: f32[n]) -> f32[n] { cpu as plugin }\n"
+    )
+    write(tmp_path, text)
+    contents = package_parts.read(*spec_sources.resolve(tmp_path / "spec.splice"))
+    assert [(part.target, sorted(part.files)) for part in contents.parts] == [
+        ("any", ["call.py", "spec.splice"]),
+        ("vulkan", ["call.py", "k.spv", "spec.splice"]),
+    ]
 
 
 def test_of_clauses_for_cuda_the_newest_still_wins(tmp_path: Path, samples: Path) -> None:
