@@ -23,7 +23,7 @@ class Meter:
         self._done = self._total = 0
         self._shown = 0.0
         self._lock = threading.Lock()
-        self._stopped = False
+        self.stopped = False
 
     @staticmethod
     def on_stderr(what: str) -> Meter:
@@ -37,10 +37,10 @@ class Meter:
 
     def stop(self) -> None:
         """Make all threads that report here end."""
-        self._stopped = True
+        self.stopped = True
 
     def __call__(self, count: int) -> None:
-        if self._stopped:
+        if self.stopped:
             raise StoppedError
         with self._lock:
             self._done += count

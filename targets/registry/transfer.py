@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -87,14 +89,34 @@ def _move(source: Place, target: Place, blob: Descriptor, meter: Meter) -> None:
 
 
 def _at_once(act: Callable[[Item], Result], items: Iterable[Item], meter: Meter) -> list[Result]:
-    """What `act` gives for each item, of which several run at once. The first failure ends the others."""
-    from concurrent.futures import ThreadPoolExecutor
+    """What `act` gives for each item, of which several run at once. The first failure, or Ctrl-C, ends it.
 
-    executor = ThreadPoolExecutor(_AT_ONCE)
+    Threads that wait for a silent server then end when it says something, and keep nobody waiting.
+    """
+    listed = list(items)
+    # One iterator for all threads: each takes the next from it.
+    todo = iter(list(enumerate(listed)))
+    found: dict[int, Result] = {}
+    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            for number, item in todo:
+                if meter.stopped:
+                    break
+                found[number] = act(item)
+            ended.put(None)
+        except BaseException as error:
+            ended.put(error)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in listed[:_AT_ONCE]]
     try:
-        return list(executor.map(act, items))
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            if (error := ended.get()) is not None:
+                raise error
     except BaseException:
         meter.stop()
         raise
-    finally:
-        executor.shutdown(cancel_futures=True)
+    return [found[number] for number in range(len(found))]
