@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
+import re
 import signal
 import time
 from collections import Counter
@@ -49,6 +51,9 @@ _TOLERANCES = (1e-10, 1e-6)
 # With one of these in a program or its template the licences of equal spellings leave out NaN.
 _LICENSED = frozenset({"arith.maxnumf", "arith.minnumf", "arith.cmpf"})
 _LARGE = 1e30
+# Symbols of a mutant that stands beside its original.
+_SYMBOL = re.compile("(?<=@)(?=[A-Za-z_])")
+_CHANGED = "changed."
 _SLOW = 0.5
 _TOO_LONG = 5.0
 
@@ -164,15 +169,12 @@ def _agreeing(text: str, ask: Ask, inputs: Sequence[Given]) -> Iterator[Given]:
         return
     module = parsed(text)
     for given in inputs:
-        wanted = _results(module, given)
-        for tolerance in _TOLERANCES:
-            attempt = dataclasses.replace(given, tolerance=tolerance)
-            try:
-                if not difference(wanted, _results(rewritten, given), attempt):
-                    yield attempt
-                    break
-            except EvaluationError:
-                break
+        try:
+            wanted, found = (_results(each, given) for each in (module, rewritten))
+        except EvaluationError:
+            continue  # what the program asserts does not hold for these, or it takes too long
+        attempts = (dataclasses.replace(given, tolerance=tolerance) for tolerance in _TOLERANCES)
+        yield from itertools.islice((each for each in attempts if not difference(wanted, found, each)), 1)
 
 
 def replaced(module: ir.Module, ask: Ask) -> ir.Module | None:
@@ -336,7 +338,7 @@ def judge(prey: Prey, change: Change, tally: Counter[str] | None = None) -> Find
         return Finding(prey, change, "any", repr(problem))
     if rewritten is None:
         tally["no match"] += 1
-        return None
+        return Finding(prey, change, "any", "it matches beside the original") if _is_recalled(prey, change) else None
     mutant = parsed(prey.text)
     mutate(mutant, change)
     compared = 0
@@ -365,6 +367,17 @@ def judge(prey: Prey, change: Change, tally: Counter[str] | None = None) -> Find
             return Finding(prey, change, given.kind, told)
     tally["equal" if compared else "no program"] += 1
     return None
+
+
+def _is_recalled(prey: Prey, change: Change) -> bool:
+    """Whether a mutant that does not match is taken for the original where both are in one module."""
+    original, mutant = parsed(prey.text), parsed(prey.text)
+    mutate(mutant, change)
+    first, second = ("\n".join(op.operation.get_asm(use_local_scope=True) for op in m.body) for m in (original, mutant))
+    if engine.find(parsed(second), prey.ask.graphs).matches:
+        return False  # what was changed is the body of a named op, which is not printed
+    both = parsed(f"{first}\n{_SYMBOL.sub(_CHANGED, second)}")
+    return any(_CHANGED in match.function for match in engine.find(both, prey.ask.graphs).matches)
 
 
 # ---- where programs come from ------------------------------------------------------------------------------------
