@@ -136,7 +136,8 @@ class _Lifter:
         except CannotSayError as reason:
             if not nameable(value, with_body=value in self.slice.roots):
                 raise
-            self.named.add(value)
+            # One op gives all of its results.
+            self.named.update(each for each in value.owner.operation.results if each in (value, *self.slice.roots))
             raise AgainError from reason
 
     def _input(self, value: ir.Value) -> Input:

@@ -442,18 +442,19 @@ class Views:
     def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:
         """`combine(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
         combine = body.yielded_op(number)
-        if combine is None or len(combine.operands) != 2 or not rounds_to_nearest(combine):
+        if combine is None or not rounds_to_nearest(combine):
             return None
+        op, operands = _chosen(combine) if combine.name == "arith.select" else (combine.name, list(combine.operands))
         accumulator = body.accumulator(number)
-        sides = [v for v in combine.operands if v != accumulator]
-        if len(sides) != 1:
+        sides = [v for v in operands if v != accumulator]
+        if len(operands) != 2 or len(sides) != 1:
             return None
         kind = element_type(combine.results[0])
-        neutral = identity(combine.name, kind)
+        neutral = identity(op, kind)
         contribution = body.read(sides[0])
         if neutral is None or contribution is None:
             return None
-        name = combiner(combine.name)
+        name = combiner(op)
         total = Reduce(name, reduction, contribution)
         start = body.initial(number)
         known = self.resolve(start)
@@ -621,6 +622,21 @@ def _replaced(index: Index, loop: Loop, other: Index) -> Index:
     if isinstance(index, Flat):
         return Flat(tuple(_replaced(part, loop, other) for part in index.parts), index.sizes)
     return other if index == loop else index
+
+
+def _chosen(select: ir.Operation) -> tuple[str, list[ir.Value]]:
+    """The op that a comparison of two values and a choice between them are, such as a maximum, and the values."""
+    compared = defining_op(select.operands[0])
+    if compared is None or compared.name not in ("arith.cmpf", "arith.cmpi"):
+        return select.name, []
+    sides = {value: Access(value, ()) for value in (*compared.operands, *list(select.operands)[1:])}
+    test = Apply(compared.name, tuple(sides[v] for v in compared.operands), _attributes(compared), "i1")
+    kind = element_type(select.results[0])
+    made = canonical(
+        Apply(select.name, (test, *(sides[v] for v in list(select.operands)[1:])), (), kind), lambda term: term
+    )
+    found = isinstance(made, Apply) and made.op != select.name and len(sides) == 2
+    return (made.op, list(sides)) if found else (select.name, [])
 
 
 def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:

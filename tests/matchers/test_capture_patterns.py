@@ -372,6 +372,11 @@ def test_an_op_with_a_body_of_its_own_is_captured_with_the_body(tmp_path: Path) 
         program("%x: tensor<1x4x8xf32>", ARGMAX.replace("KIND", kind), "%r#1", "tensor<1x4xi64>")
         for kind in ("ogt", "olt")
     )
+    both = largest.replace("return %r#1 : tensor<1x4xi64>", "return %r#0, %r#1 : tensor<1x4xf32>, tensor<1x4xi64>")
+    both = both.replace("-> tensor<1x4xi64>", "-> (tensor<1x4xf32>, tensor<1x4xi64>)", 1)
+    text = opsplice.capture(both, "linalg.generic").spec
+    assert "(x: f32[m, n]) -> (f32[m], i64[m])" in text
+    assert "  made, made1\n}" in text
     capture = opsplice.capture(largest, "linalg.generic", name="argmax")
     assert not capture.notes
     assert "kernel argmax_kernel(x: f32[m, n]) -> i64[m]" in capture.spec

@@ -366,3 +366,33 @@ def test_a_quotient_is_no_product_with_a_denormal_number(find, divisor, factor, 
     assert find(function("f", body), pattern(f"mulf(x, const({factor}))")).count == count
     scaled = "pattern p(x: tensor<n x f32>, s: f32) { mulf(x, s) }"
     assert find(function("f", body), scaled).count == count
+
+
+@pytest.mark.parametrize(
+    ("compared", "chosen", "combiner"),
+    [
+        ("cmpf ogt, %in, %acc", "%in, %acc", "maximumf"),
+        ("cmpf ult, %in, %acc", "%acc, %in", "maximumf"),
+        ("cmpf olt, %in, %acc", "%in, %acc", "minimumf"),
+        ("cmpf oge, %acc, %in", "%in, %acc", "minimumf"),
+        ("cmpf oeq, %acc, %in", "%in, %acc", ""),
+        ("cmpf ogt, %in, %in", "%in, %acc", ""),
+        ("cmpf ogt, %in, %acc", "%in, %in", ""),
+    ],
+)
+def test_a_reduction_that_compares_and_chooses(find, compared, chosen, combiner):
+    low = "0xFF800000" if combiner == "maximumf" else "0x7F800000"
+    payload = f"""
+    func.func @f(%x: tensor<4x8xf32>) -> tensor<4xf32> {{
+      %low = arith.constant dense<{low}> : tensor<4xf32>
+      %r = linalg.reduce ins(%x : tensor<4x8xf32>) outs(%low : tensor<4xf32>) dimensions = [1]
+          (%in: f32, %acc: f32) {{
+        %c = arith.{compared} : f32
+        %s = arith.select %c, {chosen} : f32
+        linalg.yield %s : f32
+      }}
+      return %r : tensor<4xf32>
+    }}"""
+    pattern = "pattern p(x: tensor<m x n x f32>) {{ reduce {}[m n -> m](x) }}"
+    found = {name: find(payload, pattern.format(name)).count for name in ("maximumf", "minimumf")}
+    assert found == {name: int(name == combiner) for name in found}
