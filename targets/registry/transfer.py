@@ -119,4 +119,6 @@ def _at_once(act: Callable[[Item], Result], items: Iterable[Item], meter: Meter)
     except BaseException:
         meter.stop()
         raise
+    for thread in threads:
+        thread.join()  # at their very end; a process may fork only when it has none
     return [found[number] for number in range(len(found))]
