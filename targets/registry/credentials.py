@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 import subprocess
@@ -64,7 +63,7 @@ def _written(entry: Table) -> Credentials | None:
     if coded := entry.text("auth", ""):
         try:
             user, colon, secret = base64.b64decode(coded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # no base64, or no UTF-8
             colon = ""
         if not colon:
             raise entry.error("it is not the base64 of USER:PASSWORD", "auth")

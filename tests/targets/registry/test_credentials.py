@@ -49,7 +49,11 @@ def test_where_the_file_is(tmp_path: Path):
 
 def test_nothing_of_them_is_shown(tmp_path: Path):
     assert "secret" not in repr(KNOWN)
-    for config in ({"auths": {HOST: {"auth": "c2VjcmV0"}}}, {"auths": {HOST: {"auth": "secret!"}}}):
+    for config in (
+        {"auths": {HOST: {"auth": "c2VjcmV0"}}},
+        {"auths": {HOST: {"auth": "secret!"}}},
+        {"auths": {HOST: {"auth": "sécret"}}},
+    ):
         with pytest.raises(OpspliceError, match=r"config.json, auths.*auth: it is not the base64") as failure:
             find(tmp_path, config)
         assert "secret" not in str(failure.value)
