@@ -46,6 +46,7 @@ from opsplice.targets.registry.store import Store
 LOCAL = "local"
 UNVERSIONED = "0"
 
+_SHORTEST = 6  # digits of a digest that say which
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
@@ -224,7 +225,10 @@ def pull(
 
 
 def show(what: str) -> Shown:
-    """What is in a package, without its artifacts. what: a digest of the cache, or a package of a registry."""
+    """What is in a package, without its artifacts.
+
+    what: a package of a registry; or of the cache, by its name, as `listed` has it, or by what its digest begins with.
+    """
     if is_reference(what):
         reference = Reference.parse(what)
         place: Place = Remote(reference)
@@ -233,7 +237,7 @@ def show(what: str) -> Shown:
         descriptor = place.resolve(reference.digest or reference.tag)
     else:
         place = Packages().layout
-        descriptor = place.resolve(what)
+        descriptor = _in_cache(what)
     found = package.read(place, descriptor)
     variants, abouts = [], []
     for variant in found.variants:
@@ -275,8 +279,10 @@ def gc(older: float | None = None, *, dry_run: bool = False) -> Swept:
         swept = packages.sweep(older)
         return replace(swept, freed=swept.freed + freed, artifacts=artifacts)
     oldest = 0.0 if older is None else time.time() - older
-    gone = tuple(each for each in packages.kept() if each.used < oldest)
-    return Swept(gone, sum(each.size for each in gone) + freed, artifacts)
+    kept = packages.kept()
+    gone = tuple(each for each in kept if each.used < oldest)
+    staying = tuple(each for each in kept if each not in gone)
+    return Swept(gone, sum(each.size for each in gone) + freed, artifacts, staying)
 
 
 def check_name(name: str) -> str:
@@ -326,6 +332,24 @@ def _built(source: SpecSource, targets: Sequence[str], partial: bool) -> Package
     from opsplice.targets.registry.store import Store
 
     return build_folder(source, targets, Artifacts(Store()), partial=partial)
+
+
+def _in_cache(what: str) -> Descriptor:
+    """The index of a package in the cache. Raises OpspliceError unless there is just one that is called so."""
+    digits = what.removeprefix("sha256:")
+    found = {
+        each.package.descriptor: f"{each.name} ({each.package})"
+        for each in Packages().kept()
+        if what in (each.package.name, each.name.partition("@")[0], each.name)
+        or (len(digits) >= _SHORTEST and each.package.descriptor.hex.startswith(digits))
+    }
+    if not found:
+        hint = "opsplice kernel list shows what there is; a package of a registry begins with oci://"
+        raise NotFoundError(f"the cache has no package '{what}'", hint=hint)
+    if len(found) > 1:
+        details = "\n".join(found.values())
+        raise OpspliceError(f"several packages in the cache are called '{what}'", hint="name a digest", details=details)
+    return next(iter(found))
 
 
 def _of_folder(folder: Path, name: str) -> SpecSource:

@@ -166,7 +166,7 @@ def _add_list(actions: argparse._SubParsersAction) -> None:
 
 def _add_show(actions: argparse._SubParsersAction) -> None:
     show = add_command(actions, "show", "show what is in a package; nothing of it is pulled or run", flags=False)
-    show.add_argument("what", help="a digest of the cache, sha256:..., or oci://HOST/REPOSITORY:TAG")
+    show.add_argument("what", help="a package of the cache, by name or digest, or oci://HOST/REPOSITORY:TAG")
     add_json(show)
 
 

@@ -73,6 +73,24 @@ def test_a_folder_is_pushed_as_its_spec_is(spec: Path, registry: Server, tmp_pat
         packages.build(spec, TARGETS, folder=tmp_path / "out")
 
 
+def test_packages_of_the_cache_go_by_name_and_by_what_their_digest_begins_with(
+    spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = packages.build(spec, ["x86_64"])
+    for name in ("twice", "local/twice", one.digest, one.digest[:13], one.digest[7:13]):
+        assert packages.show(name).package.descriptor.digest == one.digest
+    for name in ("other", one.digest[7:12], "sha256:"):
+        with pytest.raises(OpspliceError, match="the cache has no package"):
+            packages.show(name)
+    packages.build(spec, ["aarch64"])
+    with pytest.raises(OpspliceError, match="several packages in the cache are called 'twice'"):
+        packages.show("twice")
+    assert cli.main(["kernel", "gc", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("stays: twice 0 (local/twice), ") == 2
+    assert said.count(", used today\n") == 2
+
+
 def test_a_tag_that_moves_is_said_to_both_sides(
     spec: Path, registry: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from opsplice import packages
 from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError
 from opsplice.packages import BuiltPackage, Pushed
+from opsplice.targets.registry.packages import Kept
 from opsplice.targets.registry.progress import size
 
 _SECONDS = {"d": 86400.0, "h": 3600.0}
@@ -148,14 +150,27 @@ def _gc(options: argparse.Namespace) -> _Said:
     verb = "would go" if options.dry_run else "gone"
     found = {
         "packages": [{"name": each.name, "bytes": each.size} for each in swept.packages],
+        "staying": [{"name": each.name, "bytes": each.size, "used": each.used} for each in swept.staying],
         "artifacts": swept.artifacts,
         "freed": swept.freed,
         "dry_run": options.dry_run,
     }
-    lines = [f"{verb}: {each.package} ({each.name.partition('@')[0]}), {size(each.size)}" for each in swept.packages]
+    lines = [f"{verb}: {_kept(each)}" for each in swept.packages]
+    lines += [f"stays: {_kept(each)}, {_ago(each.used)}" for each in swept.staying]
     if swept.artifacts:
         lines.append(f"{verb}: {swept.artifacts} built artifact{'s' * (swept.artifacts != 1)}")
     return found, [*lines, f"{size(swept.freed)} {'would be ' if options.dry_run else ''}freed"]
+
+
+def _kept(each: Kept) -> str:
+    return f"{each.package} ({each.name.partition('@')[0]}), {size(each.size)}"
+
+
+def _ago(used: float) -> str:
+    if not used:
+        return "never used"
+    days = int((time.time() - used) // _SECONDS["d"])
+    return "used today" if days < 1 else f"used {days} day{'s' * (days != 1)} ago"
 
 
 _ACTIONS = {
@@ -170,10 +185,11 @@ _ACTIONS = {
 
 
 def _artifact_lines(built: BuiltPackage) -> list[str]:
-    rows = [
-        (a.target, " and ".join(a.conditions), a.kernel, a.path, size(a.size), a.toolchain or "as it was")
-        for a in built.artifacts
-    ]
+    kernels: dict[tuple[str, ...], list[str]] = {}
+    for a in built.artifacts:
+        row = (a.target, " and ".join(a.conditions), a.path, size(a.size), a.toolchain or "as it was")
+        kernels.setdefault(row, []).append(a.kernel)
+    rows = [(*row, ", ".join(names)) for row, names in kernels.items()]
     notes = dict.fromkeys(note for each in built.artifacts for note in each.notes)
     lines = [*_columns(rows), *(f"note: {note}" for note in notes), *(f"left out: {line}" for line in built.left_out)]
     if built.runs_code:

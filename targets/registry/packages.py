@@ -59,11 +59,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep took away. freed: bytes. artifacts: how many built artifacts of the store."""
+    """What a sweep took away. freed: bytes. artifacts: how many built artifacts of the store. staying: what it left."""
 
     packages: tuple[Kept, ...]
     freed: int
     artifacts: int = 0
+    staying: tuple[Kept, ...] = ()
 
 
 class Packages:
@@ -144,7 +145,8 @@ class Packages:
             oldest = 0.0 if older is None else time.time() - older
             kept = self.kept()
             gone = [each for each in kept if each.used < oldest]
-            staying = {each.package.descriptor.digest for each in kept if each not in gone}
+            left = tuple(each for each in kept if each not in gone)
+            staying = {each.package.descriptor.digest for each in left}
             names = self.layout.names()
             self.layout.forget(name for name, each in names.items() if "@" in name and each.digest not in staying)
             self.layout.forget(name for name in names if _subject(name) not in staying and "@" not in name)
@@ -153,7 +155,7 @@ class Packages:
                 for path in _listed(self.root / folder):
                     if f"sha256:{path.name}" not in staying:
                         _remove(path)
-            return Swept(tuple(gone), before - _size(self.root))
+            return Swept(tuple(gone), before - _size(self.root), staying=left)
 
     def _unpack(self, descriptor: Descriptor, why_not: WhyNot) -> Unpacked:
         found = package.read(self.layout, descriptor)
