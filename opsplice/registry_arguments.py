@@ -182,12 +182,13 @@ def _add_mirror(actions: argparse._SubParsersAction) -> None:
 
 
 def _add_gc(actions: argparse._SubParsersAction) -> None:
-    gc = add_command(actions, "gc", "take packages out of the cache that nobody uses any more", flags=False)
+    gc = add_command(
+        actions, "gc", "take packages and built artifacts out of the cache that nobody uses any more", flags=False
+    )
     gc.add_argument(
         "--older",
         metavar="30d",
-        help="packages that were not used for so long, in days (d) or hours (h); without it only bytes that belong to "
-        "no package",
+        help="what was not used for so long, in days (d) or hours (h); without it only bytes that belong to no package",
     )
     gc.add_argument("--dry-run", action="store_true", help="only say what would go")
     add_json(gc)
