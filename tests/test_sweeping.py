@@ -27,7 +27,7 @@ def test_packages_and_artifacts_that_nobody_used_go(
         assert cli.main(["kernel", "gc", "--json", *flags]) == 0
         return json.loads(capsys.readouterr().out)
 
-    assert swept() == {"packages": [], "artifacts": 0, "freed": 0, "dry_run": False}
+    assert swept() == {"packages": [], "artifacts": 0, "staying": [], "freed": 0, "dry_run": False}
     source = Layout(tmp_path / "source")
     put = package.write(source, ABOUT, parts(tmp_path / "files"), "1.4")
     Packages().pull(source, Reference("registry.example", "acme"), put, package.for_targets("x86_64"))
