@@ -228,10 +228,15 @@ def read_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) 
         check_name(Path(vmfb))
         with open(vmfb, "rb") as file:
             if not _is_program(file.read(12)):  # IREE would read all of it first
-                raise OpspliceError(f"{name} is not a compiled program, or is damaged")
+                raise _no_program(name)
         return iree.runtime.VmModule.mmap(instance, str(vmfb))
     except (*devices.FAILURES, OSError) as error:
-        raise OpspliceError(f"{name} is not a compiled program, or is damaged", details=devices.status(error)) from None
+        raise _no_program(name, devices.status(error)) from None
+
+
+def _no_program(name: str, details: str = "") -> OpspliceError:
+    hint = "a program is what `opsplice compile` writes, a .vmfb; compile a model first"
+    return OpspliceError(f"{name} is not a compiled program, or is damaged", details=details, hint=hint)
 
 
 def run(

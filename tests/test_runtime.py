@@ -231,7 +231,9 @@ def test_broken_files(vmfb, tmp_path):
     cut.write_bytes(vmfb[: len(vmfb) // 2])
     text.write_text("module {}" * 100)
     for path in (cut, text):
-        assert error_of(load_program, path).message == f"{path} is not a compiled program, or is damaged"
+        error = error_of(load_program, path)
+        assert error.message == f"{path} is not a compiled program, or is damaged"
+        assert "compile a model first" in (error.hint or "")
     assert error_of(load_program, b"").message == "the program is not a compiled program, or is damaged"
     assert "no such file" in error_of(load_program, tmp_path / "none.vmfb").message
     assert "is a folder" in error_of(load_program, tmp_path).message
