@@ -128,7 +128,7 @@ def build(
     Raises SpecError for errors in the spec, OpspliceError for what cannot be built.
     """
     (source,) = spec_sources.resolve(spec)
-    chosen = check_name(name or re.sub(r"\W", "_", source.path.stem))
+    chosen = check_name(name or _own_name(source))
     made = _built(source, targets, partial)
     if folder is not None:
         made.write(Path(folder))
@@ -148,7 +148,8 @@ def push(
 ) -> Pushed:
     """Publish a package under a tag of a registry.
 
-    what: a spec, which is built for the targets, or a folder of prebuilt files. name: by which specs import it; by
+    what: a spec, which is built for the targets (by default those that it was last built for), or a folder of prebuilt
+    files. name: by which specs import it; by
     default the repository with `_` for `/` and `-`. sign: files of keys. progress: where to tell how far it is.
     Raises what `build` raises, and OpspliceError where the registry refuses.
     """
@@ -165,8 +166,7 @@ def push(
         built = _put(package_parts.read(_of_folder(folder, chosen)), chosen, reference.tag, licence)
     else:
         (source,) = spec_sources.resolve(what)
-        if not targets:
-            raise OpspliceError(f"nothing says what {source} is to be built for", hint="--target=x86_64,cuda:sm_80")
+        targets = targets or _last_built(source, chosen)
         built = _kept(_built(source, targets, partial), chosen, reference.tag, licence)
     remote = Remote(reference)
     before = _digest_of(remote, reference.tag)
@@ -350,6 +350,21 @@ def _in_cache(what: str) -> Descriptor:
         details = "\n".join(found.values())
         raise OpspliceError(f"several packages in the cache are called '{what}'", hint="name a digest", details=details)
     return next(iter(found))
+
+
+def _own_name(source: SpecSource) -> str:
+    return re.sub(r"\W", "_", source.path.stem)
+
+
+def _last_built(source: SpecSource, name: str) -> Sequence[str]:
+    """The targets that a spec was last built for. Raises OpspliceError if it was not."""
+    names = (f"{LOCAL}/{_own_name(source)}", f"{LOCAL}/{name}")
+    built = [each for each in Packages().kept() if each.name.partition("@")[0] in names]
+    if not built:
+        hint = "--target=x86_64,cuda:sm_80, or build it first: opsplice kernel build"
+        raise OpspliceError(f"nothing says what {source} is to be built for", hint=hint)
+    last = max(built, key=lambda each: each.used)
+    return tuple(dict.fromkeys(each.target for each in last.package.variants if each.target != package.ANY))
 
 
 def _of_folder(folder: Path, name: str) -> SpecSource:

@@ -127,9 +127,9 @@ def _add_build(actions: argparse._SubParsersAction) -> None:
 
 def _add_push(actions: argparse._SubParsersAction) -> None:
     push = add_command(actions, "push", "publish a spec with its artifacts in a registry", flags=False)
-    push.add_argument("what", help="a .splice file, which is built for --target, or a folder that `build -o` wrote")
+    push.add_argument("what", help="a .splice file, which is built, or a folder that `build -o` wrote")
     push.add_argument("to", metavar="oci://HOST/REPOSITORY:TAG", help="where to publish it, and as which version")
-    _add_targets(push, "what to build for", required=False)
+    _add_targets(push, "what to build for (default: what `kernel build` last built the spec for)", required=False)
     push.add_argument(
         "--name", default="", help="what specs import it by (default: the repository, acme/kernels as acme_kernels)"
     )

@@ -73,6 +73,15 @@ def test_a_folder_is_pushed_as_its_spec_is(spec: Path, registry: Server, tmp_pat
         packages.build(spec, TARGETS, folder=tmp_path / "out")
 
 
+def test_a_push_without_targets_is_for_those_of_the_last_build(spec: Path, registry: Server) -> None:
+    to = f"oci://{registry.host}/acme/last:1.0"
+    for targets in (["riscv64"], ["x86_64", "aarch64"]):
+        packages.build(spec, targets)
+    pushed = packages.push(spec, to)
+    assert [artifact.target for artifact in pushed.built.artifacts] == ["aarch64", "x86_64"]
+    assert [variant.target for variant in packages.show(to).variants] == ["aarch64", "x86_64"]
+
+
 def test_packages_of_the_cache_go_by_name_and_by_what_their_digest_begins_with(
     spec: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
