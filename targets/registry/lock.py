@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opsplice.errors import OpspliceError
 from opsplice.files import write_file
 from opsplice.targets.registry import tables
 from opsplice.targets.registry.tables import Table
@@ -105,6 +106,9 @@ class Lock:
 
 def read(path: Path) -> Lock:
     """A lock file. Raises OpspliceError for one that cannot be read or says what is not understood."""
+    if not (path.exists() or path.is_symlink()):
+        hint = f"opsplice kernel lock oci://... -o {path} makes one, and so does a compile with --lock={path}"
+        raise OpspliceError(f"no such file: {path}", hint=hint)
     return _lock(tables.read(path))
 
 

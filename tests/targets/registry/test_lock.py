@@ -162,8 +162,9 @@ def test_a_registry_puts_nothing_of_its_own_into_a_lock():
 
 
 def test_a_lock_is_a_file_and_not_large(tmp_path):
-    with pytest.raises(OpspliceError, match="no such file"):
+    with pytest.raises(OpspliceError, match="no such file") as error:
         lock.read(tmp_path / "opsplice.lock")
+    assert "opsplice kernel lock oci://" in error.value.hint
     with pytest.raises(OpspliceError, match="is a folder"):
         lock.read_if_there(tmp_path)
     (tmp_path / "opsplice.lock").write_bytes(b"\n" * ((1 << 20) + 1))
