@@ -214,7 +214,10 @@ def test_looking_into_packages_and_sweeping_them(
     copied = said("mirror", str(published), str(home / "other"), "--target=cpu")
     assert copied[0].startswith(f"copied {home / 'other'}: oci://{REPOSITORY}:1.4, ")
     assert [line.split()[0] for line in said("list", str(home / "other"))] == [f"{REPOSITORY}:1.4", f"{HOST}/host:1.4"]
-    assert said("gc", "--older=1d") == ["0 bytes freed"]
+    stays, freed = said("gc", "--older=1d")
+    assert stays.startswith(f"stays: acme_kernels 1.4 ({REPOSITORY}), ")
+    assert stays.endswith(", used today")
+    assert freed == "0 bytes freed"
     (home / "twice.c").write_text(C)
     (home / "own.splice").write_text(KERNELS + RULES)
     built = said("build", "own.splice", "--target=x86_64")[-1]

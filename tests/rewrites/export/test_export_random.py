@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from iree.compiler import ir
 
@@ -133,13 +133,17 @@ SETTINGS = settings(deadline=None, max_examples=examples(25, 5000), suppress_hea
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32))
+@example(seed=937)
 def test_on_programs_in_a_spelling_of_the_spec_both_do_the_same(seed: int, sides: Sider, context: ir.Context) -> None:
     rng = random.Random(seed)
     spec = spec_of(rng)
     export = exported(spec)
     assume(export.rules)
     sizes = rng.choice(({}, {}, {"m": 4, "n": 6, "k": 8}))
-    chosen = rng.sample(templates(spec, sizes, context), 3)
+    # A template that does not match itself where sizes are dynamic is not exported.
+    covered = {matcher.covers for rule in export.rules for matcher in rule.matchers}
+    held = [(spelling, template) for spelling, template in templates(spec, sizes, context) if spelling.name in covered]
+    chosen = rng.sample(held, min(3, len(held)))
     program = "".join(program_of(template, i, rng) for i, (_, template) in enumerate(chosen))
     both = sides(program, spec, export)
     ours, theirs = both.graphs
