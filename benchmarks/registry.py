@@ -3,12 +3,14 @@
 python -m benchmarks.registry
 
 Both are processes that copy a layout folder to a repository, and a repository to a layout folder. Each round has other
-bytes and another repository, so that neither finds anything there.
+bytes and another repository, so that neither finds anything there. Then a compile with a locked package of the cache,
+against one with the package's folder.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -41,6 +43,8 @@ transfer.copy(source, target, found, found.variants, "1")
 """
 _TOTAL = 200_000_000
 _ROUNDS = 5
+_COMPILES = 15
+_SAMPLE = Path(__file__).parent.parent / "samples" / "mul_abs_negate"
 # How the bytes are spread over files: one of each target.
 _SHAPES = {"8 targets, a file of 25 MB each": 8, "1 target, a file of 200 MB": 1}
 
@@ -58,6 +62,27 @@ def main() -> None:
             print(header("200 MB to and from a registry on this machine", "opsplice", "skopeo"))
             for title, files in _SHAPES.items():
                 _both(registry, folder, title, files)
+            print(header("compiling with a package of the cache, as commands", "locked", "its folder"))
+            _locked(registry, folder)
+
+
+def _locked(registry: Server, folder: Path) -> None:
+    home = {**os.environ, **registry.environ, "HOME": str(folder), "OPSPLICE_CACHE": str(folder / "cache")}
+    name, lock = f"oci://{registry.host}/bench/sample:1", folder / "opsplice.lock"
+
+    def opsplice(*words: str | Path) -> None:
+        command = [sys.executable, "-m", "opsplice", *map(str, words)]
+        subprocess.run(command, check=True, capture_output=True, env=home)
+
+    def compiled(*words: str) -> Callable[[], None]:
+        return lambda: opsplice("compile", _SAMPLE / "model.mlir", *words, "-o", folder / "model.vmfb")
+
+    opsplice("kernel", "build", _SAMPLE / "replace.splice", "--target=cpu", "-o", folder / "built")
+    opsplice("kernel", "push", _SAMPLE / "replace.splice", name)
+    compiled(f"--spec={name}", f"--lock={lock}", "--allow-unsigned")()
+    locked = compiled(f"--spec={name}", f"--lock={lock}", "--locked")
+    result = paired(locked, compiled(f"--spec={folder / 'built' / 'replace.splice'}", "--no-code"), _COMPILES, warm=1)
+    print(result.row("opsplice compile", 1e-3, "ms"))
 
 
 def _both(registry: Server, folder: Path, title: str, files: int) -> None:
