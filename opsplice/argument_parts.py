@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from pathlib import Path
 from typing import Any
 
 EXIT_CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."
@@ -36,6 +37,28 @@ def add_building(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--build-timeout", metavar="SECONDS", help="the longest that the compiler of a kernel may take (default: 600)"
     )
+
+
+def add_trust(parser: argparse._ActionsContainer) -> None:
+    default = "~/.config/opsplice/trust.toml"
+    about = f"the trust file, which says what keys may publish (default: OPSPLICE_TRUST or {default})"
+    parser.add_argument("--trust", type=Path, metavar="FILE", help=about)
+
+
+def add_mirror(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--mirror",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder to look for packages in before their registry (default: OPSPLICE_MIRROR)",
+    )
+
+
+def add_unsigned(parser: argparse._ActionsContainer) -> None:
+    about = "take packages that no trusted key signed; a lock remembers it"
+    parser.add_argument("--allow-unsigned", action="store_true", help=about)
 
 
 class Joined(argparse.Action):

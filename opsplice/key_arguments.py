@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
-from opsplice.argument_parts import add_command, add_json
+from opsplice.argument_parts import add_command, add_json, add_mirror, add_trust, add_unsigned
 
 _REFERENCE = "oci://HOST/REPOSITORY:TAG"
 
@@ -32,8 +30,8 @@ def add_actions(actions: Any) -> None:
 
     verify = add_command(actions, "verify", "show which trusted key signed a package; nothing is pulled", flags=False)
     verify.add_argument("reference", metavar=_REFERENCE, help="the package")
-    _add_mirror(verify)
-    _add_trust(verify)
+    add_mirror(verify)
+    add_trust(verify)
     add_json(verify)
 
     about = "say which keys may publish which packages, and what is revoked; without arguments show it"
@@ -49,7 +47,7 @@ def add_actions(actions: Any) -> None:
     trust.add_argument("--owner", default="", metavar="TEXT", help="whose key it is, for people")
     trust.add_argument("--revoke", metavar="WHAT", help="never use a key (id or .pub file) or a digest (sha256:...)")
     trust.add_argument("--reason", default="", metavar="TEXT", help="why it is revoked")
-    _add_trust(trust)
+    add_trust(trust)
     add_json(trust)
 
     lock = add_command(actions, "lock", "pin packages by digest in a lock file", flags=False)
@@ -64,32 +62,13 @@ def add_actions(actions: Any) -> None:
         metavar="NAME",
         help="look up the tag of a package of the lock anew; all for all",
     )
-    lock.add_argument(
-        "--allow-unsigned", action="store_true", help="take packages that no trusted key signed; the lock remembers it"
-    )
-    _add_mirror(lock)
-    _add_trust(lock)
+    add_unsigned(lock)
+    add_mirror(lock)
+    add_trust(lock)
     add_json(lock)
 
     about = "show which kernels are in a compiled program, where they come from, and whether they are revoked"
     audit = add_command(actions, "audit", about, flags=False)
     audit.add_argument("program", metavar="model.vmfb", help="a program; nothing of it is run")
-    _add_trust(audit)
+    add_trust(audit)
     add_json(audit)
-
-
-def _add_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust", type=Path, metavar="FILE", help="the trust file (default: ~/.config/opsplice/trust.toml)"
-    )
-
-
-def _add_mirror(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--mirror",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="a folder that is asked before the registry (default: OPSPLICE_MIRROR)",
-    )

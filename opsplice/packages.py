@@ -232,9 +232,7 @@ def show(what: str) -> Shown:
     if is_reference(what):
         reference = Reference.parse(what)
         place: Place = Remote(reference)
-        if not (reference.digest or reference.tag):
-            raise OpspliceError(f"{what} has neither a tag nor a digest", hint=f"opsplice kernel list {what}")
-        descriptor = place.resolve(reference.digest or reference.tag)
+        descriptor = place.resolve(reference.named)
     else:
         place = Packages().layout
         descriptor = _in_cache(what)

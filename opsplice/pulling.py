@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -93,8 +92,8 @@ class Puller:
         sources = sources_of(reference, self.options)
         admitted = admission.admit(reference, self.packages.layout, sources, self.policy)
         with Meter(f"pulling {reference}", self.progress) as meter:
-            digest, openers = admitted.package.descriptor.digest, [partial(_same, place) for place in sources]
-            unpacked = self.packages.get(reference, digest, package.for_targets(*self.targets), openers, meter)
+            digest, wanted = admitted.package.descriptor.digest, package.for_targets(*self.targets)
+            unpacked = self.packages.get(reference, digest, wanted, sources, meter)
         self.policy = Policy(self.policy.trust, admitted.lock, self.policy.locked, self.policy.allow_unsigned)
         entry = admitted.entry
         return Pulled(entry.name, unpacked, str(replace(reference, digest="")), entry.key, admitted.notes)
@@ -199,10 +198,6 @@ def _imported(file: Path | SpecPath | SpecSource) -> list[str]:
             else:
                 waiting.append(path.parent / imported)
     return names
-
-
-def _same(place: Place) -> Place:
-    return place
 
 
 def _tell(pulled: Pulled, stream: TextIO | None) -> None:

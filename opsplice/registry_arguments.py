@@ -6,7 +6,16 @@ import argparse
 from pathlib import Path
 
 from opsplice import key_arguments
-from opsplice.argument_parts import Joined, add_building, add_command, add_json, targets
+from opsplice.argument_parts import (
+    Joined,
+    add_building,
+    add_command,
+    add_json,
+    add_mirror,
+    add_trust,
+    add_unsigned,
+    targets,
+)
 
 
 def add_kernel(commands: argparse._SubParsersAction) -> None:
@@ -93,23 +102,12 @@ def add_package_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use only what the lock has (default: opsplice.lock), offline where the cache or a mirror has it",
     )
-    group.add_argument(
-        "--allow-unsigned", action="store_true", help="take packages that no trusted key signed; a lock remembers it"
-    )
+    add_unsigned(group)
     group.add_argument(
         "--allow-code", action="store_true", help="build and run code of packages, too, not only prebuilt artifacts"
     )
-    group.add_argument(
-        "--trust", type=Path, metavar="FILE", help="the keys that may publish (default: your own trust file)"
-    )
-    group.add_argument(
-        "--mirror",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="a folder to look for packages in before their registry (default: OPSPLICE_MIRROR)",
-    )
+    add_trust(group)
+    add_mirror(group)
 
 
 def _add_build(actions: argparse._SubParsersAction) -> None:

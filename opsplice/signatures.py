@@ -64,7 +64,7 @@ def sign(reference: str, key_files: Sequence[PathText]) -> Statement:
     private = [keys.read_private(Path(each), ask_passphrase) for each in key_files]
     wanted = Reference.parse(reference)
     place = Remote(wanted)
-    descriptor = place.resolve(_name(wanted))
+    descriptor = place.resolve(wanted.named)
     found = package.read(place, descriptor)
     made = {"opsplice": __version__, "iree": found.iree, "version": found.version}
     statement = Statement(wanted.repository, descriptor.digest, {key: text for key, text in made.items() if text})
@@ -80,7 +80,7 @@ def verify(reference: str, options: PackageOptions | None = None) -> Verified:
     wanted, options = Reference.parse(reference), options or PackageOptions()
     known = trusts.read_chosen(options.trust)
     sources = sources_of(wanted, options)
-    descriptor, place = admission.located(_name(wanted), sources)
+    descriptor, place = admission.located(wanted.named, sources)
     return Verified(descriptor.digest, *admission.vouched(wanted, descriptor.digest, [place, *sources], known))
 
 
@@ -153,9 +153,3 @@ def _changed(trust_file: PathText | None, change: Callable[[Trust], Trust]) -> T
     known = trusts.read(path) if os.path.lexists(path) else Trust(file=str(path))
     trusts.write(path, changed := change(known))
     return changed
-
-
-def _name(reference: Reference) -> str:
-    if not (reference.digest or reference.tag):
-        raise OpspliceError(f"{reference} has neither a tag nor a digest", hint=f"write {reference.source}:TAG")
-    return reference.digest or reference.tag

@@ -37,9 +37,12 @@ def resolve_specs(options: argparse.Namespace) -> None:
 
 
 def package_options(options: argparse.Namespace) -> PackageOptions:
-    """What the options say of packages."""
-    given = (options.lock, options.locked, options.allow_unsigned, options.allow_code, options.trust)
-    return PackageOptions(*given, *([tuple(options.mirror)] if options.mirror else []))
+    """What the options say of packages, as far as the command has them."""
+    names = ("lock", "locked", "allow_unsigned", "allow_code", "trust")
+    given: dict[str, Any] = {name: getattr(options, name) for name in names if hasattr(options, name)}
+    if options.mirror:
+        given["mirrors"] = tuple(options.mirror)
+    return PackageOptions(**given)
 
 
 def compile_job(options: argparse.Namespace) -> Outcome:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.commands import isolated
+from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError
 from opsplice.render import style
-from opsplice.spec_sources import PackageOptions
 
 # What there is to say as JSON, and as lines for people.
 _Said = tuple[dict[str, Any], list[str]]
@@ -66,7 +66,7 @@ def _sign(options: argparse.Namespace) -> _Said:
 def _verify(options: argparse.Namespace) -> _Said:
     from opsplice import signatures
 
-    verified = signatures.verify(options.reference, _package_options(options))
+    verified = signatures.verify(options.reference, package_options(options))
     statement, key = verified.statement, verified.key
     found = {"name": statement.name, "digest": verified.digest, **_key_json(key), "made": dict(statement.made)}
     made = [f"  {what}: {_plain(text)}" for what, text in sorted(statement.made.items())]
@@ -110,7 +110,7 @@ def _lock(options: argparse.Namespace) -> _Said:
         options.references,
         options.output,
         upgrade=options.upgrade,
-        options=_package_options(options),
+        options=package_options(options),
     )
     lines = []
     for each in update.added:
@@ -163,11 +163,6 @@ def _kernel_lines(use: Any, known: Any) -> list[str]:
             by = f"signed by key {owners.get(package.key, trust.short(package.key))}" if package.key else "not signed"
             lines.append(f"  {by}")
     return lines
-
-
-def _package_options(options: argparse.Namespace) -> PackageOptions:
-    found = PackageOptions(allow_unsigned=getattr(options, "allow_unsigned", False), trust=options.trust)
-    return dataclasses.replace(found, mirrors=tuple(options.mirror)) if options.mirror else found
 
 
 def _key_json(key: Any) -> dict[str, Any]:

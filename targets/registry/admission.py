@@ -61,10 +61,8 @@ def admit(reference: Reference, cache: Place, sources: Sequence[Place], policy: 
         descriptor, place = located(entry.digest, (cache, *sources))
         if place is not cache and (moved := _moved(entry, place)):
             notes.append(moved)
-    elif reference.digest:
-        descriptor, place = located(reference.digest, (cache, *sources))
     else:
-        descriptor, place = located(_tag(reference), sources)
+        descriptor, place = located(reference.named, (cache, *sources) if reference.digest else sources)
     key = _signer(reference, descriptor.digest, entry, [place, *sources], policy)
     package = packages.read(place, descriptor)
     _check_version(reference, package, key)
@@ -119,12 +117,6 @@ def _moved(entry: Locked, place: Place) -> str:
         f"the tag {entry.version} of {entry.source} has moved to {now.digest}; the lock's {entry.digest} is used "
         f"(opsplice kernel lock --upgrade {entry.name} takes the new one)"
     )
-
-
-def _tag(reference: Reference) -> str:
-    if not reference.tag:
-        raise OpspliceError(f"{reference} has neither a tag nor a digest", hint=f"write {reference.source}:TAG")
-    return reference.tag
 
 
 def _signer(reference: Reference, digest: str, entry: Locked | None, places: Sequence[Place], policy: Policy) -> str:

@@ -15,7 +15,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,10 +109,10 @@ class Packages:
         reference: Reference,
         digest: str,
         why_not: WhyNot,
-        sources: Sequence[Callable[[], Place]],
+        sources: Sequence[Place],
         meter: Meter | None = None,
     ) -> Unpacked:
-        """The folder of a package: from the cache, else from the first source that has it, each opened when needed."""
+        """The folder of a package: from the cache, else from the first source that has it."""
         missing: OpspliceError | None = None
         try:
             return self.unpack(digest, why_not)
@@ -122,8 +122,7 @@ class Packages:
             missing = error
         for source in sources:
             try:
-                place = source()
-                return self.pull(place, reference, place.resolve(digest), why_not, meter)
+                return self.pull(source, reference, source.resolve(digest), why_not, meter)
             except (NotFoundError, InterruptedTransferError) as error:
                 missing = error
         hint = f"opsplice kernel pull {reference}"

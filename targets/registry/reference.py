@@ -50,6 +50,14 @@ class Reference:
         """The repository alone, as in `oci://localhost:5443/acme/kernels`."""
         return f"{PLAIN_SCHEME if self.plain else SCHEME}{self.host}/{self.repository}"
 
+    @property
+    def named(self) -> str:
+        """What names it in its repository, the digest rather than the tag. Raises OpspliceError if neither is said."""
+        if not (self.digest or self.tag):
+            hint = f"write {self.source}:TAG; opsplice kernel list {self.source} shows the tags"
+            raise OpspliceError(f"{self} has neither a tag nor a digest", hint=hint)
+        return self.digest or self.tag
+
     def at(self, digest: str) -> Reference:
         """The same package, by its digest."""
         return replace(self, digest=digest)

@@ -37,11 +37,19 @@ def found(source: Layout, tmp_path: Path) -> Package:
     return package.read(source, package.write(source, ABOUT, parts(tmp_path / "files"), "1.4"))
 
 
-def never() -> Place:
-    raise AssertionError("no source is needed")
+class Never(Layout):
+    """A place that nobody may ask."""
+
+    def resolve(self, name: str) -> oci.Descriptor:
+        raise AssertionError("no source is needed")
 
 
-def test_what_was_pulled_is_a_folder(packages: Packages, source: Layout, found: Package, tmp_path: Path):
+@pytest.fixture
+def never(tmp_path: Path) -> Place:
+    return Never(tmp_path / "never")
+
+
+def test_what_was_pulled_is_a_folder(packages: Packages, source: Layout, found: Package, tmp_path: Path, never: Place):
     pulled = packages.pull(source, REFERENCE, found.descriptor, X86)
     assert sorted(pulled.files) == ["acme_kernels.splice", "x86_64/softmax-avx512f.o", "x86_64/softmax.o"]
     assert pulled.main == pulled.folder / "acme_kernels.splice"
@@ -57,22 +65,21 @@ def test_what_was_pulled_is_a_folder(packages: Packages, source: Layout, found: 
 
 
 def test_what_was_not_pulled_is_fetched_from_the_first_source_that_has_it(
-    packages: Packages, source: Layout, found: Package, tmp_path: Path
+    packages: Packages, source: Layout, found: Package, tmp_path: Path, never: Place
 ):
     digest = found.descriptor.digest
     with pytest.raises(NotFoundError, match=r"is not in the cache\nhelp: opsplice kernel pull oci://registry.example"):
         packages.get(REFERENCE, digest, X86, [])
-    packages.get(REFERENCE, digest, X86, [lambda: Layout(tmp_path / "empty"), lambda: source, never])
+    packages.get(REFERENCE, digest, X86, [Layout(tmp_path / "empty"), source, never])
     with pytest.raises(NotFoundError):
         packages.unpack(digest, CUDA)
-    assert CUDA in (CUDA,)
-    unpacked = packages.get(REFERENCE, digest, CUDA, [lambda: source])
+    unpacked = packages.get(REFERENCE, digest, CUDA, [source])
     assert [str(variant) for variant in unpacked.choice.taken] == ["cuda:sm_80"]
     with pytest.raises(OpspliceError, match="has nothing that fits"):
         packages.get(REFERENCE, digest, package.for_targets("vulkan"), [never])
 
 
-def test_damage_is_found_at_each_use_and_mended(packages: Packages, source: Layout, found: Package):
+def test_damage_is_found_at_each_use_and_mended(packages: Packages, source: Layout, found: Package, never: Place):
     digest = found.descriptor.digest
     pulled = packages.pull(source, REFERENCE, found.descriptor, X86)
     path = pulled.folder / "x86_64" / "softmax.o"
@@ -87,14 +94,14 @@ def test_damage_is_found_at_each_use_and_mended(packages: Packages, source: Layo
     path.write_bytes(bad)
     with pytest.raises(oci.DamagedError, match=pulled.files["x86_64/softmax.o"].digest):
         packages.get(REFERENCE, digest, X86, [])
-    assert packages.get(REFERENCE, digest, X86, [lambda: source]) == pulled
+    assert packages.get(REFERENCE, digest, X86, [source]) == pulled
     assert path.read_bytes() == good
     for descriptor in (found.descriptor, found.variants[1].descriptor):
         blob = packages.layout.path(descriptor)
         blob.write_bytes(blob.read_bytes().replace(b"x86_64", b"x86_65"))
         with pytest.raises(oci.DamagedError, match=descriptor.digest):
             packages.get(REFERENCE, digest, X86, [])
-        assert packages.get(REFERENCE, digest, X86, [lambda: source]) == pulled
+        assert packages.get(REFERENCE, digest, X86, [source]) == pulled
     for path in pulled.folder.rglob("*.o"):
         path.unlink()
     assert packages.get(REFERENCE, digest, X86, [never]) == pulled
