@@ -190,7 +190,7 @@ def test_nothing_of_a_transport_is_loaded_for_what_is_there(
         "from opsplice.targets.registry.reference import Reference\n"
         "reference = Reference.parse('oci://registry.example/acme/kernels'); remote = Remote(reference)\n"
         f"Packages(Path({str(packages.root)!r})).get(reference, {found.descriptor.digest!r},"
-        " package.for_targets('cuda:sm_80'), [lambda: remote])\n"
+        " package.for_targets('cuda:sm_80'), [remote])\n"
         "assert not {'requests', 'urllib3', 'ssl'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

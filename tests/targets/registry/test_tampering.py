@@ -42,7 +42,7 @@ def pulled(registry: Server, root: Path) -> dict[str, bytes]:
     reference, place = registry.reference(REPOSITORY, "1.4"), registry.remote(REPOSITORY)
     packages = Packages(root)
     admitted = admission.admit(reference, packages.layout, [place], Policy(trusting(key(1))))
-    unpacked = packages.get(reference, admitted.package.descriptor.digest, lambda _variant: "", [lambda: place])
+    unpacked = packages.get(reference, admitted.package.descriptor.digest, lambda _variant: "", [place])
     return {path: (unpacked.folder / path).read_bytes() for path in unpacked.files}
 
 

@@ -174,11 +174,11 @@ def test_bytes_that_are_flipped_in_the_storage_never_reach_a_folder(registry: Se
         stored.write_bytes(good[:middle] + bytes([good[middle] ^ 4]) + good[middle + 1 :])
         packages = Packages(tmp_path / f"{number}" / "packages")
         with pytest.raises(oci.DamagedError, match=blob.name):
-            packages.get(reference, found.descriptor.digest, X86, [lambda: registry.remote(name)])
+            packages.get(reference, found.descriptor.digest, X86, [registry.remote(name)])
         assert packages.kept() == []
         assert not (packages.root / "unpacked").exists()
         stored.write_bytes(good)
-        assert packages.get(reference, found.descriptor.digest, X86, [lambda: registry.remote(name)]).main.exists()
+        assert packages.get(reference, found.descriptor.digest, X86, [registry.remote(name)]).main.exists()
     assert number == 6  # the index, two manifests, the config they share, the spec and two artifacts
 
 
