@@ -23,7 +23,7 @@ SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
 
-.PHONY: setup demo test table check bench gpu fuzz soak mutation format clean
+.PHONY: setup frontends demo test table check bench gpu fuzz soak mutation format clean
 # For each target of `make fuzz`.
 SECONDS ?= 60
 
@@ -45,10 +45,19 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 		|| echo "no npm, or it cannot install $(NAGA): tests with WGSL will be skipped"
 	@touch $@
 
+# What the tests need besides: several hundred MB of other people's frameworks.
+frontends: $(VENV)/.frontends
+
+$(VENV)/.frontends: $(VENV)/.ready
+	@echo "installing frontends into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[frontends]' \
+		|| echo "PyTorch, JAX and ONNX cannot all be installed here: tests of those that are missing will be skipped"
+	@touch $@
+
 demo: setup
 	@$(BIN)/python samples/transformer/demo.py
 
-test: setup check
+test: frontends check
 	@$(PYTEST)
 
 table: setup

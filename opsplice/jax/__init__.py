@@ -1,0 +1,1 @@
+"""JAX: `jit` with specs."""

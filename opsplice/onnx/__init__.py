@@ -1,0 +1,1 @@
+"""ONNX: files taken as they are, and `session`, which looks like onnxruntime's InferenceSession."""
