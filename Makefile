@@ -3,6 +3,7 @@
 #   make table   the tables in README.md and docs/language.md
 #   make fuzz    every reader for a minute: make fuzz SECONDS=600
 #   make bench   the figures of docs/              make check   lint, format, types
+#   make conformance  other projects' tests, for docs/conformance.md: make conformance SUITES="torch onnx"
 #   make soak    random tests with many examples, and traps for the matchers, for SOAK_MINUTES (60)
 #   make mutation  which checks of the matchers no search of the tests notices
 #   make gpu     a bundle to run kernels on a machine with a CUDA GPU (docs/gpu.md)
@@ -23,7 +24,7 @@ SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
 
-.PHONY: setup frontends demo test table check bench gpu fuzz soak mutation format clean
+.PHONY: setup frontends demo test table check bench gpu fuzz conformance soak mutation format clean
 # For each target of `make fuzz`.
 SECONDS ?= 60
 
@@ -83,6 +84,9 @@ fuzz: setup
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]' \
 		|| echo "atheris cannot be installed: inputs are not guided by what they reach"
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
+
+conformance: frontends
+	@$(BIN)/python -m scripts.conformance $(SUITES)
 
 soak: setup
 	@OPSPLICE_SOAK=1 $(PYTEST) -k random

@@ -1,0 +1,58 @@
+"""The outcomes of a suite, kept in a file while it runs, so that a run that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from opsplice.targets.registry.store import key_of
+from scripts.conformance import Outcome
+from scripts.conformance.running import Task
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "build" / "conformance"
+IREE = ("iree-base-compiler",)
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    return {name: metadata.version(name) for name in (*packages, *IREE)}
+
+
+class Results:
+    """Outcomes by task. What other versions, or other code, left in the file does not count."""
+
+    def __init__(self, suite: str, packages: Iterable[str], *, fresh: bool = False) -> None:
+        self.path = FOLDER / f"{suite}.jsonl"
+        self.outcomes: dict[Task, Outcome] = {}
+        self._key = _key(packages)
+        if fresh or not self._read():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(json.dumps({"key": self._key}) + "\n", encoding="utf-8")
+
+    def _read(self) -> bool:
+        if not self.path.is_file():
+            return False
+        head, *lines = self.path.read_text(encoding="utf-8").split("\n")
+        if head != json.dumps({"key": self._key}):
+            return False
+        # The last line is empty, or what a run that was killed had begun to write.
+        self.path.write_text("\n".join([head, *lines[:-1]]) + "\n", encoding="utf-8")
+        for line in lines[:-1]:
+            name, variant, outcome = json.loads(line)
+            self.outcomes[name, variant] = Outcome(**outcome)
+        return True
+
+    def add(self, task: Task, outcome: Outcome) -> None:
+        self.outcomes[task] = outcome
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([*task, dataclasses.asdict(outcome)]) + "\n")
+
+
+def _key(packages: Iterable[str]) -> str:
+    folders = ("opsplice", "spec_lang", "matchers", "rewrites", "targets", "scripts/conformance")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*"))]
+    sources = [path.read_bytes() for path in files if path.is_file() and path.suffix in (".py", ".splice", ".c", ".ll")]
+    return key_of(json.dumps(versions(packages)), *sources)
