@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from opsplice import frontends
 from opsplice.errors import OpspliceError
-from opsplice.files import read_file, write_file
+from opsplice.files import read_file
 from opsplice.job import Job, Question
+from opsplice.parameters import Parameters
 from opsplice.report import Report
 from opsplice.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
 
@@ -42,6 +43,7 @@ class Program:
     provided: the kernels that are not in it, by name and format. `run` gives them to it; any other host has to.
     commands: the files of what it calls on the host, by module.
     providers: folders of kernels that are not in it, or one `.vmfb` of them.
+    parameters: its weights, as far as it does not hold them: in archives or in memory.
     """
 
     vmfb: bytes = field(repr=False)
@@ -50,6 +52,7 @@ class Program:
     provided: Mapping[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
     commands: Mapping[str, Path] = field(default_factory=dict, repr=False)
     providers: tuple[Path, ...] = ()
+    parameters: Parameters = ()
 
     def run(
         self,
@@ -62,8 +65,8 @@ class Program:
         """Call a function (None: the only one) with numpy arrays and numbers.
 
         plugins: the files with what the program imports; later ones shadow earlier ones.
-        parameters: the archives of its weights, `.irpa`, `.gguf` or `.safetensors`: `"SCOPE=FILE"`, or the file alone
-        where the scope is empty.
+        parameters: archives with weights that it does not come with, or that take the place of those that it does:
+        `.irpa`, `.gguf` or `.safetensors`, as `"SCOPE=FILE"`, or the file alone for no scope and the scope `model`.
         Returns its result, or a list where there are several. Raises OpspliceError for a function that is not there,
         for inputs of the wrong number, shape or dtype, and for plugins and archives that lack what the program imports.
         """
@@ -76,8 +79,14 @@ class Program:
         return self._loaded("local-task", (), ()).functions
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the flatbuffer to a file, all of it or nothing."""
-        return write_file(Path(path), self.vmfb)
+        """Write the flatbuffer to a file, and the weights of the scope `model` beside it: all of it or nothing.
+
+        The weights of `model.vmfb` are in `model.irpa`, where `load` finds them. Archives of other scopes stay where
+        they are.
+        """
+        from opsplice.parameters import save
+
+        return save(Path(path), self.vmfb, self.parameters)[0]
 
     def save_kernels(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write the kernels that are not in the program to a folder, for `opsplice run --provider`."""
@@ -92,19 +101,19 @@ class Program:
     def _loaded(self, device: str, plugins: Sequence[SpecPath], parameters: Sequence[SpecPath]) -> LoadedProgram:
         from opsplice.devices import read_plugins
         from opsplice.host_commands import Commands
-        from opsplice.parameters import read_archives
+        from opsplice.parameters import joined, read_archives
         from opsplice.providers import Provider, split_plugins
         from opsplice.runtime import load_program
 
         libraries, functions = split_plugins(plugins)
         loaded = tuple(plugin.identity for plugin in read_plugins(libraries, device))
-        archives = read_archives(parameters)
-        key = (device, loaded, tuple(file.identity for file in functions), archives)
+        weights = joined(read_archives(parameters), self.parameters)
+        key = (device, loaded, tuple(file.identity for file in functions), weights)
         if key not in self._programs:
             sources: list[Any] = [*self.providers, *([self.provided] if self.provided else [])]
             provider = Provider(sources, functions) if sources else None
             commands = Commands(self.commands) if self.commands else None
-            self._programs[key] = load_program(self.vmfb, device, libraries, provider, commands, archives)
+            self._programs[key] = load_program(self.vmfb, device, libraries, provider, commands, weights)
         return self._programs[key]
 
 
@@ -143,12 +152,14 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     from opsplice.compilation import run_isolated, run_job
     from opsplice.pipeline.devices import flags_for
 
-    job = _job(model, specs, flags, archs, packages, verbose=verbose, no_code=no_code)
+    source = frontends.load(model)
+    job = _job(source, specs, flags, archs, packages, verbose=verbose, no_code=no_code)
     alone = isolate or bool(flags_for(job.archs, job.flags))
     outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
     if require_match:
         check_matched(outcome.report)
-    return Program(outcome.vmfb, outcome.report, outcome.warnings, outcome.provided, outcome.commands)
+    made = (outcome.vmfb, outcome.report, outcome.warnings, outcome.provided, outcome.commands)
+    return Program(*made, parameters=source.parameters)
 
 
 def load(
@@ -156,26 +167,33 @@ def load(
     *,
     provider: Iterable[SpecPath] = (),
     commands: str | Sequence[str] = (),
+    parameters: SpecPath | Sequence[SpecPath] = (),
 ) -> Program:
     """A compiled program, from its bytes or a file, to be run.
 
     provider: folders of kernels that are not in it, as `Program.save_kernels` writes them; the first one that has a
     kernel is taken. commands: the Python files of what it calls on the host, `"MODULE=FILE"`, or the file alone, whose
     name is then the module's.
+    parameters: the archives of its weights, as `Program.run` takes them; by default the one beside it, `model.irpa` for
+    `model.vmfb`.
 
     Raises OpspliceError for a file that cannot be read, or holds no compiled program.
     """
     from iree.runtime import VmInstance
 
     from opsplice.host_commands import named_files
+    from opsplice.parameters import found_beside, joined, read_archives
     from opsplice.runtime import read_module
 
     name = "the program"
+    weights = read_archives(parameters)
     if not isinstance(vmfb, bytes):
         name = str(vmfb)
+        weights = joined(weights, found_beside(Path(vmfb)))
         vmfb = read_file(Path(vmfb), _LARGEST_PROGRAM)
     read_module(vmfb, name, VmInstance())
-    return Program(vmfb, None, commands=named_files(_texts(commands)), providers=_paths(provider))
+    files = named_files(_texts(commands))
+    return Program(vmfb, None, commands=files, providers=_paths(provider), parameters=weights)
 
 
 def match(

@@ -186,7 +186,8 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         action="append",
         default=[],
         metavar="SCOPE=FILE",
-        help="an archive of the program's weights, .irpa, .gguf or .safetensors; FILE alone if they have no scope",
+        help="an archive of the program's weights, .irpa, .gguf or .safetensors; FILE alone if their scope is `model` "
+        "or there is none; by default the .irpa beside the program",
     )
     parser.add_argument(
         "--output", metavar="@FILE", help="where to save the results: @out.npy, or @folder/ for a file each"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opsplice.frontends import ModuleSource
+from opsplice.parameters import Parameters
 from opsplice.report import Report
 from opsplice.spec_sources import SpecSource
 
@@ -37,6 +38,7 @@ class Outcome:
 
     provided: what the program asks a provider for, by name and format.
     commands: the files of what it calls on the host, by module.
+    parameters: the weights that the model came with.
     """
 
     vmfb: bytes
@@ -44,3 +46,4 @@ class Outcome:
     warnings: tuple[str, ...]
     provided: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
     commands: Mapping[str, Path] = field(default_factory=dict)
+    parameters: Parameters = ()

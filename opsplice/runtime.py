@@ -21,7 +21,7 @@ from opsplice import devices, parameters, providers, transfer
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, check_name
 from opsplice.host_commands import Commands
-from opsplice.parameters import Archive
+from opsplice.parameters import Parameters
 from opsplice.providers import Provider
 from opsplice.targets import arch as archs
 from opsplice.targets import plugin_file
@@ -161,14 +161,14 @@ def load_program(
     plugins: Sequence[str | os.PathLike[str]] = (),
     provider: Provider | None = None,
     commands: Commands | None = None,
-    archives: Sequence[Archive] = (),
+    weights: Parameters = (),
 ) -> LoadedProgram:
     """Loads a compiled program (its bytes, or the path of a .vmfb) onto a device.
 
     device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...
     plugins: the files with functions that the program imports; later ones shadow earlier ones.
     provider: what gives the program kernels that it does not hold. commands: what it may call on the host.
-    archives: where its parameters are.
+    weights: its parameters.
 
     Raises OpspliceError when there is no such file or device, the program is damaged, the device cannot run it, a
     plugin is not for this machine, or the plugins lack what the program imports.
@@ -189,8 +189,8 @@ def load_program(
     config = iree.runtime.Config(device=opened.hal)
     helpers = [] if provider is None else provider.modules(partial(read_module, instance=instance))
     commands = commands or Commands({})
-    if archives:
-        helpers.append(parameters.module_of(instance, archives))
+    if weights:
+        helpers.append(parameters.module_of(instance, weights))
     helpers += commands.modules(module, config.device, partial(read_module, instance=instance))
     try:
         *_, bound = iree.runtime.load_vm_modules(*helpers, module, config=config)

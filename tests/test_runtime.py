@@ -203,7 +203,7 @@ def test_functions_that_take_fences(device):
 
 def test_parameters_have_a_scope(tmp_path):
     model = """
-util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<3xf32>
+util.global private @w = #flow.parameter.named<"mine"::"w"> : tensor<3xf32>
 func.func @main() -> tensor<3xf32> {
   %w = util.global.load @w : tensor<3xf32>
   return %w : tensor<3xf32>
@@ -214,10 +214,10 @@ func.func @main() -> tensor<3xf32> {
     vmfb = compile_module(load(model), flags=FLAGS).vmfb
     hint = "--parameters=SCOPE=FILE"
     assert hint in error_of(load_program, vmfb).hint
-    assert hint in error_of(partial(load_program, archives=read_archives(archive)), vmfb).hint
+    assert hint in error_of(partial(load_program, weights=read_archives(archive)), vmfb).hint
     assert error_of(read_archives, "model=none.irpa").message == "no such file: none.irpa"
     archive.write_bytes(archive.read_bytes()[:-20])
-    damaged = error_of(partial(load_program, archives=read_archives(f"model={archive}")), vmfb)
+    damaged = error_of(partial(load_program, weights=read_archives(f"mine={archive}")), vmfb)
     assert damaged.message == f"cannot read the parameters in {archive}"
 
 

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from opsplice import parameters
 from opsplice.api import check_matched
 from opsplice.commands.jobs import compile_job, resolve_specs
 from opsplice.errors import OpspliceError
-from opsplice.files import check_folder, write_file
+from opsplice.files import check_folder
 from opsplice.providers import write_folder
 from opsplice.specs import check_output
 
@@ -28,20 +29,25 @@ def run(options: argparse.Namespace) -> int:
         check_matched(outcome.report)
     kernels = _write_kernels(options, outcome.provided)
     if options.output == "-":
+        if outcome.parameters:
+            raise OpspliceError("the program's weights go into a file of their own", hint="write -o model.vmfb")
         sys.stdout.buffer.write(outcome.vmfb)
         return 0
-    path = write_file(Path(options.output), outcome.vmfb)
+    path, *weights = parameters.save(Path(options.output), outcome.vmfb, outcome.parameters)
     if options.json:
         found = {
             **outcome.report.to_json(),
             "compiler_warnings": list(outcome.warnings),
             "output": str(path),
             "bytes": len(outcome.vmfb),
+            "parameters": list(map(str, weights)),
             "kernels": [str(k) for k in kernels],
         }
         print(json.dumps(found, indent=2))
         return 0
     print(f"wrote {path} ({_size(len(outcome.vmfb))})", file=sys.stderr)
+    for archive in weights:
+        print(f"wrote {archive} ({_size(archive.stat().st_size)})", file=sys.stderr)
     for kernel in kernels:
         print(f"wrote {kernel}", file=sys.stderr)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gc
 import shlex
 import sys
@@ -47,7 +48,8 @@ def package_options(options: argparse.Namespace) -> PackageOptions:
 
 def compile_job(options: argparse.Namespace) -> Outcome:
     """Compile as the options say and show the report on stderr."""
-    outcome = _in_child(options, "compile")
+    source = frontends.load(options.model)
+    outcome = dataclasses.replace(_in_child(options, source, "compile"), parameters=source.parameters)
     if not options.json:
         _show(outcome.report, options, outcome.warnings)
     return outcome
@@ -55,16 +57,16 @@ def compile_job(options: argparse.Namespace) -> Outcome:
 
 def preview_job(options: argparse.Namespace) -> Report:
     """What the options' specs would replace."""
-    return _in_child(options, "preview")
+    return _in_child(options, frontends.load(options.model), "preview")
 
 
 def explain_job(options: argparse.Namespace) -> Explanation:
     """Why the options' patterns match or do not."""
-    return _in_child(options, "explain", Question(options.pattern, options.at))
+    question = Question(options.pattern, options.at)
+    return _in_child(options, frontends.load(options.model), "explain", question)
 
 
-def _in_child(options: argparse.Namespace, task: str, question: Question | None = None) -> Any:
-    source = frontends.load(options.model)
+def _in_child(options: argparse.Namespace, source: ModuleSource, task: str, question: Question | None = None) -> Any:
     no_code = getattr(options, "no_code", False)
     resolve_specs(options)
     job = Job(source, options.spec, options.flags, options.target, options.verbose, no_code)

@@ -14,7 +14,7 @@ from opsplice.api import check_matched
 from opsplice.commands import isolated, stdout
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
-from opsplice.parameters import Archive, read_archives
+from opsplice.parameters import Parameters, found_beside, joined, read_archives
 from opsplice.providers import Provider, split_plugins
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         read_plugins(plugins, options.device)
     report = None
     commands = named_files(options.command_files)
-    archives = read_archives(options.parameters)
+    weights = read_archives(options.parameters)
     sources: list[Path | Mapping[tuple[str, str], bytes]] = [Path(each) for each in options.provider]
     vmfb: bytes | Path = Path(options.model)
     if Path(options.model).suffix == ".vmfb":
@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
         unused = [*(option for option, value in given.items() if value), *options.flags]
         if unused:
             raise OpspliceError(f"{options.model} is compiled already: {' and '.join(unused)} would do nothing for it")
+        weights = joined(weights, found_beside(Path(options.model)))
     else:
         options.flags = _for_this_cpu(options.flags, options.target)
         outcome = compile_job(options)
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         if options.require_match:
             check_matched(report)
         vmfb = outcome.vmfb
+        weights = joined(weights, outcome.parameters)
         commands = {**outcome.commands, **commands}
         if outcome.provided and not sources:
             sources = [outcome.provided]
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         plugins,
         provider,
         commands,
-        archives,
+        weights,
         options.output,
         limit=2**62 if options.json else _SHOWN,
     )
@@ -93,7 +95,7 @@ class _Run:
     plugins: list[Any]
     provider: Provider | None
     commands: dict[str, Path]
-    archives: tuple[Archive, ...]
+    weights: Parameters
     output: str | None
     limit: int
 
@@ -126,7 +128,7 @@ def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:
     from opsplice.runtime import load_program
 
     known = Commands(job.commands) if job.commands else None
-    program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.archives)
+    program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.weights)
     results = program.call(job.function, *job.inputs)
     return [values.format_value(each, limit=job.limit) for each in results], _save(job.output, results)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import io
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, check_name
+from opsplice.parameters import Parameters
 
 # https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
 BYTECODE_MAGIC = b"ML\xefR"
@@ -41,10 +42,17 @@ _OTHER_FORMATS = {
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """MLIR as text or bytecode: a file at `path`, or `content` in memory. It pickles, so it can cross processes."""
+    """MLIR as text or bytecode: a file at `path`, or `content` in memory. It pickles, so it can cross processes.
+
+    parameters: the weights that the module names; they stay in the process.
+    """
 
     path: Path | None = None
     content: str | bytes | None = None
+    parameters: Parameters = field(default=(), compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "content": self.content, "parameters": ()}
 
     @property
     def name(self) -> str:
