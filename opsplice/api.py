@@ -73,6 +73,12 @@ class Program:
         results = self._loaded(device, plugins, parameters).call(function, *inputs)
         return results[0] if len(results) == 1 else results
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from opsplice.render_html import program_html
+
+        return program_html(len(self.vmfb), self.report, self.warnings)
+
     @property
     def functions(self) -> Mapping[str, Function]:
         """What can be called, with the inputs and results that are declared."""

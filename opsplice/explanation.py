@@ -9,6 +9,9 @@ from typing import Any
 from opsplice.matchers.attempt import Attempt, Part, Place
 from opsplice.report import Replacement
 
+# Where there is no terminal.
+_WIDTH = 110
+
 
 @dataclass(frozen=True)
 class PatternExplanation:
@@ -39,6 +42,19 @@ class Explanation:
     lines: dict[str, str] = field(default_factory=dict)
     unlooked: int = 0
     unread: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """What a terminal shows."""
+        from opsplice.render import without_flags
+        from opsplice.render_explain import explanation_text
+
+        return without_flags(explanation_text(self, width=_WIDTH, color=False))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from opsplice.render_html import explanation_html
+
+        return explanation_html(self, width=_WIDTH)
 
     def to_json(self) -> dict[str, Any]:
         """`pointed`, `patterns`, each with its `matches` and `misses`, and what of specs is `unread`."""

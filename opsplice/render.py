@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -11,9 +12,11 @@ from opsplice.errors import OpspliceError
 from opsplice.report import Miss, Replacement, Report
 
 # Approaches that go without saying.
-_USUAL = ("static function", "inline", "transform dialect", "other")
+_USUAL = ("static function", "inline", "transform dialect", "other", "keep")
 # How many rules that match nothing are told of.
 _MOST_RULES = 8
+# How texts name the options that show more.
+_FLAGS = re.compile(r"(, shown)? with --verbose|\s+\(--verbose[^)]*\)")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -41,7 +44,7 @@ def report_text(
     width: the terminal's columns. near: as for `unmatched_lines`.
     """
     lost = [r for r in report.kept if r.lost]
-    lines = [style(_done(report.replacements), "bold", color)]
+    lines = [style(counts_text(report.replacements), "bold", color)]
     lines += _table(report.replacements, width, color)
     lines += _left_alone("kept as the compiler's own code", [r for r in report.kept if not r.lost], color)
     if verbose:
@@ -55,7 +58,12 @@ def report_text(
     return "\n".join(lines)
 
 
-def _done(done: Sequence[Replacement]) -> str:
+def without_flags(text: str) -> str:
+    """Text for those who gave no command."""
+    return _FLAGS.sub("", text)
+
+
+def counts_text(done: Sequence[Replacement]) -> str:
     """How many matches were replaced, annotated, or handed to another action of a transform spec."""
     words = {"replaced": "replacement", "annotated": "annotation", "taken": "other action"}
     of = {word: [each for each in done if each.outcome == outcome] for outcome, word in words.items()}
@@ -73,7 +81,7 @@ def _left_alone(what: str, left: Sequence[Replacement], color: bool) -> list[str
 
 
 def _table(replacements: Iterable[Replacement], width: int | None, color: bool) -> list[str]:
-    rows = [(short_location(r.location), _match(r), f"{r.kernel}{_artifacts(r)}{_how(r)}") for r in replacements]
+    rows = [(short_location(r.location), _match(r), kernel_text(r)) for r in replacements]
     if not rows:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
@@ -97,14 +105,23 @@ def short_location(location: str) -> str:
 def _match(replacement: Replacement) -> str:
     if not replacement.pattern:
         return f"{replacement.rule} in @{replacement.function}"
-    dims = ", ".join(f"{n} = {dim_text(s)}" for n, s in replacement.dims.items())
-    return f"{replacement.pattern}({dims}) in @{replacement.function}"
+    return f"{replacement.pattern}({dims_text(replacement)}) in @{replacement.function}"
+
+
+def dims_text(replacement: Replacement) -> str:
+    """The sizes that a match binds."""
+    return ", ".join(f"{n} = {dim_text(s)}" for n, s in replacement.dims.items())
 
 
 def dim_text(size: Any) -> str:
     if isinstance(size, (list, tuple)):
         return "x".join(map(dim_text, size)) or "()"
     return "?" if size is None else str(size)
+
+
+def kernel_text(replacement: Replacement) -> str:
+    """What takes the place of a match, and where it comes from."""
+    return f"{replacement.kernel}{_artifacts(replacement)}{_how(replacement)}"
 
 
 def _how(replacement: Replacement) -> str:

@@ -142,6 +142,18 @@ class Report:
         found = [(artifact.source.rpartition("/")[2], note) for artifact in used for note in artifact.notes]
         return tuple(dict.fromkeys(note if name in note else f"{name}: {note}" for name, note in found))
 
+    def __str__(self) -> str:
+        """What a terminal shows."""
+        from opsplice.render import report_text, without_flags
+
+        return without_flags(report_text(self, verbose=False, color=False))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from opsplice.render_html import report_html
+
+        return report_html(self)
+
     def __add__(self, other: Report) -> Report:
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
         return Report(*(left + right for left, right in pairs))

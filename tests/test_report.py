@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 import opsplice
 from opsplice import cli
 from opsplice.render import columns, report_text
-from opsplice.report import Miss, Replacement, Report, UnmatchedRule
+from opsplice.report import ArtifactUse, Miss, Replacement, Report, SpecWarning, UnmatchedRule
 
 MODEL = """func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = math.exp %x : tensor<8xf32>
@@ -202,3 +204,89 @@ def test_few_patterns_are_named_where_there_is_none_of_a_name(folder: Path) -> N
     assert failure.value.hint.startswith("the patterns are: larger, smaller, root, none, softmax, ")
     assert failure.value.hint.endswith(" more")
     assert len(failure.value.hint) < 250
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_python_prints_is_what_a_terminal_shows_but_for_options() -> None:
+    report = opsplice.match("m.mlir", ["s.splice"])
+    shown = report_text(report, verbose=False, color=False)
+    assert str(report).splitlines() == [line.removesuffix(", shown with --verbose") for line in shown.splitlines()]
+    assert str(report) != shown
+    explanation = opsplice.explain("m.mlir", ["s.splice"])
+    assert str(explanation).startswith("larger  s.splice:3:9  1 match\n")
+    assert "--verbose" not in str(explanation) + explanation._repr_html_()
+
+
+class _Page(HTMLParser):
+    """The texts of a page's cells, what is not closed, and all attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert {name for name, _ in attrs} <= {"style", "title"}
+        if tag == "br":
+            return
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] += data
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_notebook_shows_matches_as_a_table() -> None:
+    report = opsplice.match("m.mlir", ["s.splice"])
+    text = report._repr_html_()
+    assert _Page(text).rows == [
+        ["where", "pattern", "dims", "kernel", "outcome"],
+        ["m.mlir:3:8", "larger", "n = 8", "k from k.c", "replaced"],
+        [
+            "m.mlir:4:8",
+            "root",
+            "n = 8",
+            "other",
+            "keptkernel other has no artifact for llvm-cpu embedded-elf-x86_64",
+        ],
+        ["where", "pattern", "dims", "kernel", "outcome"],
+        [
+            "m.mlir:2:8",
+            "smaller",
+            "n = 8",
+            "k",
+            "lostit lies inside a match of rule `replace larger with k`",
+        ],
+    ]
+    assert "<summary>1 lost to other rules</summary>" in text
+    assert "warning: s.splice:10:1: `replace none with k` matched nothing</pre>" in text
+    program = opsplice.Program(b"x" * 1234, report, ("warning: <b>",))._repr_html_()
+    head = "<p><b>opsplice.Program</b> of 1,234 bytes</p>\n<details><summary>1 replacement</summary>"
+    assert program.startswith(head)
+    assert program.endswith("warning: &lt;b&gt;</pre>")
+    assert "None" not in opsplice.Program(b"", None)._repr_html_()
+
+
+def test_names_of_others_are_no_html() -> None:
+    bad = "<script>\"'&"
+    use = ArtifactUse("t", f"/{bad}.c", "", "object", "", notes=(f"{bad} note",))
+    match = Replacement(bad, bad, bad, bad, bad, {bad: [1, None]}, bad, "static function", artifacts=(use,))
+    kept = dataclasses.replace(match, action="keep", reason=bad)
+    rule = UnmatchedRule(bad, bad, bad, (Miss(bad, bad, bad, bad, bad),))
+    warning = SpecWarning("c", bad, bad, bad)
+    report = Report((match,), (kept, dataclasses.replace(kept, lost=True)), (rule,), (bad,), (warning,))
+    for text in (report._repr_html_(), opsplice.Program(b"", report, (bad,))._repr_html_()):
+        assert "script" not in _Page(text).tags
+        assert text.count("&lt;script&gt;") > 10
