@@ -81,11 +81,17 @@ __all__ = [
 ]
 
 
+# What imports a framework of its own, and only when it is asked for.
+_FRONTENDS = ("jax", "onnx", "torch")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _FRONTENDS:
+        return import_module(f"opsplice.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'opsplice' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_FRONTENDS])

@@ -1,1 +1,6 @@
 """PyTorch: `torch.compile(model, backend="opsplice")`, found by its entry point, and `export` ahead of time."""
+
+from opsplice.torch.backend import Options, backend
+from opsplice.torch.reports import GraphReport, TorchReport, report, reports, reset
+
+__all__ = ["GraphReport", "Options", "TorchReport", "backend", "report", "reports", "reset"]

@@ -1,0 +1,152 @@
+"""The backend of torch.compile: options, aot_autograd, and a compiled program for each graph that it makes."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import functools
+import gc
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang.diagnostics import did_you_mean
+from opsplice.spec_sources import PackageOptions
+from opsplice.torch.call import Call, compiled_call
+from opsplice.torch.decompositions import table
+from opsplice.torch.importing import Output, import_graph
+from opsplice.torch.reports import GraphReport, log
+
+# IREE computes f64 as f32 unless it is told not to, and then refuses the tensors that it is called with.
+_FLAGS = ("--iree-input-demote-f64-to-f32=false",)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `torch.compile(..., options={...})` takes; specs to no_code are as for `opsplice.compile`.
+
+    device: where programs run, `local-task` (all cores) or `local-sync` (the calling thread).
+    plugins: the files with what programs import.
+    """
+
+    specs: tuple[Any, ...] = ()
+    flags: tuple[str, ...] = ()
+    packages: PackageOptions | None = None
+    no_code: bool = False
+    device: str = "local-task"
+    plugins: tuple[Any, ...] = ()
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any] | None, mode: str | None) -> Options:
+        """Raises OpspliceError for an option that does not exist, and for a mode, which only inductor has."""
+        if mode not in (None, "default"):
+            raise OpspliceError(
+                f"the backend opsplice has no mode '{mode}'",
+                hint="leave mode= out: what it compiles with is said by options={'specs': [...], 'flags': [...]}",
+            )
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in given or {}:
+            if name not in names:
+                near = did_you_mean(name, names)
+                hint = f"{near} " if near else ""
+                raise OpspliceError(
+                    f"the backend opsplice has no option '{name}'", hint=f"{hint}the options are {', '.join(names)}"
+                )
+        read: dict[str, Any] = {n: _listed(value) if n in _LISTS else value for n, value in (given or {}).items()}
+        return cls(**read)
+
+
+_LISTS = ("specs", "flags", "plugins")
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def backend(
+    module: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """What `torch.compile(model, backend="opsplice", options={"specs": [...]})` calls for each graph.
+
+    options: the fields of `Options`. Raises OpspliceError for others, and for what cannot be compiled.
+    """
+    compiler = functools.partial(_compile, Options.read(options, mode))
+    return aot_autograd(
+        fw_compiler=functools.partial(compiler, "forward"),
+        bw_compiler=functools.partial(compiler, "backward"),
+        inference_compiler=functools.partial(compiler, "inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=table(),
+        keep_inference_input_mutations=False,
+    )(module, inputs)
+
+
+def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
+    started = time.perf_counter()
+    number = log.next_number()
+    graph = import_graph(module)
+    compile_id = str(torch._guards.CompileContext.current_compile_id() or "")
+    if graph.is_empty:
+        log.add(GraphReport(number, part, compile_id, graph.ops, opsplice.Report()))
+        return _Running(graph.outputs, lambda _arguments: [])
+    program = opsplice.compile(
+        graph.bytecode,
+        specs=options.specs,
+        flags=[*_FLAGS, *options.flags],
+        packages=options.packages,
+        no_code=options.no_code,
+    )
+    assert program.report is not None
+    seconds = time.perf_counter() - started
+    log.add(GraphReport(number, part, compile_id, graph.ops, program.report, seconds))
+    return _Running(graph.outputs, compiled_call(program, options.device, options.plugins))
+
+
+class _Running:
+    """A compiled graph, called with a list of tensors and numbers, which it empties.
+
+    What it calls goes when Python ends, before IREE's runtime does. PyTorch copies the `__dict__` of what it wraps, so
+    nothing stands there but the mark for such calls.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "call", "outputs")
+
+    def __init__(self, outputs: Sequence[Output], call: Call) -> None:
+        self.outputs = outputs
+        self.call = call
+        self._boxed_call = True
+        _running.add(self)
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        given = tuple(arguments)
+        arguments.clear()
+        sources = {"result": self.call(given), "input": given}
+        return [out.value if out.kind == "constant" else sources[out.kind][out.value] for out in self.outputs]
+
+
+_running: weakref.WeakSet[_Running] = weakref.WeakSet()
+
+
+@atexit.register
+def _release() -> None:
+    # PyTorch never lets go of compiled graphs, and IREE's bindings complain of what outlives them.
+    for graph in list(_running):
+        graph.call = _ended
+    gc.collect()
+
+
+def _ended(_arguments: Sequence[Any]) -> list[Any]:
+    raise OpspliceError("Python is ending: compiled graphs cannot be called any more")

@@ -1,0 +1,110 @@
+"""What was done to the graphs that torch.compile handed over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opsplice.render import report_text
+from opsplice.report import Report
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """One graph, and what the specs did to it.
+
+    number: counts graphs in this process, from 1. part: `forward`, `backward`, or `inference` where nothing asks for
+    gradients. compile_id: as torch's own logs name it. ops: how many there are of each. seconds: what compiling took.
+    eager: why PyTorch runs it and not IREE; "" where IREE does.
+    """
+
+    number: int
+    part: str
+    compile_id: str
+    ops: Mapping[str, int]
+    report: Report
+    seconds: float = 0.0
+    eager: str = ""
+
+    @property
+    def name(self) -> str:
+        """`graph 3 (forward, [0/1])`."""
+        where = f", [{self.compile_id}]" if self.compile_id else ""
+        return f"graph {self.number} ({self.part}{where})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "graph": self.number,
+            "part": self.part,
+            "compile_id": self.compile_id,
+            "ops": dict(self.ops),
+            "seconds": self.seconds,
+            "eager": self.eager,
+            **self.report.to_json(),
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.name}: {sum(self.ops.values())} ops"
+        if self.eager:
+            return f"{head}, runs eagerly: {self.eager}"
+        return "\n".join([head, report_text(self.report, verbose=False, color=False)])
+
+
+@dataclass(frozen=True)
+class TorchReport:
+    """The graphs, in the order in which they were compiled."""
+
+    graphs: tuple[GraphReport, ...] = ()
+
+    @property
+    def report(self) -> Report:
+        """All graphs as one; a rule is unmatched where it matched in none."""
+        whole = sum((graph.report for graph in self.graphs), Report())
+        matched = {each.rule_location for each in (*whole.replacements, *whole.kept)}
+        unmatched = {each.rule_location: each for each in whole.unmatched if each.rule_location not in matched}
+        return Report(whole.replacements, whole.kept, tuple(unmatched.values()), whole.warnings, whole.spec_warnings)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"graphs": [graph.to_json() for graph in self.graphs]}
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.graphs)) or "no graph was compiled"
+
+
+@dataclass
+class _Log:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    graphs: list[GraphReport] = field(default_factory=list)
+    count: int = 0
+
+    def next_number(self) -> int:
+        with self.lock:
+            self.count += 1
+            return self.count
+
+    def add(self, graph: GraphReport) -> None:
+        with self.lock:
+            self.graphs.append(graph)
+
+
+log = _Log()
+
+
+def reports() -> Sequence[GraphReport]:
+    """A report for each graph that was compiled in this process since `reset`."""
+    with log.lock:
+        return tuple(log.graphs)
+
+
+def report() -> TorchReport:
+    """What the specs did to all graphs that were compiled in this process since `reset`, to be printed."""
+    return TorchReport(tuple(reports()))
+
+
+def reset() -> None:
+    """Forget the reports so far, as `torch._dynamo.reset()` forgets the graphs."""
+    with log.lock:
+        log.graphs.clear()
+        log.count = 0

@@ -1,0 +1,89 @@
+"""torch.compile with the backend: numbers and gradients as in eager, matches at lines of this file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+from torch import nn
+
+import opsplice
+
+HERE = Path(__file__).name
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.qkv = nn.Linear(32, 96)
+        self.out = nn.Linear(32, 32)
+        self.up = nn.Linear(32, 64)
+        self.down = nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = self.qkv(self.norm(x)).unflatten(-1, (3, 4, 8)).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(nn.functional.gelu(self.up(x), approximate="tanh"))
+
+
+def line_of(text: str) -> int:
+    """The line of this file that has a text."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    opsplice.torch.reset()
+
+
+@pytest.fixture
+def specs(samples):
+    return [samples / "transformer" / "transformer.splice"]
+
+
+def gradients(model, loss):
+    model.zero_grad()
+    loss.backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def test_a_block_runs_forward_and_backward_with_its_layers_replaced(specs):
+    model, x = Block(), torch.rand(2, 16, 32)
+    fast = torch.compile(model, backend="opsplice", options={"specs": specs})
+    torch.testing.assert_close(fast(x), model(x))
+    ours, theirs = gradients(model, fast(x).square().sum()), gradients(model, model(x).square().sum())
+    torch.testing.assert_close(ours, theirs)
+    forward, backward = opsplice.torch.reports()
+    assert (forward.part, backward.part) == ("forward", "backward")
+    found = {each.pattern: each.location for each in forward.report.replacements}
+    assert {"layernorm_rows", "softmax_rows", "linear_gelu_nk", "linear_nk"} <= set(found)
+    assert found["softmax_rows"].endswith(f"{HERE}:{line_of('scaled_dot_product_attention(*')}:0")
+
+
+def test_an_unknown_option_is_an_error_that_names_the_near_one():
+    with pytest.raises(Exception, match=r"has no option 'spec'.*\n.*did you mean specs"):
+        torch.compile(nn.Linear(2, 2), backend="opsplice", options={"spec": []})(torch.rand(1, 2))
+
+
+def test_a_mode_is_an_error_that_says_what_to_do():
+    with pytest.raises(Exception, match="has no mode 'max-autotune'"):
+        torch.compile(nn.Linear(2, 2), backend=opsplice.torch.backend, mode="max-autotune")(torch.rand(1, 2))
+
+
+def test_weights_that_change_in_place_are_seen():
+    model, x = nn.Linear(4, 4), torch.rand(2, 4)
+    fast = torch.compile(model, backend="opsplice")
+    with torch.no_grad():
+        before = fast(x)
+        model.weight.mul_(2)
+        torch.testing.assert_close(fast(x), model(x))
+        assert not torch.equal(before, fast(x))
