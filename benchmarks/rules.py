@@ -1,15 +1,11 @@
-"""Rules by the number, in three languages: ours, transform-dialect specs for `foreach_match`, and PDL.
+"""Rules by the number, in two languages: ours and transform-dialect specs for `foreach_match`.
 
-The first rule is softmax, which is in every layer of the payload. The others are in none: softmax with rows of sizes
-that no layer has, sums of squares that are scaled otherwise, and chains of elementwise ops. Many end with the same ops
-as the payload's own, so that a name alone does not rule them out.
+The first rule is softmax. The others are in no model: softmax with rows of sizes that no model has, sums of squares
+that are scaled otherwise, and chains of elementwise ops. Many end with the same ops as the models' own, so that a name
+alone does not rule them out.
 """
 
 from __future__ import annotations
-
-from typing import Any
-
-from iree.compiler import ir
 
 from benchmarks.payload import HEADS, ROWS, WIDTH, Layer, tensor
 
@@ -37,11 +33,6 @@ def transform_spec(count: int) -> str:
         transform.yield
       }}
     }}"""
-
-
-def pdl(count: int, context: ir.Context) -> str:
-    """PDL patterns over the same ops, which call the constraint "found" with the root; PDL cannot look into bodies."""
-    return "module {" + "\n".join(_pdl_pattern(i, context) for i in range(count)) + "}"
 
 
 # ---- the rules ---------------------------------------------------------------------------------------------------
@@ -117,45 +108,3 @@ def _matcher(i: int) -> str:
 
 def _arguments(parameters: dict[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name}: {tensor(shape)}" for name, shape in parameters.items())
-
-
-def _pdl_pattern(i: int, context: ir.Context) -> str:
-    parameters, lines = _lines(i)
-    body = "\n".join(lines)
-    module = ir.Module.parse(f"func.func @f({_arguments(parameters)}) {{\n{body}\nreturn\n}}", context=context)
-    block = module.body.operations[0].regions[0].blocks[0]
-    out: list[str] = []
-    types: dict[str, str] = {}
-    values: dict[Any, str] = {}
-
-    def type_of(value: Any) -> str:
-        text = str(value.type)
-        if text not in types:
-            types[text] = f"%type{len(types)}"
-            out.append(f"{types[text]} = pdl.type : {text}")
-        return types[text]
-
-    for number, argument in enumerate(block.arguments):
-        values[argument] = f"%argument{number}"
-        out.append(f"%argument{number} = pdl.operand : {type_of(argument)}")
-    *ops, _ = block.operations
-    root = ""
-    for number, view in enumerate(ops):
-        op, root = view.operation, f"%op{number}"
-        attributes = []
-        for name in ("indexing_maps", "value"):
-            if name in op.attributes:
-                out.append(f"{root}_{name} = pdl.attribute = {op.attributes[name]}")
-                attributes.append(f'"{name}" = {root}_{name}')
-        operands = ", ".join(values[v] for v in op.operands)
-        given = f"({operands} : {', '.join(['!pdl.value'] * len(op.operands))})" if operands else ""
-        named = f" {{{', '.join(attributes)}}}" if attributes else ""
-        out.append(f'{root} = pdl.operation "{op.name}" {given}{named} -> ({type_of(op.results[0])} : !pdl.type)')
-        out.append(f"%value{number} = pdl.result 0 of {root}")
-        values[op.results[0]] = f"%value{number}"
-    text = "\n".join(out)
-    return f"""pdl.pattern @p{i} : benefit(1) {{
-      {text}
-      pdl.apply_native_constraint "found"({root} : !pdl.operation)
-      pdl.rewrite {root} with "never"
-    }}"""
