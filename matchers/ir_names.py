@@ -6,6 +6,8 @@ import re
 
 from iree.compiler import ir
 
+from opsplice.files import is_installed
+
 FUNCTIONS = (".func", ".initializer")
 _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PLACE = re.compile(rf"{_NAME.pattern}:(\d+):(\d+)")
@@ -52,11 +54,13 @@ def places_of(op: ir.Operation) -> list[tuple[str, int, int]]:
 def location_of(op: ir.Operation) -> str:
     """`file:line:column`: the innermost place, where an op was inlined or fused; else its name there, or "".
 
+    Files of installed packages do not count where there are others: users look for the line that calls a framework.
     Ops that came without a place have the name that `frontends/numbering.py` gives them.
     """
     text = str(op.location)
-    place = _PLACE.search(text)
-    if place is not None:
+    places = list(_PLACE.finditer(text))
+    if places:
+        place = next((each for each in places if not is_installed(each[1])), places[0])
         return f"{place[1]}:{place[2]}:{place[3]}"
     name = _NAME.search(text)
     return name[1] if name is not None else ""

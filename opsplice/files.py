@@ -20,6 +20,9 @@ from opsplice.errors import OpspliceError
 LARGEST = 1 << 30
 LARGEST_TEXT = 64 << 20
 
+_INSTALLED = ("/site-packages/", "/dist-packages/", "<frozen ", os.path.dirname(os.__file__) + os.sep)
+_HERE = os.path.dirname(__file__) + os.sep
+
 
 def read_file(path: Path, largest: int = LARGEST) -> bytes:
     """The bytes of a file. Raises OpspliceError as `check_file` does, and when it cannot be read."""
@@ -34,6 +37,11 @@ def read_file(path: Path, largest: int = LARGEST) -> bytes:
             return file.read(status.st_size or LARGEST_TEXT)
     except OSError as error:
         raise _unreadable(path, error) from None
+
+
+def is_installed(file: str) -> bool:
+    """Whether a Python file is a part of an installed package, of Python or of opsplice, and not the user's own."""
+    return any(sign in file for sign in _INSTALLED) or file.startswith(_HERE)
 
 
 def check_file(path: Path, largest: int | None = LARGEST, hint: str | None = None) -> None:

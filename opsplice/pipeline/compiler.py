@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import linecache
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -258,9 +259,11 @@ class Compilation:
         return diag.renamed(diagnostic, UNNAMED, self._name)
 
     def _line(self, location: diag.Location) -> str | None:
-        if self._source is None or location.file != self._source.name:
+        if self._source is not None and location.file == self._source.name:
+            return self._source.line(location.line)
+        if not location.file.endswith(".py"):
             return None
-        return self._source.line(location.line)
+        return linecache.getline(location.file, location.line).rstrip() or None  # a frontend's ops are lines of Python
 
     def _rendered(self, diagnostics: Iterable[diag.Diagnostic]) -> str:
         return diag.render(map(self._named, diagnostics), self._line, verbose=self._verbose)

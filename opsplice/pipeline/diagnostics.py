@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from opsplice.files import is_installed
+
 # iree_compiler_diagnostic_severity_t in iree/compiler/embedding_api.h.
 _SEVERITIES = ("note", "warning", "error", "remark")
 
@@ -23,6 +25,9 @@ _NAME_HEAD = re.compile(r"loc\((?P<name>[^\n]*?)\): (?P<message>.*)", re.DOTALL)
 _NOTE_BREAK = re.compile(rf"\n\n(?={_PLACE}: )")
 _FIRST_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _FIRST_FILE = re.compile(r'"(?P<file>(?:[^"\\]|\\.)*)":(?P<line>\d+):(?P<column>\d+)')
+
+# MLIR's note for each place that a location was inlined into: for frontends the callers of a line of Python.
+_CALLER = "called from"
 
 # MLIR appends this note to verifier errors; it prints the whole op, regions and constants too.
 _CURRENT_OPERATION = "see current operation:"
@@ -74,14 +79,12 @@ def parse_callback(severity: int, text: str) -> Diagnostic:
     """The diagnostic that IREE's callback reported as (severity, text)."""
     head, *notes = _NOTE_BREAK.split(text)
     message, location = _split_head(head)
-    return _shortened(
-        Diagnostic(
-            severity=_SEVERITIES[severity],
-            message=message.strip(),
-            location=location,
-            notes=tuple(Diagnostic("note", *_split_head(note)) for note in notes),
-        )
-    )
+    parsed = [Diagnostic("note", *_split_head(note)) for note in notes]
+    callers = [note for note in parsed if note.message == _CALLER]
+    if location is not None and is_installed(location.file):
+        location = next((each.location for each in callers if _is_users(each)), location)
+    shown = tuple(note for note in parsed if note not in callers or (_is_users(note) and note.location != location))
+    return _shortened(Diagnostic(_SEVERITIES[severity], message.strip(), location, shown))
 
 
 def from_mlir_error(error: Any) -> list[Diagnostic]:
@@ -119,6 +122,10 @@ def render(diagnostics: Iterable[Diagnostic], line_reader: LineReader | None = N
     Messages are cut at a dozen lines and the compiler's dumps of whole operations are left out unless verbose.
     """
     return "\n".join(_render_one(diagnostic, line_reader, verbose) for diagnostic in unique(diagnostics))
+
+
+def _is_users(note: Diagnostic) -> bool:
+    return note.location is not None and not is_installed(note.location.file)
 
 
 def _split_head(text: str) -> tuple[str, Location | None]:

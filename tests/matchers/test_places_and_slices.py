@@ -25,6 +25,13 @@ func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> (
 """
 
 
+def test_the_location_is_the_innermost_in_the_users_own_files():
+    op = "%0 = math.absf %x : tensor<4x8xf32>"
+    inner, own, caller = '"/x/site-packages/flax/linear.py":3:1', '"/home/me/model.py":7:2', '"/home/me/train.py":9:1'
+    chain = f'loc("jit(f)/abs"("dot"(callsite({inner} at callsite({own} at {caller})))))'
+    assert opsplice.capture(MLP.replace(op, f"{op} {chain}"), "model.py:7").location == "/home/me/model.py:7:2"
+
+
 def body(*at: str, to: str | tuple[str, ...] = (), inputs: str | tuple[str, ...] = ()) -> str:
     """The last line of the pattern, with the lets put in."""
     spec = opsplice.capture(MLP, at, to=to, inputs=inputs).spec

@@ -19,6 +19,14 @@ def test_callback_text_is_split_into_place_message_and_notes():
     )
 
 
+def test_the_place_is_the_users_line_not_that_of_a_framework():
+    chain = [f"/x/site-packages/flax/{n}.py:{n}:1" for n in (1, 2)] + ["/home/me/model.py:7:2", "/home/me/train.py:9:1"]
+    text = "\n\n".join([f"{chain[0]}: cannot", *(f"{place}: called from" for place in chain[1:])])
+    caller = Diagnostic("note", "called from", Location("/home/me/train.py", 9, 1))
+    assert parse_callback(2, text) == Diagnostic("error", "cannot", Location("/home/me/model.py", 7, 2), (caller,))
+    assert parse_callback(2, f"{chain[0]}: cannot\n\n{chain[1]}: called from").location.line == 1
+
+
 def test_callback_text_without_a_file():
     assert parse_callback(2, "loc(unknown): no devices") == Diagnostic("error", "no devices")
     assert parse_callback(1, 'loc("my op"): odd') == Diagnostic("warning", "odd", Location("my op"))

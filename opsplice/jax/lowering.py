@@ -1,0 +1,155 @@
+"""A JAX function for arguments of certain shapes, as StableHLO whose inputs and results are plain arrays.
+
+JAX traces the function as `jax.jit` would. What it traced is traced once more with keys of random numbers as the
+integers that they hold, and with large constants as inputs: in the program these become parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.explanation import Explanation
+from opsplice.frontends import ModuleSource
+from opsplice.jax.constants import with_parameters
+from opsplice.parameters import Arrays
+from opsplice.pipeline.compiler import CompileError
+from opsplice.report import Report
+
+# In bytes. Smaller constants are written into the program, where IREE computes with them.
+LARGEST_LITERAL = 1024
+
+_LACKS = re.compile(r"failed to legalize operation '([\w.]+)'")
+_TARGET = re.compile(r'call_target_name = "(\w+)"')
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A function for arguments of certain shapes, as StableHLO, and the specs that it is compiled with.
+
+    inputs, outputs: what the program takes and returns, as JAX describes arrays. tree: of the outputs.
+    donated: the inputs that a call takes away from its caller.
+    options: further arguments of `opsplice.compile`.
+    """
+
+    name: str
+    source: ModuleSource = field(repr=False)
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    tree: Any
+    donated: tuple[bool, ...]
+    specs: tuple[Any, ...] = ()
+    flags: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> str:
+        """`f(float32[8,64], int32[8])`."""
+        return f"{self.name}({', '.join(map(str, self.inputs))})"
+
+    def match(self) -> Report:
+        """What the specs would replace; nothing is built."""
+        return opsplice.match(self.source, self.specs, self.flags, **self._shown)
+
+    def explain(self, *, pattern: str | None = None, at: str | None = None) -> Explanation:
+        """Why patterns match and why they do not, as `opsplice.explain`; a place is a line of Python: `model.py:12`."""
+        return opsplice.explain(self.source, self.specs, self.flags, pattern=pattern, at=at, **self._shown)
+
+    def compile(self) -> opsplice.Program:
+        """The program. Its only function takes and returns the arrays in the order of `inputs` and `outputs`.
+
+        Raises CompileError where IREE has no code for something that JAX has, and what `opsplice.compile` raises.
+        """
+        try:
+            return opsplice.compile(self.source, self.specs, self.flags, **self.options)
+        except CompileError as error:
+            lacks = _lacking(error.details)
+            if not lacks:
+                raise
+            raise CompileError(
+                f"IREE cannot compile {self.signature}: it has no {lacks}",
+                details=error.details,
+                hint="leave that part to JAX: outside of the function, or all of it with fallback=True",
+            ) from None
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        return {name: value for name, value in self.options.items() if name == "packages"}
+
+
+def _lacking(details: str) -> str:
+    """What IREE has no code for, by its words; "" where it says something else."""
+    found = _LACKS.search(details)
+    if found is None:
+        return ""
+    target = _TARGET.search(details, found.end())
+    if found[1] != "stablehlo.custom_call" or target is None:
+        return found[1]
+    return "calls of Python (jax.debug.print, jax.pure_callback)" if "callback" in target[1] else target[1]
+
+
+def is_key(aval: Any) -> bool:
+    """Whether an array is one of keys of random numbers, as `jax.random.key` makes them."""
+    return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
+
+
+def lower(traced: Any, name: str, **options: Any) -> Lowered:
+    """What `jax.jit(f).trace(...)` gives, as StableHLO.
+
+    Raises OpspliceError for what is spread over several devices.
+    """
+    closed = traced.jaxpr
+    inputs, outputs = tuple(closed.in_avals), tuple(closed.out_avals)
+    constants = {f"constant{number}": value for number, value in enumerate(closed.consts) if _is_large(value)}
+    small = [None if _is_large(value) else value for value in closed.consts]
+
+    def flat(large: Sequence[Any], *arguments: Any) -> list[Any]:
+        waiting = iter(large)
+        values = [next(waiting) if value is None else value for value in small]
+        pairs = zip(arguments, inputs, strict=True)
+        keyed = [jax.random.wrap_key_data(each, dtype=of.dtype) if is_key(of) else each for each, of in pairs]
+        results = jax.core.eval_jaxpr(closed.jaxpr, values, *keyed)
+        pairs = zip(results, outputs, strict=True)
+        return [jax.random.key_data(each) if is_key(of) else each for each, of in pairs]
+
+    flat.__name__ = name
+    shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in constants.values()]
+    again = jax.jit(flat, keep_unused=True).trace(shapes, *map(_plain, inputs))
+    module = again.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
+    _check_devices(module, name)
+    donated = tuple(info.donated for info in jax.tree.leaves(traced.args_info))
+    held = {each: np.asarray(value) for each, value in constants.items()}
+    source = ModuleSource(content=with_parameters(module, list(held)), parameters=(Arrays(held),) if held else ())
+    return Lowered(name, source, inputs, outputs, traced.out_tree, donated, **options)
+
+
+def _is_large(value: Any) -> bool:
+    """Whether a constant is no part of the program: one that is all the same is a word, whatever its size."""
+    if is_key(value) or value.nbytes <= LARGEST_LITERAL:
+        return False
+    array = np.asarray(value)
+    return bool((array != array.flat[0]).any())
+
+
+def _plain(aval: Any) -> Any:
+    """An array as the program takes it."""
+    if is_key(aval):
+        return jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _check_devices(module: Any, name: str) -> None:
+    attributes = module.operation.attributes
+    counts = [int(attributes[each]) for each in ("mhlo.num_partitions", "mhlo.num_replicas") if each in attributes]
+    if max(counts, default=1) > 1:
+        raise OpspliceError(
+            f"'{name}' is spread over {max(counts)} devices, and a program runs on one",
+            hint="call it with arrays of one device, and without a mesh",
+        )
