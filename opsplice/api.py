@@ -132,13 +132,15 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     require_match: bool = False,
     no_code: bool = False,
     packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
     isolate: bool = False,
     verbose: bool = False,
     on_progress: Progress | None = None,
 ) -> Program:
     """Compile a model with specs.
 
-    model: a path to MLIR text or bytecode, MLIR text, bytecode, or an `ir.Module`.
+    model: a path to MLIR text or bytecode, MLIR text, bytecode, or an `ir.Module`; a path to an ONNX model, its bytes
+           or the `onnx.ModelProto`.
     specs: `.splice` files, transform-dialect `.mlir` files, and installed libraries by name (`acme_kernels`, or
            `acme_kernels:attention` for a part of one), and packages of registries (`oci://...`), applied in order.
     flags: IREE's compiler flags.
@@ -149,6 +151,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     no_code: build and run nothing of the specs: take prebuilt artifacts only, and no sources, generators, commands or
            plugins.
     packages: which packages of registries may be used: their lock, trust and mirrors.
+    dims: the sizes of symbolic dims that have names in the model, as in ONNX; the others stay dynamic.
     isolate: compile in a child process, so that a crash of the compiler is an OpspliceError. Programs for CPUs and
            other devices at once are always compiled so: they need a flag that a process can only set once. A process
            that has compiled otherwise must not fork (docs/security.md).
@@ -158,7 +161,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     from opsplice.compilation import run_isolated, run_job
     from opsplice.pipeline.devices import flags_for
 
-    source = frontends.load(model)
+    source = frontends.load(model, dims)
     job = _job(source, specs, flags, archs, packages, verbose=verbose, no_code=no_code)
     alone = isolate or bool(flags_for(job.archs, job.flags))
     outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
@@ -209,6 +212,7 @@ def match(
     *,
     archs: Sequence[str] = (),
     packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Report:
     """What `compile` would replace, with nothing built and nothing compiled beyond input conversion.
 
@@ -216,7 +220,7 @@ def match(
     """
     from opsplice.compilation import preview
 
-    return preview(_silent, _job(model, specs, flags, archs, packages))
+    return preview(_silent, _job(model, specs, flags, archs, packages, dims))
 
 
 def explain(
@@ -228,6 +232,7 @@ def explain(
     at: str | None = None,
     archs: Sequence[str] = (),
     packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Explanation:
     """Why the patterns of `.splice` specs match in a model, and why they do not.
 
@@ -238,7 +243,7 @@ def explain(
     """
     from opsplice.compilation import explained
 
-    job = _job(model, specs, flags, archs, packages)
+    job = _job(model, specs, flags, archs, packages, dims)
     return explained(_silent, job, Question(pattern, at))
 
 
@@ -250,15 +255,16 @@ def transform(
     archs: Sequence[str] = (),
     no_code: bool = False,
     packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> tuple[ir.Module, Report]:
     """Rewrite a frontend's module by specs, for the frontend's own call of IREE's compiler.
 
-    module, no_code, packages: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion done,
-    so compile it with `--iree-input-type=none`), and the report. Raises what `compile` raises.
+    module, no_code, packages, dims: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion
+    done, so compile it with `--iree-input-type=none`), and the report. Raises what `compile` raises.
     """
     from opsplice.compilation import transformed
 
-    return transformed(_job(module, specs, flags, archs, packages, no_code=no_code))
+    return transformed(_job(module, specs, flags, archs, packages, dims, no_code=no_code))
 
 
 def export(
@@ -297,10 +303,11 @@ def capture(
     concrete: bool = False,
     element_variable: bool = False,
     packs: bool = False,
+    dims: Mapping[str, int] | None = None,
 ) -> Capture:
     """Write a pattern from ops of a model, proven by matching the model with it.
 
-    model, flags: as for `compile`.
+    model, flags, dims: as for `compile`.
     at: what it makes, a place for each result: `model.mlir:12`, `model.mlir:10-25` or `linalg.softmax#1`. A place takes
         the op and what leads up to it, a range its own ops.
     to: where it starts instead: all that lies between is taken.
@@ -317,8 +324,9 @@ def capture(
 
     if phase not in PHASES:
         raise OpspliceError(f"nothing can be captured at phase '{phase}'", hint=f"write {' or '.join(PHASES)}")
+    source = frontends.load(model, dims)
     job = CaptureJob(
-        source=frontends.load(model),
+        source=source,
         at=_texts(at),
         to=_texts(to),
         inputs=_texts(inputs),
@@ -328,7 +336,7 @@ def capture(
         concrete=concrete,
         element_variable=element_variable,
         packs=packs,
-        flags=tuple(flags),
+        flags=(*source.flags, *flags),
     )
     return run_capture(_silent, job)
 
@@ -380,10 +388,12 @@ def _job(
     flags: Sequence[str],
     archs: Sequence[str],
     packages: PackageOptions | None,
+    dims: Mapping[str, int] | None = None,
     **options: bool,
 ) -> Job:
     sources = resolve(specs, packages=packages, targets=archs, flags=flags)
-    return Job(frontends.load(model), sources, tuple(flags), tuple(archs), **options)
+    source = frontends.load(model, dims)
+    return Job(source, sources, (*source.flags, *flags), tuple(archs), **options)
 
 
 def _paths(files: Iterable[SpecPath]) -> tuple[Path, ...]:

@@ -61,6 +61,35 @@ def add_unsigned(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--allow-unsigned", action="store_true", help=about)
 
 
+def add_dims(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dim",
+        type=_dim,
+        action=_Bound,
+        default={},
+        metavar="NAME=SIZE",
+        help="the size of a symbolic dim of a model in ONNX, as batch=8; the others stay dynamic",
+    )
+
+
+class _Bound(argparse.Action):
+    """An option with a name and a value, which may be given several times."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        name, size = values
+        bound = getattr(namespace, self.dest)
+        if bound.get(name, size) != size:
+            parser.error(f"--dim {name} is {bound[name]} and {size}")
+        setattr(namespace, self.dest, {**bound, name: size})
+
+
+def _dim(text: str) -> tuple[str, int]:
+    name, _, size = text.rpartition("=")
+    if not name or not size.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no dim with a size: write it as batch=8")
+    return name, int(size)
+
+
 class Joined(argparse.Action):
     """An option with a list, which may be given several times."""
 

@@ -9,7 +9,7 @@ import re
 from typing import NoReturn
 
 from opsplice import __version__, registry_arguments, streams
-from opsplice.argument_parts import EXIT_CODES, Joined, add_building, add_command, add_json, names, targets
+from opsplice.argument_parts import EXIT_CODES, Joined, add_building, add_command, add_dims, add_json, names, targets
 
 _START = f"""\
 A first look:
@@ -24,6 +24,7 @@ A first look:
 Each command says more with --help, as `opsplice capture --help`.
 {EXIT_CODES}
 """
+_MODEL = "MLIR text or bytecode, or an .onnx file"
 _NEAR_MISSES = """
 A near miss is a place in the model where a part of a pattern holds and another
 part does not. It is told with what the pattern wants there and what the model
@@ -100,6 +101,7 @@ def _add_model(parser: argparse.ArgumentParser, what: str, *, spec_required: boo
         "metal, a GPU with its chip if you know it, as cuda:sm_80. The program holds code for each that is named, "
         "and runs on the first that it finds. Default: what the --iree-... flags say, or this machine's kind of CPU",
     )
+    add_dims(parser)
     registry_arguments.add_package_options(parser)
     if may_fail:
         parser.add_argument("--require-match", action="store_true", help="fail if a rule matches nothing")
@@ -125,7 +127,7 @@ def _add_no_code(parser: argparse.ArgumentParser) -> None:
 def _add_compile(commands: argparse._SubParsersAction) -> None:
     about = "compile a model with specs to a program for IREE's runtime, a .vmfb file"
     parser = add_command(commands, "compile", about, flags=True)
-    _add_model(parser, "MLIR text or bytecode", spec_required=False)
+    _add_model(parser, _MODEL, spec_required=False)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
     add_building(parser)
     _add_no_code(parser)
@@ -140,7 +142,7 @@ def _add_compile(commands: argparse._SubParsersAction) -> None:
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
     parser = add_command(commands, "run", "run a .vmfb, or compile a model with specs and run it", flags=True)
-    _add_model(parser, "MLIR, or a .vmfb to run as it is", spec_required=False)
+    _add_model(parser, f"{_MODEL}; or a .vmfb to run as it is", spec_required=False)
     parser.add_argument("--function", metavar="NAME", help="the function to call; not needed if there is only one")
     parser.add_argument(
         "--input",
@@ -209,7 +211,7 @@ A match is replaced, kept as the compiler's own code, or lost to another rule
 that has its place. For a rule without a match the nearest near miss is shown.
 {_NEAR_MISSES}""",
     )
-    _add_model(parser, "MLIR text or bytecode", spec_required=True)
+    _add_model(parser, _MODEL, spec_required=True)
     _add_common(parser)
 
 
@@ -224,7 +226,7 @@ def _add_explain(commands: argparse._SubParsersAction) -> None:
 {_NEAR_MISSES}
 docs/explain.md says how to read it.""",
     )
-    _add_model(parser, "MLIR text or bytecode", spec_required=True, may_fail=False)
+    _add_model(parser, _MODEL, spec_required=True, may_fail=False)
     parser.add_argument("--pattern", metavar="NAME", help="only this pattern (default: those that rules use)")
     parser.add_argument(
         "--at",
@@ -275,7 +277,8 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
 def _add_capture(commands: argparse._SubParsersAction) -> None:
     about = "write a pattern, a kernel and a rule from ops of a model, or without --at list the ops"
     parser = add_command(commands, "capture", about, flags=True)
-    parser.add_argument("model", help="MLIR text or bytecode")
+    parser.add_argument("model", help=_MODEL)
+    add_dims(parser)
     parser.add_argument(
         "--at",
         action="append",

@@ -51,8 +51,9 @@ def _job(options: argparse.Namespace) -> CaptureJob:
     if path is not None and path.suffix != ".splice":
         raise OpspliceError(f"cannot write {path}: a spec ends in .splice", hint=f"write -o {path.stem or 'x'}.splice")
     name = check_name(options.name) if options.name else name_for(path) if path else DEFAULT_NAME
+    source = frontends.load(options.model, options.dim)
     return CaptureJob(
-        source=frontends.load(options.model),
+        source=source,
         at=tuple(options.at),
         to=tuple(options.to),
         inputs=tuple(options.inputs),
@@ -62,7 +63,7 @@ def _job(options: argparse.Namespace) -> CaptureJob:
         concrete=options.concrete,
         element_variable=options.element_variable,
         packs=options.packs,
-        flags=options.flags,
+        flags=(*source.flags, *options.flags),
         verbose=options.verbose,
     )
 

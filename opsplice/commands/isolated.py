@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from opsplice.errors import OpspliceError
 
@@ -21,7 +19,7 @@ def call(
     crashed, hint: what to say when the process ends: the compiler or the runtime crashed.
     Raises what the function raises, and OpspliceError for a crash.
     """
-    from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+    from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
 
     try:
         return call_isolated(_work, (function, args), method=method())
@@ -32,13 +30,3 @@ def call(
 
 def _work(_report: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(*args)
-
-
-def method() -> Literal["fork", "spawn"]:
-    """How to start a child: a process with threads of IREE may not fork. Those of numpy are ready for that."""
-    if not {"iree.compiler", "iree.runtime"} & sys.modules.keys():
-        return "fork"
-    try:
-        return "fork" if len(os.listdir("/proc/self/task")) == 1 else "spawn"
-    except OSError:
-        return "spawn"

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
-from opsplice.commands import isolated, stdout
+from opsplice.commands import stdout
 from opsplice.job import Job, Question
 from opsplice.render import Status, columns, report_text
 from opsplice.spec_sources import PackageOptions, SpecSource, resolve
@@ -48,7 +48,7 @@ def package_options(options: argparse.Namespace) -> PackageOptions:
 
 def compile_job(options: argparse.Namespace) -> Outcome:
     """Compile as the options say and show the report on stderr."""
-    source = frontends.load(options.model)
+    source = frontends.load(options.model, options.dim)
     outcome = dataclasses.replace(_in_child(options, source, "compile"), parameters=source.parameters)
     if not options.json:
         _show(outcome.report, options, outcome.warnings)
@@ -57,19 +57,19 @@ def compile_job(options: argparse.Namespace) -> Outcome:
 
 def preview_job(options: argparse.Namespace) -> Report:
     """What the options' specs would replace."""
-    return _in_child(options, frontends.load(options.model), "preview")
+    return _in_child(options, frontends.load(options.model, options.dim), "preview")
 
 
 def explain_job(options: argparse.Namespace) -> Explanation:
     """Why the options' patterns match or do not."""
     question = Question(options.pattern, options.at)
-    return _in_child(options, frontends.load(options.model), "explain", question)
+    return _in_child(options, frontends.load(options.model, options.dim), "explain", question)
 
 
 def _in_child(options: argparse.Namespace, source: ModuleSource, task: str, question: Question | None = None) -> Any:
     no_code = getattr(options, "no_code", False)
     resolve_specs(options)
-    job = Job(source, options.spec, options.flags, options.target, options.verbose, no_code)
+    job = Job(source, options.spec, (*source.flags, *options.flags), options.target, options.verbose, no_code)
     return in_child(options, source, _work, (task, job, question))
 
 
@@ -82,14 +82,14 @@ def in_child(
             return work(status.show, *arguments)
         from opsplice.pipeline.crash import compiler_crash
         from opsplice.pipeline.flags import asks_to_print
-        from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+        from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
 
         try:
             return call_isolated(
                 work,
                 arguments,
                 on_progress=status.show,
-                method=isolated.method(),
+                method=method(),
                 capture_stderr=not (options.verbose or asks_to_print(options.flags)),
             )
         except ChildCrashError as crash:

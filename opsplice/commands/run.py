@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice.api import check_matched
-from opsplice.commands import isolated, stdout
+from opsplice.commands import stdout
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
 from opsplice.parameters import Parameters, found_beside, joined, read_archives
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     vmfb: bytes | Path = Path(options.model)
     if Path(options.model).suffix == ".vmfb":
         given = {"--spec": options.spec, "--target": options.target, "--require-match": options.require_match}
-        given["--no-code"] = options.no_code
+        given |= {"--no-code": options.no_code, "--dim": options.dim}
         unused = [*(option for option, value in given.items() if value), *options.flags]
         if unused:
             raise OpspliceError(f"{options.model} is compiled already: {' and '.join(unused)} would do nothing for it")
@@ -104,10 +104,10 @@ def _apart(job: _Run, isolate: bool) -> tuple[list[str], list[str]]:
     """The results as text, and the files that they are in, of a run in a child process: kernels may crash."""
     if not isolate:
         return _results(None, job)
-    from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+    from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
 
     try:
-        return call_isolated(_results, (job,), method=isolated.method(), capture_stderr=False)
+        return call_isolated(_results, (job,), method=method(), capture_stderr=False)
     except ChildCrashError as crash:
         raise OpspliceError(
             f"the program {_end(crash)}",

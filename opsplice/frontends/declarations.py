@@ -10,13 +10,15 @@ inputs. Only a discardable attribute is added.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
 _TENSOR = re.compile(r"!torch\.v?tensor<\[(?P<dims>[\d?,]*)\],(?P<element>[^,]+)>")
+
+_NOT_IN_A_NAME = re.compile(r"[^\w.$/-]")
 
 # The attribute and its key as IREE's ABI passes write them (iree/compiler/Bindings/Native/Transforms).
 _REFLECTION = "iree.reflection"
@@ -25,31 +27,27 @@ _DECLARATION = "iree.abi.declaration"
 
 def declare_functions(module: ir.Module) -> None:
     """Adds declarations to the module's public functions on Torch tensors that have none."""
-    from iree.compiler import ir
-
     for operation in module.body.operations:
         function = operation.operation
         if function.name != "func.func" or "sym_visibility" in function.attributes:
             continue
         if _REFLECTION in function.attributes:
             continue
-        declaration = _declaration(function)
-        if declaration is None:
-            continue
-        with function.context:
-            text = ir.StringAttr.get(declaration)
-            function.attributes[_REFLECTION] = ir.DictAttr.get({_DECLARATION: text})
+        declare_function(function)
 
 
-def _declaration(function: ir.Operation) -> str | None:
+def declare_function(function: ir.Operation, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
+    """Adds a declaration to a function if it is one on Torch tensors. inputs, outputs: the names, if there are any."""
     from iree.compiler import ir
 
     name = ir.StringAttr(function.attributes["sym_name"]).value
     signature = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    inputs, outputs = _tensors(signature.inputs), _tensors(signature.results)
-    if inputs is None or outputs is None:
-        return None
-    return f"sync func @{name}({_listed('input', inputs)}) -> ({_listed('output', outputs)})"
+    given, made = _tensors(signature.inputs), _tensors(signature.results)
+    if given is None or made is None:
+        return
+    text = f"sync func @{name}({_listed('input', given, inputs)}) -> ({_listed('output', made, outputs)})"
+    with function.context:
+        function.attributes[_REFLECTION] = ir.DictAttr.get({_DECLARATION: ir.StringAttr.get(text)})
 
 
 def _tensors(types: Iterable[ir.Type]) -> list[str] | None:
@@ -66,5 +64,6 @@ def _tensor(dims: str, element: str) -> str:
     return f"tensor<{shape}{element.removeprefix('s')}>"
 
 
-def _listed(prefix: str, types: list[str]) -> str:
-    return ", ".join(f"%{prefix}{index}: {text}" for index, text in enumerate(types))
+def _listed(prefix: str, types: list[str], names: Sequence[str]) -> str:
+    names = [_NOT_IN_A_NAME.sub("_", name) for name in names] or [f"{prefix}{index}" for index in range(len(types))]
+    return ", ".join(f"%{name}: {text}" for name, text in zip(names, types, strict=True))

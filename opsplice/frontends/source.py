@@ -1,6 +1,7 @@
 """A module as it was given, not read yet: the name for messages, and a file or the content itself.
 
-It checks only what needs no MLIR: that the file is there, is not empty and is not some other known format.
+It checks only what needs no MLIR: that the file is there, is not empty, and which format it has. Model files that are
+no MLIR are imported (`importing`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, check_name
+from opsplice.frontends.importing import FORMATS, ONNX, Format, import_model
 from opsplice.parameters import Parameters
 
 # https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
@@ -32,8 +35,10 @@ _LARGEST = 2 << 30
 
 _ZIP_MAGIC = b"PK\x03\x04"
 
+# How ONNX models begin: the version of the format, then the next field.
+_ONNX = re.compile(rb"\x08[\x03-\x20][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
+
 _OTHER_FORMATS = {
-    ".onnx": "import ONNX first: iree-import-onnx model.onnx -o model.mlir",
     ".pt": "export the PyTorch program to MLIR first, with iree.turbine.aot.export or torch_mlir.fx.export_and_import",
     ".pt2": "export the PyTorch program to MLIR first, with iree.turbine.aot.export or torch_mlir.fx.export_and_import",
     ".vmfb": "this is a compiled program already; it can be run as it is",
@@ -44,20 +49,24 @@ _OTHER_FORMATS = {
 class ModuleSource:
     """MLIR as text or bytecode: a file at `path`, or `content` in memory. It pickles, so it can cross processes.
 
-    parameters: the weights that the module names; they stay in the process.
+    parameters: the weights that the module names; they stay in the process. given: what messages call it, if not its
+    path. flags: those that the compiler needs for it. facts: what the frontend that imported it wants to know later.
     """
 
     path: Path | None = None
     content: str | bytes | None = None
     parameters: Parameters = field(default=(), compare=False)
+    given: str = ""
+    flags: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "content": self.content, "parameters": ()}
+        return {**self.__dict__, "parameters": ()}
 
     @property
     def name(self) -> str:
         """What messages call it."""
-        return "<module>" if self.path is None else str(self.path)
+        return self.given or ("<module>" if self.path is None else str(self.path))
 
     @property
     def is_bytecode(self) -> bool:
@@ -98,14 +107,24 @@ class ModuleSource:
         return [line.removesuffix("\r") for line in text.split("\n")]
 
 
-def load(source: Any) -> ModuleSource:
-    """Accepts a path, MLIR text, bytes of text or bytecode, or an MLIR module object.
+def load(source: Any, dims: Mapping[str, int] | None = None) -> ModuleSource:
+    """Accepts a path, MLIR text, bytes of text or bytecode, or an MLIR module object; and ONNX: a path, bytes, a model.
 
     A str with a newline or a brace is text, any other is a path. A module object (`ir.Module` of IREE's bindings, of
     JAX's or of torch-mlir's) is serialised; it is not changed.
+    dims: the sizes of symbolic dims that have names in the model; the others stay dynamic.
 
-    Raises OpspliceError when there is no such file, it is a folder, cannot be read, is empty or is visibly not MLIR.
+    Raises OpspliceError when there is no such file, it is a folder, cannot be read, is empty or is visibly not MLIR,
+    for a model that cannot be imported, and for dims that it does not have.
     """
+    model = _imported_form(source)
+    if model is not None:
+        return _from_model(*model, dims)
+    if dims:
+        raise OpspliceError(
+            f"the model has no symbolic dims with names, so '{next(iter(dims))}' cannot be bound",
+            hint="those of ONNX models have names; a module in MLIR is exported with the sizes that it is to have",
+        )
     if isinstance(source, ModuleSource):
         return source
     if isinstance(source, str) and ("\n" in source or "{" in source):
@@ -117,6 +136,31 @@ def load(source: Any) -> ModuleSource:
     if hasattr(source, "operation"):
         return _from_module(source)
     raise TypeError(f"expected a path, MLIR text, bytes or a module, not {type(source).__name__}")
+
+
+def _imported_form(source: Any) -> tuple[Path | bytes, Format] | None:
+    """A model that is to be imported, and its format."""
+    is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source)
+    if is_path and (form := FORMATS.get(Path(source).suffix.lower())):
+        return Path(source), form
+    if isinstance(source, bytes | bytearray | memoryview) and _ONNX.match(bytes(source[:4])):
+        return bytes(source), ONNX
+    if type(source).__module__.startswith("onnx.") and hasattr(source, "SerializeToString"):
+        return source.SerializeToString(), ONNX
+    return None
+
+
+def _from_model(model: Path | bytes, form: Format, dims: Mapping[str, int] | None) -> ModuleSource:
+    given = f"<{form.name} model>"
+    if isinstance(model, Path):
+        given = str(model)
+        check_file(model, _LARGEST, hint=f"a model is a file, {form.name} here")
+        check_name(model)
+        if not model.stat().st_size:
+            raise OpspliceError(f"{model} is empty", hint=f"a model in {form.name} was expected")
+    found = import_model(model, form, dims)
+    flags = tuple(found.facts.get("flags", ()))
+    return ModuleSource(found.module, None, found.parameters, given, flags, found.facts)
 
 
 def _from_path(path: Path) -> ModuleSource:

@@ -39,6 +39,10 @@ _SPAWNED = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); " + (
 )
 
 Report = Callable[[Any], None]
+Method = Literal["fork", "spawn"]
+
+# What makes threads that do not outlive a fork.
+_THREADED = {"iree.compiler", "iree.runtime", "jax", "torch"}
 
 
 class ChildCrashError(OpspliceError):
@@ -76,7 +80,7 @@ def call_isolated(
     args: tuple[Any, ...] = (),
     *,
     on_progress: Callable[[Any], None] | None = None,
-    method: Literal["fork", "spawn"] = "fork",
+    method: Method = "fork",
     capture_stderr: bool = True,
 ) -> Any:
     """Returns function(report, *args), called in a child process.
@@ -113,6 +117,16 @@ def call_isolated(
             _kill_group(child.pid)
         stderr.seek(0)
         raise _crash(status, last_event, stderr.read().decode("utf-8", "replace"))
+
+
+def method() -> Method:
+    """How to start a child: a process with threads of IREE or of a framework may not fork. Those of numpy may."""
+    if not _THREADED & sys.modules.keys():
+        return "fork"
+    try:
+        return "fork" if len(os.listdir("/proc/self/task")) == 1 else "spawn"
+    except OSError:
+        return "spawn"
 
 
 def _fork(job: _Job, stderr: int) -> _Child:

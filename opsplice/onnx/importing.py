@@ -1,0 +1,266 @@
+"""Imports an ONNX model: a module of one function, `main`, and an archive of its weights.
+
+IREE's own importer turns each node into one operator of the Torch dialect. Around it, here: symbolic dims are bound,
+nodes that IREE lacks or computes wrongly are expanded (`expansion`), nodes without a name get one for messages, small
+constants become plain ones that patterns can see, and large ones parameters.
+
+Only the child process of an import loads this module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from iree.compiler import ir
+from iree.compiler.dialects import util
+from iree.compiler.extras import onnx_importer
+
+from opsplice.errors import OpspliceError
+from opsplice.frontends.declarations import declare_function
+from opsplice.frontends.importing import ARCHIVE, MODULE, Request
+from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
+from opsplice.parameters import SCOPE
+
+_FUNCTION = "main"
+# A constant of at least so many bytes is a parameter.
+_LARGE = 4096
+
+# What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
+_PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
+
+_TO_SIGNLESS = re.compile(r"\b[su]i(\d+)")
+
+
+def import_model(request: Request) -> dict[str, Any]:
+    """See `frontends.importing`. Facts: what a session shows of the model, and the compiler's flags for it."""
+    name = request.name
+    model, files = read_model(request.path, name)
+    _bind(model, request.dims, name)
+    facts = _facts(model, name)
+    _name_nodes(model.graph)
+    weights = _take_weights(model, request)
+    model = _inferred(model, weights, name)
+    _emit(model, weights, request)
+    facts["flags"] = ["--iree-input-demote-f64-to-f32=false"] if _has_doubles(model) else []
+    facts["depends"] = [str(path) for path in files]
+    return facts
+
+
+# ---- the signature ---------------------------------------------------------------------------------------------------
+
+
+def _bind(model: onnx.ModelProto, dims: Mapping[str, int], name: str) -> None:
+    """Give symbolic dims their sizes, wherever they are named."""
+    known = sorted({dim.dim_param for value in model.graph.input for dim in _dims(value.type) if dim.dim_param})
+    for each, size in dims.items():
+        if each not in known:
+            listed = f"it has: {', '.join(known)}" if known else "all its sizes are fixed, or have no name"
+            raise OpspliceError(f"{name} has no symbolic dim '{each}'", hint=listed)
+        if size < 0:
+            raise OpspliceError(f"dim '{each}' cannot be {size}", hint="give the size that inputs have")
+    for graph in graphs(model.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            for dim in _dims(value.type):
+                if dim.dim_param in dims:
+                    dim.dim_value = dims[dim.dim_param]
+
+
+def _dims(kind: onnx.TypeProto) -> Any:
+    return kind.tensor_type.shape.dim
+
+
+def _facts(model: onnx.ModelProto, name: str) -> dict[str, Any]:
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    return {
+        "inputs": [_described(value, name) for value in graph.input if value.name not in constants],
+        "constants": [value.name for value in graph.input if value.name in constants],
+        "outputs": [_described(value, name) for value in graph.output],
+        "metadata": {
+            "producer_name": model.producer_name,
+            "graph_name": graph.name,
+            "domain": model.domain,
+            "description": model.doc_string,
+            "graph_description": graph.doc_string,
+            "version": model.model_version,
+            "custom_metadata_map": {entry.key: entry.value for entry in model.metadata_props},
+        },
+    }
+
+
+def _described(value: onnx.ValueInfoProto, name: str) -> dict[str, Any]:
+    kind = value.type.WhichOneof("value")
+    tensor = value.type.tensor_type
+    if kind != "tensor_type" or tensor.elem_type not in STORED:
+        what = (
+            type_name(tensor.elem_type) if kind == "tensor_type" else str(kind).removesuffix("_type").replace("_", " ")
+        )
+        raise OpspliceError(
+            f"'{value.name}' of {name} is a {what}, which IREE has no type for",
+            hint="inputs and outputs are tensors of numbers; take the others out of the graph, into your program",
+        )
+    shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim]
+    return {"name": value.name, "type": type_name(tensor.elem_type), "shape": shape}
+
+
+def _has_doubles(model: onnx.ModelProto) -> bool:
+    values = (value for graph in graphs(model.graph) for value in (*graph.input, *graph.output, *graph.value_info))
+    return any(value.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE for value in values)
+
+
+# ---- the graph -------------------------------------------------------------------------------------------------------
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """What messages and reports call a node that has no name: its operator and its first result."""
+    for each in graphs(graph):
+        for node in each.node:
+            if not node.name:
+                node.name = f"{node.op_type} of {next(filter(None, node.output), 'nothing')}"
+
+
+def _inferred(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], name: str) -> onnx.ModelProto:
+    """The model with a type for each value. Raises OpspliceError for a value of the main graph that gets none."""
+    own = len(model.graph.input)
+    for each, array in weights.items():
+        model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        raise OpspliceError(f"the types of {name} do not fit together", details=str(error)[:2000]) from None
+    inferred.graph.value_info.extend(inferred.graph.input[own:])
+    del inferred.graph.input[own:]
+    graph = inferred.graph
+    typed = {value.name: value.type for value in (*graph.value_info, *graph.output)}
+    for node in graph.node:
+        for output in filter(None, node.output):
+            if output not in typed or typed[output].WhichOneof("value") is None:
+                raise OpspliceError(
+                    f"node '{node.name}' of {name} has a result '{output}' of unknown type",
+                    hint=f"the operator {node.domain or 'ai.onnx'}.{node.op_type} is not one of ONNX's, or is newer "
+                    "than the installed package 'onnx'",
+                )
+            _check_rank(node, output, typed[output], name)
+    return inferred
+
+
+def _check_rank(node: onnx.NodeProto, output: str, kind: onnx.TypeProto, name: str) -> None:
+    if kind.WhichOneof("value") == "tensor_type" and not kind.tensor_type.HasField("shape"):
+        raise OpspliceError(
+            f"node '{node.name}' of {name} has a result '{output}' of unknown rank ({node.op_type})",
+            hint="IREE needs the number of dims of each value: bind symbolic dims with --dim (dims= in Python), or "
+            "make the shape that it depends on a constant",
+        )
+
+
+def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndarray]:
+    """Take the large constants out of the main graph. The small ones come into the model where they are in files."""
+    found = {}
+    graph = model.graph
+    named = {node.output[0]: node.attribute[0].t for node in graph.node if _is_constant(node)}
+    for output, tensor in named.items():
+        tensor.name = output
+    constants = [*graph.initializer, *named.values()]
+    kept = [node for node in graph.node if not _is_constant(node)]
+    small = []
+    for tensor in constants:
+        array = elements(tensor, request.path.parent, request.name)
+        if array.nbytes >= _LARGE and tensor.data_type in _PARAMETERS:
+            found[tensor.name] = array
+        else:
+            small.append(_within(tensor, array))
+    del graph.node[:]
+    graph.node.extend(kept)
+    del graph.initializer[:]
+    graph.initializer.extend(small)
+    for tensor in tensors(model):
+        if is_external(tensor):
+            tensor.CopyFrom(_within(tensor, elements(tensor, request.path.parent, request.name)))
+    inputs = [value for value in graph.input if value.name not in found]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    return found
+
+
+def _within(tensor: onnx.TensorProto, array: np.ndarray) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.ascontiguousarray(array), tensor.name) if is_external(tensor) else tensor
+
+
+def _is_constant(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Constant" and node.domain in ("", "ai.onnx") and node.attribute[0].name == "value"
+
+
+# ---- the module ------------------------------------------------------------------------------------------------------
+
+
+class _Types(onnx_importer.ContextCache):
+    """Has constants as plain ones, of which the compiler and patterns see the elements."""
+
+    __slots__ = ()
+
+    def tensor_proto_to_attr(self, tensor: onnx.TensorProto) -> ir.Attribute:
+        array = elements(tensor, Path(), "the model")
+        kind = self.tensor_proto_to_builtin_type(tensor)
+        if array.dtype.kind == "V":
+            array = array.view(f"u{array.dtype.itemsize}")
+        with ir.Location.unknown():
+            return ir.DenseElementsAttr.get(np.ascontiguousarray(array), type=kind)
+
+
+def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Request) -> None:
+    model.graph.name = _FUNCTION
+    info = onnx_importer.ModelInfo(model)
+    context = ir.Context()
+    module = info.create_module(context)
+    types = _Types(context)
+    try:
+        importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation, types)
+        declare_function(
+            importer._p.operation, list(info.main_graph.input_map), [out.name for out in model.graph.output]
+        )
+        with context:
+            _load_weights(importer, module, types, weights)
+        importer.import_all()
+        verified = module.operation.verify()
+    except (onnx_importer.OnnxImportError, ir.MLIRError) as error:
+        raise OpspliceError(f"IREE cannot import {request.name}", details=str(error)[:2000]) from None
+    assert verified
+    with (request.folder / MODULE).open("wb") as file:
+        module.operation.write_bytecode(file)
+    if weights:
+        _write_archive(weights, request)
+
+
+def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapping[str, np.ndarray]) -> None:
+    for number, (name, array) in enumerate(weights.items()):
+        element = types.tensor_element_type(_data_type(array))
+        torch_type = types.get_vtensor_type(array.shape, element)
+        with ir.Location.name(name):
+            signless = ir.Type.parse(_TO_SIGNLESS.sub(r"i\1", str(element)))
+            kind = ir.RankedTensorType.get(array.shape, signless)
+            parameter = f"#flow.parameter.named<{ir.StringAttr.get(SCOPE)}::{ir.StringAttr.get(name)}> : {kind}"
+            symbol = f"parameter{number}"
+            with ir.InsertionPoint.at_block_begin(module.body):
+                util.GlobalOp(symbol, kind, sym_visibility="private", initial_value=ir.Attribute.parse(parameter))
+            with ir.InsertionPoint(importer._b):
+                loaded = util.GlobalLoadOp(kind, symbol).result
+                converted = ir.Operation.create("torch_c.from_builtin_tensor", results=[torch_type], operands=[loaded])
+        importer._nv_map[name] = converted.result
+
+
+def _data_type(array: np.ndarray) -> int:
+    return next(number for number, dtype in _PARAMETERS.items() if dtype == array.dtype)
+
+
+def _write_archive(weights: Mapping[str, np.ndarray], request: Request) -> None:
+    from iree.runtime import ParameterIndex
+
+    index = ParameterIndex()
+    for name, array in weights.items():
+        index.add_buffer(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    index.create_archive_file(str(request.folder / ARCHIVE))

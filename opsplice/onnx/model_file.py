@@ -1,0 +1,204 @@
+"""Reads ONNX models and the weights beside them, of which nothing is trusted: names, sizes and places are checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from opsplice.errors import OpspliceError
+from opsplice.files import check_file
+
+_NAMES = dict(onnx.TensorProto.DataType.items())
+
+# How raw data stores elements: little-endian, sub-byte types packed.
+STORED: dict[int, np.dtype] = {
+    _NAMES[name]: np.dtype(dtype)
+    for name, dtype in {
+        "FLOAT": np.float32,
+        "DOUBLE": np.float64,
+        "FLOAT16": np.float16,
+        "BFLOAT16": ml_dtypes.bfloat16,
+        "FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn,
+        "FLOAT8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+        "FLOAT8E5M2": ml_dtypes.float8_e5m2,
+        "FLOAT8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+        "INT8": np.int8,
+        "INT16": np.int16,
+        "INT32": np.int32,
+        "INT64": np.int64,
+        "UINT8": np.uint8,
+        "UINT16": np.uint16,
+        "UINT32": np.uint32,
+        "UINT64": np.uint64,
+        "BOOL": np.bool_,
+        "COMPLEX64": np.complex64,
+        "COMPLEX128": np.complex128,
+    }.items()
+}
+
+
+def type_name(number: int) -> str:
+    """ONNX's word for an element type: `float16`, `uint8`."""
+    return next((name.lower() for name, known in _NAMES.items() if known == number), f"type {number}")
+
+
+def read_model(path: Path, name: str) -> tuple[onnx.ModelProto, list[Path]]:
+    """A model that ONNX's own checker accepts, with its tensors still in the files that it names, and these files.
+
+    Raises OpspliceError.
+    """
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(path.read_bytes())
+    except DecodeError:
+        raise OpspliceError(f"{name} is not an ONNX model, or is damaged", hint="export it again") from None
+    if not model.HasField("graph") or not model.opset_import:
+        raise OpspliceError(f"{name} is not an ONNX model: it has no graph, or says no version of its operators")
+    folder = path.parent
+    files = {_place(tensor, folder, name) for tensor in tensors(model) if is_external(tensor)}
+    try:
+        onnx.checker.check_model(_without_weights(model))
+    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        raise OpspliceError(f"{name} is not a valid ONNX model", details=str(error)[:2000]) from None
+    return model, sorted(files)
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Whether the elements are in a file of their own."""
+    return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def elements(tensor: onnx.TensorProto, folder: Path, name: str) -> np.ndarray:
+    """The elements of a tensor, those in a file mapped, not read. Raises OpspliceError where they are not all there."""
+    shape = tuple(tensor.dims)
+    if any(dim < 0 for dim in shape):
+        raise OpspliceError(f"tensor '{tensor.name}' of {name} has a negative size")
+    if is_external(tensor):
+        return _mapped(tensor, _place(tensor, folder, name), shape, name)
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise OpspliceError(f"tensor '{tensor.name}' of {name} is damaged: {str(error).lower()[:200]}") from None
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All constants of a model: the weights of its graphs and the values of attributes."""
+    for graph in graphs(model.graph):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+        for node in graph.node:
+            yield from _of_attributes(node)
+    for function in model.functions:
+        for node in function.node:
+            yield from _of_attributes(node)
+
+
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and those in its nodes: branches and bodies of loops."""
+    pending = [graph]
+    while pending:
+        each = pending.pop()
+        yield each
+        pending += [inner for node in each.node for inner in subgraphs(node)]
+
+
+def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs that a node holds."""
+    found = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+    return found + [graph for attribute in node.attribute for graph in attribute.graphs]
+
+
+def _of_attributes(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+
+
+def _external(tensor: onnx.TensorProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def _place(tensor: onnx.TensorProto, folder: Path, name: str) -> Path:
+    """The file with a tensor's elements, which is in the model's folder.
+
+    The folder is the one that the model was named in or, where that is a link, the one that it is really in: downloads
+    are often kept so.
+    """
+    location = _external(tensor).get("location", "")
+    what = f"tensor '{tensor.name}' of {name} is in a file '{location}'"
+    if not location or os.path.isabs(location) or "\0" in location or ".." in Path(location).parts:
+        raise OpspliceError(
+            f"{what}, which is not a place in the model's folder",
+            hint="such a model could read any file of yours; save it again with its weights beside it",
+        )
+    path = folder / location
+    if not path.exists():
+        raise OpspliceError(
+            f"{what}, and {path} is not there", hint="models with large weights are several files: put all in a folder"
+        )
+    check_file(path, None)
+    homes = {os.path.realpath(folder), os.path.realpath(_real_folder(folder, name))}
+    real = os.path.realpath(path)
+    if not any(os.path.commonpath((home, real)) == home for home in homes):
+        raise OpspliceError(
+            f"{what}, a link to {real}, which is outside of the model's folder",
+            hint="put a copy of the file there if you trust the model",
+        )
+    return path
+
+
+def _real_folder(folder: Path, name: str) -> Path:
+    return Path(os.path.realpath(folder / Path(name).name)).parent
+
+
+def _mapped(tensor: onnx.TensorProto, path: Path, shape: tuple[int, ...], name: str) -> np.ndarray:
+    dtype = STORED.get(tensor.data_type)
+    if dtype is None:
+        raise OpspliceError(
+            f"tensor '{tensor.name}' of {name} has elements of {type_name(tensor.data_type)} in a file of their own, "
+            "which is not supported",
+            hint="save the model with its weights in it, or convert them",
+        )
+    entries = _external(tensor)
+    count = int(np.prod(shape, dtype=object)) if shape else 1
+    wanted = count * dtype.itemsize
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", wanted))
+    except ValueError:
+        raise OpspliceError(f"tensor '{tensor.name}' of {name} has a place in {path} that is no number") from None
+    size = path.stat().st_size
+    if length != wanted or offset < 0:
+        raise OpspliceError(
+            f"tensor '{tensor.name}' of {name} takes {wanted} bytes, and {length} are said to be its own"
+        )
+    if offset + wanted > size:
+        raise OpspliceError(
+            f"{path} ends before tensor '{tensor.name}': it has {size} bytes, {offset + wanted} are needed",
+            hint="the file is cut off: download or export it again",
+        )
+    if not count:
+        return np.empty(shape, dtype)
+    return np.memmap(path, np.uint8, "r", offset, (wanted,)).view(dtype).reshape(shape)
+
+
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """What the checker is to see: it looks for files from the folder that the process is in, and ours are checked."""
+    if not any(is_external(tensor) for tensor in tensors(model)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for tensor in tensors(copy):
+        if is_external(tensor):
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
+            tensor.dims[:] = [0]
+            tensor.raw_data = b""
+    return copy
