@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from opsplice.captures import Capture
+    from opsplice.direct_call import DirectCall
     from opsplice.explanation import Explanation
     from opsplice.exporting import Exported
     from opsplice.library_check import Finding
@@ -73,6 +74,22 @@ class Program:
         results = self._loaded(device, plugins, parameters).call(function, *inputs)
         return results[0] if len(results) == 1 else results
 
+    def direct(
+        self,
+        function: str | None = None,
+        *,
+        device: str = "local-task",
+        plugins: Sequence[SpecPath] = (),
+        parameters: Sequence[SpecPath] = (),
+    ) -> DirectCall:
+        """A function to be called often, with arrays of any framework: they are not copied where that can be.
+
+        Takes what `run` takes. See `opsplice.direct_call`.
+        """
+        from opsplice.direct_call import DirectCall
+
+        return DirectCall(partial(self._loaded, device, plugins, parameters), function)
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from opsplice.render_html import program_html
@@ -105,16 +122,16 @@ class Program:
         return {}
 
     def _loaded(self, device: str, plugins: Sequence[SpecPath], parameters: Sequence[SpecPath]) -> LoadedProgram:
-        from opsplice.devices import read_plugins
+        from opsplice import devices
         from opsplice.host_commands import Commands
         from opsplice.parameters import joined, read_archives
         from opsplice.providers import Provider, split_plugins
         from opsplice.runtime import load_program
 
         libraries, functions = split_plugins(plugins)
-        loaded = tuple(plugin.identity for plugin in read_plugins(libraries, device))
+        loaded = tuple(plugin.identity for plugin in devices.read_plugins(libraries, device))
         weights = joined(read_archives(parameters), self.parameters)
-        key = (device, loaded, tuple(file.identity for file in functions), weights)
+        key = (devices.generation, device, loaded, tuple(file.identity for file in functions), weights)
         if key not in self._programs:
             sources: list[Any] = [*self.providers, *([self.provided] if self.provided else [])]
             provider = Provider(sources, functions) if sources else None

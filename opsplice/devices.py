@@ -35,18 +35,22 @@ _STATUS = re.compile(r"\S+\.c:\d+: (?P<code>[A-Z_]{3,})(?:; (?P<message>.*?))?(?
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """An open device. hal: as IREE's runtime has it."""
+    """An open device. hal: as IREE's runtime has it. on_host: whether it is this machine's CPU."""
 
     hal: Any
+    on_host: bool = True
 
 
 _lock = threading.Lock()
 _Key = tuple[tuple[int, ...], ...]
+# The devices of this machine's CPU, by name and plugins.
 _devices: dict[tuple[str, _Key], Device] = {}
 # Devices of GPUs close with their last program: an open one may cost as much as one that runs. Mesa's for the CPU waits
 # for work in a loop of its own, which keeps a core busy.
 _others: weakref.WeakValueDictionary[str, Device] = weakref.WeakValueDictionary()
 _flagged: list[PluginFile] = []
+# How often the process was forked: a forked child has none of the threads that its parent's devices work with.
+generation = 0
 # The system libraries that were loaded from each path, in order, by what their files were then.
 _loaded: dict[Path, list[tuple[int, ...]]] = {}
 
@@ -99,20 +103,16 @@ def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collectio
     import iree.runtime
 
     try:
-        if not plugins and takes_plugins(uri):
-            return Device(iree.runtime.get_device(uri))
         key = (uri, tuple(plugin.identity for plugin in plugins))
         with _lock:
-            if not plugins:
-                device = _others.get(uri) or Device(iree.runtime.get_device(uri, cache=False))
+            if not takes_plugins(uri):
+                device = _others.get(uri) or Device(iree.runtime.get_device(uri, cache=False), on_host=False)
                 _others[uri] = device
                 return device
             if key not in _devices:
-                _announce(plugins, imports)
-                # Of the package's public calls each gives the driver that was made first.
-                from iree.runtime._binding import create_hal_driver
-
-                _devices[key] = Device(create_hal_driver(_driver(uri)).create_device_by_uri(uri))
+                if plugins:
+                    _announce(plugins, imports)
+                _devices[key] = Device(_new(uri) if plugins or generation else iree.runtime.get_device(uri))
             return _devices[key]
     except FAILURES as error:
         listed = "\n".join(str(plugin.path) for plugin in _flagged) if plugins else ""
@@ -121,6 +121,33 @@ def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collectio
             details="\n".join(filter(None, [status(error), listed])),
             hint="IREE keeps plugins, broken ones too, for as long as a process lives" if plugins else None,
         ) from None
+
+
+def _new(uri: str) -> Any:
+    """A device of a driver of its own; of the package's public calls each gives the driver that was made first."""
+    from iree.runtime._binding import create_hal_driver
+
+    return create_hal_driver(_driver(uri)).create_device_by_uri(uri)
+
+
+def _forget() -> None:
+    """Have a forked child open devices of its own."""
+    global generation, _lock
+    generation += 1
+    _lock = threading.Lock()  # a thread of the parent may have held the other
+    lost = [*_devices.values(), *_others.values()]
+    if lost:
+        from iree.runtime._binding import disable_leak_checker
+
+        disable_leak_checker()
+    for device in lost:
+        # To close one is to wait for its threads for ever.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(device.hal))
+    _devices.clear()
+    _others.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _announce(plugins: Sequence[PluginFile], imports: Collection[str] | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,11 +139,29 @@ class LoadedProgram:
         try:
             results = self._invoker(function.name)(*arguments)
         except (*devices.FAILURES, TypeError) as error:
-            if self._commands is not None and self._commands.failure is not None:
-                failure, self._commands.failure = self._commands.failure, None
-                raise failure from None
-            raise OpspliceError(f"'{function.name}' failed: {devices.status(error)}") from None
+            raise self.failure(function, error) from None
         return _results(function, results, self._device.hal)
+
+    @property
+    def device(self) -> Any:
+        """The device that it is on, as IREE's runtime has it."""
+        return self._device.hal
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its device is this machine's CPU, which works in the memory of the host."""
+        return self._device.on_host
+
+    def invocation(self, name: str) -> Callable[[Any, Any], None]:
+        """What calls a function with a list of IREE's for its arguments and one for its results, unchecked."""
+        return self._invoker(name)._invoke
+
+    def failure(self, function: Function, error: Exception) -> OpspliceError | KeyboardInterrupt:
+        """What to raise for an error of IREE's in a call."""
+        if self._commands is not None and self._commands.failure is not None:
+            failure, self._commands.failure = self._commands.failure, None
+            return failure
+        return OpspliceError(f"'{function.name}' failed: {devices.status(error)}")
 
     def _invoker(self, name: str) -> Any:
         if name not in self._invokers:
@@ -333,22 +351,29 @@ def _value_type(name: str, text: str) -> ValueType:
 
 
 def _arguments(function: Function, inputs: Sequence[Any]) -> list[Any]:
-    if function.inputs is None:
-        return [_undeclared(value) for value in inputs]
-    if len(inputs) != len(function.inputs):
+    check_number(function, inputs)
+    return [checked_input(function, index, value) for index, value in enumerate(inputs)]
+
+
+def check_number(function: Function, inputs: Sequence[Any]) -> None:
+    """Raise OpspliceError unless there are as many inputs as a function declares, if it declares any."""
+    if function.inputs is not None and len(inputs) != len(function.inputs):
         raise OpspliceError(
             f"'{function.name}' takes {len(function.inputs)} inputs, not {len(inputs)}", hint=f"it is {function}"
         )
-    arguments = []
-    for index, (wanted, value) in enumerate(zip(function.inputs, inputs, strict=True)):
-        try:
-            arguments.append(_argument(wanted, value))
-        except _MismatchError as mismatch:
-            raise OpspliceError(
-                f"input {index} of '{function.name}' is {mismatch.given}, the function wants {wanted}",
-                hint=mismatch.hint,
-            ) from None
-    return arguments
+
+
+def checked_input(function: Function, index: int, value: Any) -> Any:
+    """An input as a function declares it: an array of the wanted dtype, or a number. Raises OpspliceError."""
+    if function.inputs is None:
+        return _undeclared(value)
+    wanted = function.inputs[index]
+    try:
+        return _argument(wanted, value)
+    except _MismatchError as mismatch:
+        raise OpspliceError(
+            f"input {index} of '{function.name}' is {mismatch.given}, the function wants {wanted}", hint=mismatch.hint
+        ) from None
 
 
 class _MismatchError(Exception):
@@ -363,7 +388,7 @@ def _argument(wanted: ValueType, value: Any) -> Any:
     if dtype is None:
         return _undeclared(value)
     array = _typed(value, dtype) if hasattr(value, "dtype") else _from_numbers(value, dtype)
-    if not _fits(array.shape, wanted.shape or ()):
+    if not fits(array.shape, wanted.shape or ()):
         raise _MismatchError(type_name(array))
     return _scalar_argument(array) if wanted.is_scalar else array
 
@@ -407,7 +432,8 @@ def _described(value: Any) -> str:
     return text if len(text) <= 40 else f"a {type(value).__name__}"
 
 
-def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+def fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    """Whether a shape is one of those that are declared."""
     return len(shape) == len(wanted) and all(want in (None, dim) for dim, want in zip(shape, wanted, strict=True))
 
 
@@ -425,12 +451,14 @@ def _results(function: Function, results: Any, device: Any) -> list[Value]:
         return []
     values = list(results) if isinstance(results, tuple) else [results]
     declared = function.outputs if function.outputs is not None else (None,) * len(values)
-    return [_result(value, wanted, device) for value, wanted in zip(values, declared, strict=True)]
+    return [
+        _on_host(value, device) if hasattr(value, "to_host") else number(value, wanted)
+        for value, wanted in zip(values, declared, strict=True)
+    ]
 
 
-def _result(value: Any, declared: ValueType | None, device: Any) -> Value:
-    if hasattr(value, "to_host"):
-        return _on_host(value, device)
+def number(value: Any, declared: ValueType | None) -> Any:
+    """A scalar result of IREE's as the number that the function declares."""
     if declared is None or declared.dtype is None or not isinstance(value, int):
         return value
     if declared.element in _HALVES:

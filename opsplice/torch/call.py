@@ -1,40 +1,110 @@
-"""Calls of a compiled program with tensors."""
+"""Calls of a compiled program with tensors, which are not copied where that can be (see `opsplice.direct_call`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
+from iree.runtime import HalBufferView, VmVariantList
+from torch.nn import Parameter
+from torch.utils.dlpack import from_dlpack, to_dlpack
 
+from opsplice import devices, runtime
 from opsplice.api import Program
+from opsplice.direct_call import HOST, DirectCall, Result
+from opsplice.errors import OpspliceError
 
 Call = Callable[[Sequence[Any]], list[Any]]
 
 
 def compiled_call(program: Program, device: str, plugins: Sequence[Any] = ()) -> Call:
-    """A function from tensors and numbers to the program's results."""
+    """A function from tensors and numbers to the program's results.
 
-    def call(arguments: Sequence[Any]) -> list[Any]:
-        given = [_to_numpy(each) if isinstance(each, torch.Tensor) else each for each in arguments]
-        results = program.run("main", *given, device=device, plugins=plugins)
-        return [_to_torch(each) for each in (results if isinstance(results, list) else [results])]
-
-    return call
+    Raises OpspliceError for tensors that are not on the CPU, and when the program fails.
+    """
+    return _Call(program.direct("main", device=device, plugins=plugins))
 
 
-def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    tensor = tensor.detach().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return tensor.numpy()
+class _Call:
+    """What `DirectCall` does, in the fewest steps: graphs are called with hundreds of weights.
+
+    PyTorch's guards have seen to it that the tensors have the types that the program was compiled for.
+    """
+
+    __slots__ = ("_direct",)
+
+    def __init__(self, direct: DirectCall) -> None:
+        self._direct = direct
+
+    def __call__(self, given: Sequence[Any]) -> list[Any]:
+        direct = self._direct
+        if direct.generation != devices.generation:
+            direct.prepare()
+        if not direct.program.on_host:
+            return [_tensor(each) for each in direct([_converted(direct, *each) for each in enumerate(given)])]
+        arguments = VmVariantList(len(given))
+        push, view_of = arguments.push_ref, direct.device.from_dlpack_capsule
+        places = set()
+        for index, value in enumerate(given):
+            # What a tensor that is a lazy conjugate or negative has in its memory is something else.
+            if type(value) is Parameter or (
+                type(value) is torch.Tensor and not value.is_neg() and not (value.is_complex() and value.is_conj())
+            ):
+                try:
+                    if place := value.data_ptr():  # not for what has no elements
+                        push(view_of(to_dlpack(value)))
+                        places.add(place)
+                        continue
+                except _NOT_SHARED:
+                    pass
+            direct.push(arguments, _converted(direct, index, value))
+        results = direct.invoke(arguments)
+        return [_result(direct, results, index, places) for index in range(results.size)]
 
 
-def _to_torch(value: Any) -> Any:
+_NOT_SHARED = (*devices.FAILURES, BufferError)
+
+
+def _result(direct: DirectCall, results: VmVariantList, index: int, places: set[int]) -> Any:
+    if index in direct.scalars:
+        return direct.number(results, index)
+    view = results.get_as_object(index, HalBufferView)
+    try:
+        tensor = from_dlpack(direct.device.create_dlpack_capsule(view, *HOST))
+    except devices.FAILURES:  # of a type that DLPack does not know
+        return _tensor(np.array(Result(direct.device, view)))
+    place = tensor.data_ptr()
+    if place in places and tensor.numel():
+        return tensor.clone()
+    places.add(place)
+    return tensor
+
+
+def _converted(direct: DirectCall, index: int, value: Any) -> Any:
+    """An argument in memory of its own, as numpy has it, or a number. Raises OpspliceError for what is not copied."""
+    if not isinstance(value, torch.Tensor):
+        return runtime.checked_input(direct.function, index, value)
+    if value.device.type != "cpu":
+        raise OpspliceError(
+            f"input {index} is on {value.device}, and programs take tensors of the CPU",
+            hint="move the model and its inputs: model.cpu(), x.cpu()",
+        )
+    declared = direct.function.inputs
+    dtype = declared[index].dtype if declared else None
+    try:
+        dense = value.detach().resolve_conj().resolve_neg().contiguous()
+        bits = dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy()
+    except (RuntimeError, TypeError) as error:
+        kind = f"{value.layout} tensor of {value.dtype}"
+        raise OpspliceError(f"input {index} is a {kind}, which cannot be taken", details=str(error)) from None
+    return bits.view(dtype).reshape(value.shape)
+
+
+def _tensor(value: Any) -> Any:
+    """A result of numpy's as a tensor; numbers stay."""
     if not isinstance(value, np.ndarray):
         return value
-    if value.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(value)
+    bits = torch.from_numpy(value.reshape(-1).view(np.uint8))
+    return bits.view(getattr(torch, value.dtype.name)).reshape(value.shape)

@@ -1,0 +1,155 @@
+"""Calls with tensors: what they hold is what the program sees, whatever was done to them since the last call."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+from torch.nn import Parameter
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.torch.call import compiled_call
+
+MODEL = """
+func.func @main(%x: tensor<?xf32>, %w: tensor<4xf32>, %n: i64) -> (tensor<?xf32>, tensor<4xf32>, tensor<4xf32>, i64) {
+  %y = arith.addf %x, %x : tensor<?xf32>
+  %v = arith.addf %w, %w : tensor<4xf32>
+  return %y, %v, %w, %n : tensor<?xf32>, tensor<4xf32>, tensor<4xf32>, i64
+}
+"""
+OTHERS = """
+func.func @main(%x: tensor<4xf32>, %h: tensor<3xbf16>, %b: tensor<2xi1>, %f: tensor<2xf8E4M3FN>,
+                %z: tensor<2xcomplex<f32>>) -> (tensor<4xf32>, tensor<3xbf16>, tensor<2xi1>, tensor<2xf8E4M3FN>,
+                tensor<2xcomplex<f32>>) {
+  return %x, %h, %b, %f, %z : tensor<4xf32>, tensor<3xbf16>, tensor<2xi1>, tensor<2xf8E4M3FN>, tensor<2xcomplex<f32>>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    return opsplice.compile(MODEL)
+
+
+@pytest.fixture(scope="module")
+def others():
+    return opsplice.compile(OTHERS)
+
+
+@pytest.fixture(params=["local-sync", "local-task"])
+def call(program, request):
+    return compiled_call(program, request.param)
+
+
+def test_a_weight_is_what_it_holds_at_the_call(call):
+    x, w = torch.arange(3.0), Parameter(torch.arange(4.0))
+
+    def seen():
+        return call([x, w, 1])[1].tolist()
+
+    assert seen() == [0, 2, 4, 6]
+    with torch.no_grad():
+        w.add_(1)
+    assert seen() == [2, 4, 6, 8]
+    w.data = torch.full((4,), 5.0)
+    assert seen() == [10] * 4
+    w.data = torch.arange(8.0)[::2]
+    assert seen() == [0, 4, 8, 12]
+    w.untyped_storage().resize_(1 << 20)
+    with torch.no_grad():
+        w.fill_(3)
+    assert seen() == [6] * 4
+    for number in range(20):
+        # Freed memory is given to the next tensor of the size.
+        assert call([x, torch.full((4,), float(number)), 1])[1].tolist() == [2.0 * number] * 4
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.arange(6.0)[1:],
+        torch.arange(8.0)[::2],
+        torch.ones(1).expand(4),
+        torch.empty(0),
+        torch._neg_view(torch.arange(4.0)),
+        torch.tensor([2 + 3j]).conj().imag,
+        torch.arange(5.0, requires_grad=True),
+    ],
+)
+def test_every_layout(call, x):
+    y, _, _, number = call([x, torch.zeros(4), 2**40])
+    torch.testing.assert_close(y, (x + x).detach(), rtol=0, atol=0)
+    assert number == 2**40
+
+
+def test_results_are_memory_of_their_own(call):
+    w = torch.arange(4.0)
+    first = call([torch.ones(3), w, 0])
+    first[2].fill_(7)
+    assert w.tolist() == [0, 1, 2, 3]
+    second = call([torch.zeros(3), w, 0])
+    assert first[0].tolist() == [2, 2, 2]
+    del w, call
+    gc.collect()
+    assert second[2].tolist() == [0, 1, 2, 3]
+
+
+def test_elements_of_all_types(others):
+    given = [
+        torch.arange(4.0),
+        torch.tensor([1.5, -2.0, 3.0]).bfloat16(),
+        torch.tensor([True, False]),
+        torch.tensor([1.0, 448.0]).to(torch.float8_e4m3fn),
+        torch.tensor([1 + 2j, 3j], dtype=torch.complex64).conj(),
+    ]
+    for device in ("local-sync", "local-task"):
+        for result, value in zip(compiled_call(others, device)(given), given, strict=True):
+            assert result.dtype == value.dtype
+            assert torch.equal(result.to(torch.complex64), value.to(torch.complex64))
+
+
+def test_devices_with_memory_of_their_own(vulkan):
+    shaders = opsplice.compile(MODEL, archs=["vulkan"])
+    y, v, w, number = compiled_call(shaders, "vulkan")([torch.arange(5.0), Parameter(torch.ones(4)), 3])
+    assert (y.tolist(), v.tolist(), w.tolist(), number) == ([0, 2, 4, 6, 8], [2] * 4, [1] * 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.ones(3, device="meta"), "input 0 is on meta, and programs take tensors of the CPU"),
+        (torch.ones(3).to_sparse(), "input 0 is a torch.sparse_coo tensor of torch.float32, which cannot be taken"),
+    ],
+)
+def test_tensors_that_are_not_in_memory_are_refused(call, tensor, message):
+    with pytest.raises(OpspliceError) as raised:
+        call([tensor, torch.ones(4), 0])
+    assert raised.value.message == message
+
+
+def test_a_model_in_threads():
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
+    fast = torch.compile(model, backend="opsplice", options={"device": "local-task"})
+    inputs = [torch.rand(4, 32) for _ in range(3)]
+    with torch.no_grad():
+        fast(inputs[0])
+        wrong = []
+
+        def work(x):
+            with torch.no_grad():
+                wanted = model(x)
+                wrong.extend(1 for _ in range(30) if not np.allclose(fast(x), wanted, atol=1e-5))
+
+        threads = [threading.Thread(target=work, args=(x,)) for x in inputs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
