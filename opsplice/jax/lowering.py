@@ -23,8 +23,8 @@ from opsplice.parameters import Arrays
 from opsplice.pipeline.compiler import CompileError
 from opsplice.report import Report
 
-# In bytes. Smaller constants are written into the program, where IREE computes with them.
-LARGEST_LITERAL = 1024
+# In bytes. Integers up to here are written into the program, where IREE computes with them.
+LARGEST_LITERAL = 64
 
 _LACKS = re.compile(r"failed to legalize operation '([\w.]+)'")
 _TARGET = re.compile(r'call_target_name = "(\w+)"')
@@ -107,8 +107,8 @@ def lower(traced: Any, name: str, **options: Any) -> Lowered:
     """
     closed = traced.jaxpr
     inputs, outputs = tuple(closed.in_avals), tuple(closed.out_avals)
-    constants = {f"constant{number}": value for number, value in enumerate(closed.consts) if _is_large(value)}
-    small = [None if _is_large(value) else value for value in closed.consts]
+    constants = {f"constant{number}": value for number, value in enumerate(closed.consts) if _is_weight(value)}
+    small = [None if _is_weight(value) else value for value in closed.consts]
 
     def flat(large: Sequence[Any], *arguments: Any) -> list[Any]:
         waiting = iter(large)
@@ -130,12 +130,11 @@ def lower(traced: Any, name: str, **options: Any) -> Lowered:
     return Lowered(name, source, inputs, outputs, traced.out_tree, donated, **options)
 
 
-def _is_large(value: Any) -> bool:
-    """Whether a constant is no part of the program: one that is all the same is a word, whatever its size."""
-    if is_key(value) or value.nbytes <= LARGEST_LITERAL:
+def _is_weight(value: Any) -> bool:
+    """Whether a constant is no part of the program. Vectors of floats never are: zeros may have been trained."""
+    if is_key(value) or not value.size:
         return False
-    array = np.asarray(value)
-    return bool((array != array.flat[0]).any())
+    return value.nbytes > LARGEST_LITERAL or (value.ndim > 0 and jax.numpy.issubdtype(value.dtype, jax.numpy.inexact))
 
 
 def _plain(aval: Any) -> Any:
