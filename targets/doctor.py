@@ -32,8 +32,17 @@ _PROBE_SHADERS: dict[shaders.Language, tuple[str, str]] = {
     "WGSL": ("probe.wgsl", "@compute @workgroup_size(1) fn probe() {}\n"),
 }
 
-# What some work needs, which Python package it comes with, and which extra of opsplice brings that.
-_EXTRAS = (("packages of registries", "requests", "registry"), ("signatures of packages", "cryptography", "sign"))
+_CPU_TORCH = "without a GPU, install PyTorch's CPU build before it: pip takes several GB of CUDA along otherwise"
+
+# What some work needs: the Python package, the extra of opsplice that brings it, the release that is tested ("" where
+# any will do), and what else to know before it is installed.
+_EXTRAS = {
+    "packages of registries": ("requests", "registry", "", ""),
+    "signatures of packages": ("cryptography", "sign", "", ""),
+    "PyTorch models": ("torch", "torch", "2.13", _CPU_TORCH),
+    "JAX functions": ("jax", "jax", "0.10", ""),
+    "ONNX models": ("onnx", "onnx", "1.23", ""),
+}
 
 _VULKAN_DRIVER_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
 
@@ -71,7 +80,7 @@ def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -
             _cache(store),
             _host(),
             *_devices(environ),
-            *(_extra(*each) for each in _EXTRAS),
+            *map(_extra, _EXTRAS),
         ]
 
 
@@ -86,11 +95,16 @@ def _package(name: str) -> Check:
     return Check(name, False, f"{version}, but opsplice is made for {_IREE_VERSION}", how_to_get)
 
 
-def _extra(name: str, needed: str, extra: str) -> Check:
+def _extra(name: str) -> Check:
+    needed, extra, tested, before = _EXTRAS[name]
+    how_to_get = f"pip install 'opsplice[{extra}]'" + f" ({before})" * bool(before)
     try:
-        return Check(name, True, f"by {needed} {metadata.version(needed)}")
+        version = metadata.version(needed)
     except metadata.PackageNotFoundError:
-        return Check(name, False, f"{needed} is not installed", f"pip install 'opsplice[{extra}]'")
+        return Check(name, False, f"{needed} is not installed", how_to_get)
+    if tested and not f"{version}.".startswith(f"{tested}."):
+        return Check(name, False, f"{needed} {version}, but opsplice is tested with {tested}", how_to_get)
+    return Check(name, True, f"by {needed} {version}")
 
 
 def _compiler(name: str, folder: Path) -> Check:

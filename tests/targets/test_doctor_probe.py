@@ -51,13 +51,28 @@ def test_broken_cuda_tools_are_not_ok(monkeypatch, store, tmp_path):
 def test_extras_say_how_to_get_them(checks, store, monkeypatch):
     assert checks["packages of registries"].detail.startswith("by requests 2.")
     assert checks["signatures of packages"].ok
+    assert set(doctor._EXTRAS) <= set(checks)
 
     def absent(name):
         raise doctor.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor.metadata, "version", absent)
-    found = {check.name: check for check in [doctor._extra(*each) for each in doctor._EXTRAS]}
-    assert found["packages of registries"].how_to_get == "pip install 'opsplice[registry]'"
+    assert doctor._extra("packages of registries").how_to_get == "pip install 'opsplice[registry]'"
+    torch = doctor._extra("PyTorch models")
+    assert (torch.ok, torch.detail) == (False, "torch is not installed")
+    assert torch.how_to_get.startswith("pip install 'opsplice[torch]' (without a GPU, install PyTorch's CPU build")
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, tested, _) in doctor._EXTRAS.items() if tested])
+def test_frontends_are_judged_by_their_release(name, monkeypatch):
+    needed, _, tested, _ = doctor._EXTRAS[name]
+    pins = (Path(__file__).parent.parent.parent / "constraints.txt").read_text().splitlines()
+    assert any(pin.startswith(f"{needed}=={tested}.") for pin in pins)
+    for version, ok in ((f"{tested}.0+cpu", True), (tested, True), (f"{tested}1.0", False), ("0.1", False)):
+        monkeypatch.setattr(doctor.metadata, "version", lambda _name, version=version: version)
+        check = doctor._extra(name)
+        assert (check.ok, check.how_to_get is None) == (ok, ok)
+        assert version in check.detail
 
 
 def test_llvmlite_builds_for_every_architecture(checks):
