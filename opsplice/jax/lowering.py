@@ -6,7 +6,6 @@ integers that they hold, and with large constants as inputs: in the program thes
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,13 +20,11 @@ from opsplice.frontends import ModuleSource
 from opsplice.jax.constants import with_parameters
 from opsplice.parameters import Arrays
 from opsplice.pipeline.compiler import CompileError
+from opsplice.pipeline.diagnostics import unlowered
 from opsplice.report import Report
 
 # In bytes. Integers up to here are written into the program, where IREE computes with them.
 LARGEST_LITERAL = 64
-
-_LACKS = re.compile(r"failed to legalize operation '([\w.]+)'")
-_TARGET = re.compile(r'call_target_name = "(\w+)"')
 
 
 @dataclass(frozen=True)
@@ -86,13 +83,8 @@ class Lowered:
 
 def _lacking(details: str) -> str:
     """What IREE has no code for, by its words; "" where it says something else."""
-    found = _LACKS.search(details)
-    if found is None:
-        return ""
-    target = _TARGET.search(details, found.end())
-    if found[1] != "stablehlo.custom_call" or target is None:
-        return found[1]
-    return "calls of Python (jax.debug.print, jax.pure_callback)" if "callback" in target[1] else target[1]
+    op = unlowered(details)
+    return "calls of Python (jax.debug.print, jax.pure_callback)" if "callback" in op else op
 
 
 def is_key(aval: Any) -> bool:

@@ -287,6 +287,8 @@ class Compilation:
         errors = [one for one in self._drain() if one.severity == "error"]
         details = [self._rendered(errors), noise.strip()]
         hint = None
+        if op := next(filter(None, (diag.unlowered(one.message) for one in errors)), ""):
+            hint = f"IREE 3.13 cannot compile {op} as it stands there: write it with other ops"
         if any(_SYMBOLIC in one.message for one in errors):
             hint = "IREE compiles no StableHLO with symbolic shapes: export the model for each shape it is called with"
         return CompileError(message, details="\n".join(part for part in details if part), hint=hint)

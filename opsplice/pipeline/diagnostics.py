@@ -29,6 +29,11 @@ _FIRST_FILE = re.compile(r'"(?P<file>(?:[^"\\]|\\.)*)":(?P<line>\d+):(?P<column>
 # MLIR's note for each place that a location was inlined into: for frontends the callers of a line of Python.
 _CALLER = "called from"
 
+# An op that no pass lowers, and what such an op calls where it is only the carrier of a name.
+_ILLEGAL = re.compile(r"failed to legalize operation '([\w.]+)'")
+_CARRIED = re.compile(r'\b(?:name|call_target_name) = "([\w.]+)"')
+_CARRIERS = ("torch.operator", "stablehlo.custom_call")
+
 # MLIR appends this note to verifier errors; it prints the whole op, regions and constants too.
 _CURRENT_OPERATION = "see current operation:"
 
@@ -100,6 +105,15 @@ def from_mlir_diagnostic(info: Any) -> Diagnostic:
         location=_from_ir_location(str(info.location)),
         notes=tuple(from_mlir_diagnostic(note) for note in info.notes),
     )
+
+
+def unlowered(text: str) -> str:
+    """The op that a message, or several, says IREE cannot lower; "" if it says no such thing."""
+    illegal = _ILLEGAL.search(text)
+    if illegal is None:
+        return ""
+    carried = _CARRIED.search(text, illegal.end()) if illegal[1] in _CARRIERS else None
+    return carried[1] if carried else illegal[1]
 
 
 def renamed(diagnostic: Diagnostic, old: str, new: str) -> Diagnostic:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.pipeline.diagnostics import unlowered
 from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from scripts.conformance import Case, Outcome, SkippedError, Specs, WrongError
 
 # What `make conformance` runs, in the order of the page.
-SUITES: dict[str, str] = {}
+SUITES = {"torch": "scripts.conformance.torch_ops"}
 VARIANTS: dict[str, Specs] = {"plain": (), "rules": (str(Path(__file__).with_name("rules.splice")),)}
 
 # A case and a variant.
@@ -27,7 +28,6 @@ _LONGEST_REASON = 160
 _PREPARING = "preparing"
 
 _ERROR_LINE = re.compile(r"^(?:.*?: )??error: (.*)", re.MULTILINE)
-_ILLEGAL = re.compile(r"failed to legalize operation '([\w.]+)'")
 _TYPE = re.compile(r"<[^<>]*>")
 
 
@@ -46,15 +46,15 @@ def attempt(case: Case, specs: Specs) -> Outcome:
         return Outcome("wrong", _line(str(reason)))
     except Exception as error:
         cause = _cause(error)
-        if cause is None:
-            return Outcome("failed", _line(f"{type(error).__name__}: {error}"))
-        return Outcome("not compiled", reason_of(cause))
+        if isinstance(cause, OpspliceError):
+            return Outcome("not compiled", reason_of(cause))
+        return Outcome("failed", _line(f"{type(cause).__name__}: {cause}"))
 
 
 def reason_of(error: OpspliceError) -> str:
     """The line of an error that says why, without places and types: what cases with the same reason share."""
-    if illegal := _ILLEGAL.search(error.details):
-        return f"IREE has no lowering of {illegal[1]}"
+    if op := unlowered(error.details):
+        return f"IREE does not lower {op}"
     found = _ERROR_LINE.search(error.details)
     reason = found[1] if found else error.message
     while (shorter := _TYPE.sub("", reason)) != reason:
@@ -156,10 +156,10 @@ def case_names(suite: str) -> tuple[str, ...]:
     return call_isolated(names_in_child, (suite,), method="spawn")
 
 
-def _cause(error: BaseException | None) -> OpspliceError | None:
-    """The error of ours that a framework wrapped."""
-    while error is not None and not isinstance(error, OpspliceError):
-        error = error.__cause__ or error.__context__
+def _cause(error: BaseException) -> BaseException:
+    """The error that a framework wrapped: ours, or the first one."""
+    while not isinstance(error, OpspliceError) and (before := error.__cause__ or error.__context__):
+        error = before
     return error
 
 

@@ -233,6 +233,7 @@ def test_op_that_no_pass_lowers_is_shown_in_the_source(write_module, generic, ca
     assert error.value.message == f"{path} does not compile (phase input)"
     assert "failed to legalize operation 'torch.operator'" in error.value.details
     assert '    2 |   %x = torch.operator "foo.bar"' in error.value.details
+    assert error.value.hint == "IREE 3.13 cannot compile foo.bar as it stands there: write it with other ops"
     assert capfd.readouterr().err == ""
 
 

@@ -1,4 +1,6 @@
-from opsplice.pipeline.diagnostics import Diagnostic, Location, parse_callback, renamed, render, unique
+import pytest
+
+from opsplice.pipeline.diagnostics import Diagnostic, Location, parse_callback, renamed, render, unique, unlowered
 
 
 def line_reader(text):
@@ -96,3 +98,17 @@ def test_renamed_reaches_the_notes():
     changed = renamed(diagnostic, "-", "<module>")
     assert str(changed.location) == "<module>:1:2"
     assert str(changed.notes[0].location) == "<module>:3:4"
+
+
+@pytest.mark.parametrize(
+    ("text", "op"),
+    [
+        ("m:1:2: error: failed to legalize operation 'arith.truncf' that was", "arith.truncf"),
+        ("failed to legalize operation 'torch.operator': %1 = <{name = \"torch.aten.addmv\"}>", "torch.aten.addmv"),
+        ("failed to legalize operation 'stablehlo.custom_call': {backend_config, call_target_name = \"a_b\"}", "a_b"),
+        ("failed to legalize operation 'stablehlo.custom_call' that was", "stablehlo.custom_call"),
+        ('no such thing as <{name = "x"}>', ""),
+    ],
+)
+def test_an_op_that_is_not_lowered_has_its_name(text, op):
+    assert unlowered(text) == op

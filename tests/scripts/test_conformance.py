@@ -27,7 +27,7 @@ def test_every_end_of_a_case_is_an_outcome_and_the_next_one_runs() -> None:
         "passes": ("passes", ""),
         "prepared": ("passes", ""),
         "wrong": ("wrong", "2 instead of 1"),
-        "illegal": ("not compiled", "IREE has no lowering of torch.aten.x"),
+        "illegal": ("not compiled", "IREE does not lower torch.aten.x"),
         "bug": ("failed", "KeyError: 'x'"),
         "dies": ("crashed", "the isolated process died of SIGABRT"),
         "skipped": ("skipped", "not today"),
