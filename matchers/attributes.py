@@ -74,7 +74,7 @@ def same_attribute(value: tree.AttributeValue, found: ir.Attribute, span: tree.S
     if isinstance(value, tree.MlirText):
         return bool(found == parse_attribute(value, found.context, span))
     if isinstance(found, ir.StringAttr):
-        return found.value == value
+        return bool(found.value == value)
     if isinstance(found, ir.BoolAttr):
         return isinstance(value, bool) and found.value == value
     if isinstance(found, (ir.IntegerAttr, ir.FloatAttr)):

@@ -68,12 +68,12 @@ class Bindings:
         self.equal: dict[tuple[Index, Size], None] = {}
         self.named: dict[tuple[str, Term], None] = {}  # by name all terms: a program may compute a part twice
         self.integers: dict[str, int] = {}  # bound to attributes
-        self.trail: list[tuple[dict, Any]] = []
+        self.trail: list[tuple[dict[Any, Any], Any]] = []
         self.furthest: Failure | None = None
         self.ones_first = False  # whether dims of size one of the first root come before its others
         self.place: ir.Operation | None = None  # the payload op that was read last
 
-    def _set(self, table: dict, key: Any, value: Any = None) -> None:
+    def _set(self, table: dict[Any, Any], key: Any, value: Any = None) -> None:
         if key not in table:
             table[key] = value
             self.trail.append((table, key))

@@ -265,13 +265,13 @@ def number_text(value: int | float, element: str) -> str:
 def _rounded(value: float, element: str) -> float:
     try:
         if element == "f32":
-            return struct.unpack("f", struct.pack("f", value))[0]
+            return float(struct.unpack("f", struct.pack("f", value))[0])
         if element == "f16":
-            return struct.unpack("e", struct.pack("e", value))[0]
+            return float(struct.unpack("e", struct.pack("e", value))[0])
         if element == "bf16":
             bits = struct.unpack("I", struct.pack("f", value))[0]
             bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-            return struct.unpack("f", struct.pack("I", bits))[0]
+            return float(struct.unpack("f", struct.pack("I", bits))[0])
     except OverflowError:
         return math.inf
     return value

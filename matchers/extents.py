@@ -128,9 +128,9 @@ def groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> list[tuple
 def _value(expr: ir.AffineExpr, dims: list[Extent], symbols: list[Extent]) -> Extent | None:
     """What an expression of an affine map is, None for one that is no product."""
     if isinstance(expr, ir.AffineDimExpr):
-        return dims[expr.position]
+        return dims[int(expr.position)]
     if isinstance(expr, ir.AffineSymbolExpr):
-        return symbols[expr.position]
+        return symbols[int(expr.position)]
     if isinstance(expr, ir.AffineConstantExpr):
         return Extent(expr.value) if expr.value > 0 else None
     if not isinstance(expr, (ir.AffineMulExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opsplice.matchers.terms import UNIT, Flat, Index, Loop, Part, flatten, split
+from opsplice.matchers.terms import UNIT, Flat, Index, Loop, Part, Sized, flatten, split
 
 
 def solved(view: tuple[Index, ...], source: tuple[Index, ...], wanted: tuple[Index, ...]) -> tuple[Index, ...] | None:
@@ -13,7 +13,7 @@ def solved(view: tuple[Index, ...], source: tuple[Index, ...], wanted: tuple[Ind
     """
     known: dict[Index, Index] = {}
     pending = list(zip(source, wanted, strict=True))
-    parts: dict[tuple[Index, tuple], dict[int, Index]] = {}
+    parts: dict[tuple[Index, tuple[Sized, ...]], dict[int, Index]] = {}
     while pending:
         index, given = pending.pop()
         if isinstance(index, Flat):

@@ -113,7 +113,7 @@ class States:
     @property
     def is_nearly_full(self) -> bool:
         recall = self._recall
-        return recall.states > MOST_STATES * 0.9 or recall.entries.count > MOST_WORDS * 0.9
+        return bool(recall.states > MOST_STATES * 0.9 or recall.entries.count > MOST_WORDS * 0.9)
 
     def pick(self, op: ir.Operation) -> Any:
         """The addresses of the results of wanted ops in an op, in the order of the program, as an array."""

@@ -93,7 +93,7 @@ def place_of(thing: ir.Operation | ir.Value, *, text: bool = True) -> Place:
 
 def _input_name(op: ir.Operation) -> str:
     if "name" in op.attributes:
-        return ir.StringAttr(op.attributes["name"]).value
+        return str(ir.StringAttr(op.attributes["name"]).value)
     source = op.operands[0]
     return f"input{ir.BlockArgument(source).arg_number}" if defining_op(source) is None else "input"
 

@@ -92,7 +92,7 @@ class Ops:
 
     def handle(self, op: ir.Operation) -> str:
         """What a user calls an op: `linalg.generic#3`."""
-        return self._names.get(op, op.name)
+        return str(self._names.get(op, op.name))
 
     def at(self, place: Place) -> tuple[ir.Operation, ...]:
         """The ops at a place, in program order. Raises OpspliceError where there is none."""
@@ -133,7 +133,7 @@ class Ops:
 def name_of(location: ir.Location) -> str:
     """The name that a location gives, "" if it gives none."""
     if isinstance(location, ir.NameLoc):
-        return location.name_str
+        return str(location.name_str)
     if isinstance(location, ir.CallSiteLoc):
         return name_of(location.callee)
     if isinstance(location, ir.FusedLoc):

@@ -512,7 +512,7 @@ class _Comparison:
             if sizes is None:
                 return True
             low, high = decide.substituted(left.low, sizes), decide.substituted(left.high, sizes)
-            return decide.key((low, high)) == decide.key((right.low, right.high))
+            return bool(decide.key((low, high)) == decide.key((right.low, right.high)))
         if left.high is None and mine[0] == 0 and not self._same_zero(mine[0], right, others[0]):
             return False
         if self.right_inner:

@@ -85,7 +85,7 @@ class Tracer(Search):
             )
         return match
 
-    def _set(self, table: dict, key: Any, value: Any = None) -> None:
+    def _set(self, table: dict[Any, Any], key: Any, value: Any = None) -> None:
         if table is self.held and key not in table:
             self._places[key] = self.place
         super()._set(table, key, value)

@@ -37,7 +37,7 @@ def is_weight(value: ir.Value) -> bool:
     if op.name in _LOADS:
         return not _is_mutable(op)
     if op.name == "torch.operator":
-        return ir.StringAttr(op.attributes["name"]).value == "onnx.Constant"
+        return bool(ir.StringAttr(op.attributes["name"]).value == "onnx.Constant")
     return op.name in _CONSTANTS
 
 
@@ -80,7 +80,7 @@ def results_from(inner: ir.Value) -> list[ir.Value]:
 
 
 def _is_yield(use: ir.OpOperand) -> bool:
-    return use.owner.operation.name == "linalg.yield"
+    return bool(use.owner.operation.name == "linalg.yield")
 
 
 def _result(use: ir.OpOperand) -> ir.Value:

@@ -115,7 +115,7 @@ class Verdicts(Bindings):
             return self._has_form(condition)
         if condition.kind == "weight":
             return self._is_weight(condition.name)
-        return (next(self._other_users(condition.name), None) is None) == (condition.kind == "only")
+        return bool((next(self._other_users(condition.name), None) is None) == (condition.kind == "only"))
 
     def _has_form(self, condition: Form) -> bool | None:
         """Whether a value is made in some way, None where that cannot be told."""

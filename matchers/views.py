@@ -398,7 +398,8 @@ class Views:
             return term
         self._looking += 1  # other forms look at their operands, and these at theirs
         try:
-            return canonical(term, self.resolve)
+            form: Term = canonical(term, self.resolve)
+            return form
         finally:
             self._looking -= 1
 
@@ -715,7 +716,7 @@ def _add_up(expr: ir.AffineExpr, factor: int, loops: dict[int, Index], terms: di
         terms[index] = terms.get(index, 0) + factor
         return 0
     if isinstance(expr, ir.AffineConstantExpr):
-        return factor * expr.value
+        return factor * int(expr.value)
     if isinstance(expr, ir.AffineAddExpr):
         parts = [_add_up(side, factor, loops, terms) for side in (expr.lhs, expr.rhs)]
         return None if None in parts else sum(part for part in parts if part is not None)

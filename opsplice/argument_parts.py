@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
 EXIT_CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."
 _EPILOG = f"""\
@@ -15,10 +17,8 @@ Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile
 """
 
 
-def add_command(
-    commands: argparse._SubParsersAction, name: str, about: str, *, flags: bool, more: str = ""
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
+def add_command(commands: Commands, name: str, about: str, *, flags: bool, more: str = "") -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=about,
         description="\n".join(textwrap.wrap(f"{about[0].upper()}{about[1:]}.", 80)) + more,

@@ -9,7 +9,17 @@ import re
 from typing import NoReturn
 
 from opsplice import __version__, registry_arguments, streams
-from opsplice.argument_parts import EXIT_CODES, Joined, add_building, add_command, add_dims, add_json, names, targets
+from opsplice.argument_parts import (
+    EXIT_CODES,
+    Commands,
+    Joined,
+    add_building,
+    add_command,
+    add_dims,
+    add_json,
+    names,
+    targets,
+)
 
 _START = f"""\
 A first look:
@@ -64,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"opsplice {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    commands: Commands = parser.add_subparsers(dest="command", metavar="command", required=True)
     _add_compile(commands)
     _add_run(commands)
     _add_match(commands)
@@ -124,7 +134,7 @@ def _add_no_code(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_compile(commands: argparse._SubParsersAction) -> None:
+def _add_compile(commands: Commands) -> None:
     about = "compile a model with specs to a program for IREE's runtime, a .vmfb file"
     parser = add_command(commands, "compile", about, flags=True)
     _add_model(parser, _MODEL, spec_required=False)
@@ -140,7 +150,7 @@ def _add_compile(commands: argparse._SubParsersAction) -> None:
     _add_common(parser)
 
 
-def _add_run(commands: argparse._SubParsersAction) -> None:
+def _add_run(commands: Commands) -> None:
     parser = add_command(commands, "run", "run a .vmfb, or compile a model with specs and run it", flags=True)
     _add_model(parser, f"{_MODEL}; or a .vmfb to run as it is", spec_required=False)
     parser.add_argument("--function", metavar="NAME", help="the function to call; not needed if there is only one")
@@ -199,7 +209,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     _add_common(parser)
 
 
-def _add_match(commands: argparse._SubParsersAction) -> None:
+def _add_match(commands: Commands) -> None:
     about = "show what specs would replace; nothing is changed or built"
     parser = add_command(
         commands,
@@ -215,7 +225,7 @@ that has its place. For a rule without a match the nearest near miss is shown.
     _add_common(parser)
 
 
-def _add_explain(commands: argparse._SubParsersAction) -> None:
+def _add_explain(commands: Commands) -> None:
     about = "show why patterns match, and where and why they do not"
     parser = add_command(
         commands,
@@ -236,7 +246,7 @@ docs/explain.md says how to read it.""",
     _add_common(parser, "all patterns, matches and near misses")
 
 
-def _add_export(commands: argparse._SubParsersAction) -> None:
+def _add_export(commands: Commands) -> None:
     about = "write a .splice spec as a transform-dialect spec, for IREE's own iree-compile"
     parser = add_command(commands, "export", about, flags=True)
     parser.add_argument("spec", help="a .splice file, or an installed library")
@@ -265,7 +275,7 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     add_json(parser)
 
 
-def _add_import(commands: argparse._SubParsersAction) -> None:
+def _add_import(commands: Commands) -> None:
     about = "write a transform-dialect spec as a .splice file"
     parser = add_command(commands, "import", about, flags=False)
     parser.add_argument("spec", help="a transform-dialect .mlir file")
@@ -274,7 +284,7 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
     add_json(parser)
 
 
-def _add_capture(commands: argparse._SubParsersAction) -> None:
+def _add_capture(commands: Commands) -> None:
     about = "write a pattern, a kernel and a rule from ops of a model, or without --at list the ops"
     parser = add_command(commands, "capture", about, flags=True)
     parser.add_argument("model", help=_MODEL)
@@ -325,14 +335,14 @@ def _add_capture(commands: argparse._SubParsersAction) -> None:
     _add_common(parser, "")
 
 
-def _add_fmt(commands: argparse._SubParsersAction) -> None:
+def _add_fmt(commands: Commands) -> None:
     parser = add_command(commands, "fmt", "format .splice files in place", flags=False)
     parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; - reads stdin and writes stdout")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file would change")
     add_json(parser)
 
 
-def _add_lint(commands: argparse._SubParsersAction) -> None:
+def _add_lint(commands: Commands) -> None:
     about = "warn of what is likely a mistake in .splice files"
     parser = add_command(
         commands, "lint", about, flags=False, more="\ndocs/lint.md lists the warnings with their codes."
@@ -345,7 +355,7 @@ def _add_lint(commands: argparse._SubParsersAction) -> None:
     add_json(parser)
 
 
-def _add_doctor(commands: argparse._SubParsersAction) -> None:
+def _add_doctor(commands: Commands) -> None:
     about = "show what this machine can build and run, and how to get what is missing"
     parser = add_command(commands, "doctor", about, flags=False)
     add_json(parser)

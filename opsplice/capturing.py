@@ -290,7 +290,7 @@ def _shown(ops: Ops, value: ir.Value) -> str:
     """What a user calls a value: the op that makes it, or its name in the program."""
     owner = value.owner
     if isinstance(owner, ir.Block):
-        return value.get_name()
+        return str(value.get_name())
     op = owner.operation
     return f"{ops.handle(op)} ({location_text(op)})"
 

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options = _options(given)
             with _time_limit(getattr(options, "build_timeout", None)):
                 name = _MODULES.get(options.command, options.command)
-                return import_module(f"opsplice.commands.{name}").run(options)
+                return int(import_module(f"opsplice.commands.{name}").run(options))
         finally:
             sys.stdout.flush()
     except OpspliceError as error:

@@ -6,6 +6,8 @@ raises it) for a mistake of the user's or a failure of the outside world. Anythi
 
 from __future__ import annotations
 
+from typing import Any
+
 # A name in a damaged file may be as long as the file.
 _LONGEST_SENTENCE = 2000
 
@@ -31,7 +33,7 @@ class OpspliceError(Exception):
         self.hint = hint and _readable(hint)
         self.details = details
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross process borders (isolated compiles), so all three fields must survive pickling.
         return (_rebuild, (type(self), self.message, self.hint, self.details))
 

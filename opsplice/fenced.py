@@ -10,7 +10,7 @@ from typing import Any
 from iree.runtime import FunctionInvoker, HalFence
 
 
-class FencedInvoker(FunctionInvoker):
+class FencedInvoker(FunctionInvoker):  # type: ignore[misc]
     """Calls a function at once, and waits until its results are there."""
 
     __slots__ = ()

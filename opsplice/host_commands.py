@@ -89,8 +89,8 @@ class Commands:
         name = signature["function"]
         if module not in self._modules:
             raise _no_file(name, module, ".py")
-        function = getattr(self._modules[module], name, None)
-        if not callable(function):
+        function: Callable[..., None] | None = getattr(self._modules[module], name, None)
+        if function is None or not callable(function):
             raise OpspliceError(f"{self._files[module]} has no function '{name}'", hint="the program calls it")
         return function
 
@@ -277,7 +277,7 @@ def _array(device: Any, view: Any, argument: Mapping[str, Any], sizes: Mapping[s
         return np.empty(shape, dtype)
     buffer = view.get_buffer()
     if transfer.is_mappable(buffer):
-        found = view.map().asarray(shape, _raw(dtype)).view(dtype)
+        found: np.ndarray = view.map().asarray(shape, _raw(dtype)).view(dtype)
     else:
         found = _own(transfer.to_host(device, buffer, math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape))
     found.flags.writeable = False

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from opsplice import key_arguments
 from opsplice.argument_parts import (
+    Commands,
     Joined,
     add_building,
     add_command,
@@ -18,7 +19,7 @@ from opsplice.argument_parts import (
 )
 
 
-def add_kernel(commands: argparse._SubParsersAction) -> None:
+def add_kernel(commands: Commands) -> None:
     parser = add_command(
         commands,
         "kernel",
@@ -110,7 +111,7 @@ def add_package_options(parser: argparse.ArgumentParser) -> None:
     add_mirror(group)
 
 
-def _add_build(actions: argparse._SubParsersAction) -> None:
+def _add_build(actions: Commands) -> None:
     about = "build all artifacts of a spec for several targets, as a package in the cache"
     build = add_command(actions, "build", about, flags=False)
     build.add_argument("spec", help="a .splice file, or an installed library")
@@ -123,7 +124,7 @@ def _add_build(actions: argparse._SubParsersAction) -> None:
     add_json(build)
 
 
-def _add_push(actions: argparse._SubParsersAction) -> None:
+def _add_push(actions: Commands) -> None:
     push = add_command(actions, "push", "publish a spec with its artifacts in a registry", flags=False)
     push.add_argument("what", help="a .splice file, which is built, or a folder that `build -o` wrote")
     push.add_argument("to", metavar="oci://HOST/REPOSITORY:TAG", help="where to publish it, and as which version")
@@ -142,7 +143,7 @@ def _add_publishing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partial", action="store_true", help="leave out what no compiler here makes, and list it")
 
 
-def _add_pull(actions: argparse._SubParsersAction) -> None:
+def _add_pull(actions: Commands) -> None:
     pull = add_command(actions, "pull", "copy a package from its registry into the cache", flags=False)
     pull.add_argument("reference", metavar="oci://HOST/REPOSITORY:TAG", help="the package, maybe with @sha256:...")
     _add_targets(pull, "only what a program for these needs (default: all that it has)", required=False)
@@ -150,7 +151,7 @@ def _add_pull(actions: argparse._SubParsersAction) -> None:
     add_json(pull)
 
 
-def _add_list(actions: argparse._SubParsersAction) -> None:
+def _add_list(actions: Commands) -> None:
     about = "list the packages of the cache, a registry's repository or a folder, or what is in a plugin"
     listed = add_command(actions, "list", about, flags=False)
     listed.add_argument(
@@ -162,13 +163,13 @@ def _add_list(actions: argparse._SubParsersAction) -> None:
     add_json(listed)
 
 
-def _add_show(actions: argparse._SubParsersAction) -> None:
+def _add_show(actions: Commands) -> None:
     show = add_command(actions, "show", "show what is in a package; nothing of it is pulled or run", flags=False)
     show.add_argument("what", help="a package of the cache, by name or digest, or oci://HOST/REPOSITORY:TAG")
     add_json(show)
 
 
-def _add_mirror(actions: argparse._SubParsersAction) -> None:
+def _add_mirror(actions: Commands) -> None:
     about = "copy packages with their signatures to a folder, or from anywhere to a registry"
     mirror = add_command(actions, "mirror", about, flags=False)
     mirror.add_argument(
@@ -179,7 +180,7 @@ def _add_mirror(actions: argparse._SubParsersAction) -> None:
     add_json(mirror)
 
 
-def _add_gc(actions: argparse._SubParsersAction) -> None:
+def _add_gc(actions: Commands) -> None:
     gc = add_command(
         actions, "gc", "take packages and built artifacts out of the cache that nobody uses any more", flags=False
     )
@@ -204,7 +205,7 @@ def _add_targets(parser: argparse.ArgumentParser, what: str, *, required: bool) 
     )
 
 
-def add_library(commands: argparse._SubParsersAction) -> None:
+def add_library(commands: Commands) -> None:
     parser = add_command(
         commands, "library", "make, try and list pattern libraries: Python packages of specs", flags=False
     )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+Outcome = Literal["replaced", "annotated", "taken", "kept", "lost", "none"]
+
 # A dim's size: a number, None when only known at run time, a list for a pack.
 DimSize = int | list[int | None] | None
 
@@ -68,13 +70,13 @@ class Replacement:
     artifacts: tuple[ArtifactUse, ...] = ()
 
     @property
-    def outcome(self) -> Literal["replaced", "annotated", "taken", "kept", "lost", "none"]:
+    def outcome(self) -> Outcome:
         """In a word: `taken` by another action of a transform spec, `kept` as the compiler's own code, `lost` to
         another rule, `none` if no rule asks for it.
         """
         if self.lost:
             return "lost"
-        outcomes: dict[str, Any] = {"keep": "kept", "annotate": "annotated", "other": "taken", "none": "none"}
+        outcomes: dict[str, Outcome] = {"keep": "kept", "annotate": "annotated", "other": "taken", "none": "none"}
         return outcomes.get(self.action, "replaced")
 
     def to_json(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from opsplice.rewrites.plan import Choice
 from opsplice.spec_lang import tree
 from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.targets import cpu, device_functions, elf_dispatch
-from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, RocmTarget, SpirvTarget
+from opsplice.targets.artifacts import Artifact, ArtifactRequest, CpuTarget, CudaTarget, Form, RocmTarget, SpirvTarget
 from opsplice.targets.python_files import module_of
 from opsplice.targets.registry.store import Store
 
@@ -118,7 +118,7 @@ def _spirv_target(target: ProgramTarget) -> SpirvTarget:
 
 
 # A dispatch of a CPU is linked as an object is, and so is what a provider is to have.
-_FORMS: dict[str | None, cpu.Form | None] = {
+_FORMS: dict[str | None, Form | None] = {
     None: None,
     "object": "object",
     "bitcode": "bitcode",

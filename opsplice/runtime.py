@@ -154,7 +154,8 @@ class LoadedProgram:
 
     def invocation(self, name: str) -> Callable[[Any, Any], None]:
         """What calls a function with a list of IREE's for its arguments and one for its results, unchecked."""
-        return self._invoker(name)._invoke
+        invoked: Callable[[Any, Any], None] = self._invoker(name)._invoke
+        return invoked
 
     def failure(self, function: Function, error: Exception) -> OpspliceError | KeyboardInterrupt:
         """What to raise for an error of IREE's in a call."""
@@ -468,7 +469,8 @@ def number(value: Any, declared: ValueType | None) -> Any:
     # A narrow integer comes in a wide register, its upper bits unset.
     bits = 8 * declared.dtype.itemsize
     unsigned = value & (2**bits - 1)
-    return unsigned - 2**bits if declared.dtype.kind == "i" and unsigned >> (bits - 1) else unsigned
+    signed: int = unsigned - 2**bits if declared.dtype.kind == "i" and unsigned >> (bits - 1) else unsigned
+    return signed
 
 
 def _on_host(value: Any, device: Any) -> np.ndarray:
@@ -480,4 +482,4 @@ def _on_host(value: Any, device: Any) -> np.ndarray:
     if transfer.is_mappable(buffer):
         # The host's view of device memory goes away with the program; a copy does not.
         return np.array(value.to_host())
-    return transfer.to_host(device, buffer, size).view(value.dtype).reshape(value.shape)
+    return np.asarray(transfer.to_host(device, buffer, size).view(value.dtype).reshape(value.shape))

@@ -23,7 +23,8 @@ def to_host(device: Any, buffer: Any, size: int) -> np.ndarray:
     done = device.create_semaphore(0)
     device.queue_copy(buffer, staging, wait_semaphores=[], signal_semaphores=[(done, 1)])
     rt.HalFence.create_at(done, 1).wait()
-    return staging.map().asarray((buffer.byte_length(),), np.dtype(np.uint8))[:size].copy()
+    mapped: np.ndarray = staging.map().asarray((buffer.byte_length(),), np.dtype(np.uint8))
+    return mapped[:size].copy()
 
 
 def is_mappable(buffer: Any) -> bool:
@@ -31,4 +32,4 @@ def is_mappable(buffer: Any) -> bool:
     from iree.runtime import BufferUsage, MemoryType
 
     visible, mapping = int(MemoryType.HOST_VISIBLE), int(BufferUsage.MAPPING_SCOPED)
-    return buffer.memory_type() & visible == visible and buffer.allowed_usage() & mapping == mapping
+    return bool(buffer.memory_type() & visible == visible and buffer.allowed_usage() & mapping == mapping)

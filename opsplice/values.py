@@ -216,7 +216,7 @@ def _read_raw(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray
         raise OpspliceError(f"{path} has {size} bytes, {described} takes {wanted}")
     content = files.read_file(path, wanted)
     if dtype == np.bool_:
-        return (np.frombuffer(content, np.uint8) != 0).reshape(shape)
+        return np.asarray(np.frombuffer(content, np.uint8) != 0).reshape(shape)
     return np.frombuffer(content, dtype).reshape(shape).copy()
 
 

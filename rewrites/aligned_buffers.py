@@ -68,7 +68,7 @@ def _of_kernels(module: ir.Module) -> Iterator[_Dispatch]:
 
 
 def _executable(dispatch: ir.Operation) -> str:
-    return ir.SymbolRefAttr(ir.ArrayAttr(dispatch.attributes["entry_points"])[0]).value[0]
+    return str(ir.SymbolRefAttr(ir.ArrayAttr(dispatch.attributes["entry_points"])[0]).value[0])
 
 
 class _Dispatch:
@@ -176,7 +176,7 @@ def _factor(number: ir.Value) -> int:
     """What a number is known to be a multiple of; 0 for zero."""
     maker = number.owner.operation if isinstance(number, ir.OpResult) else None
     if maker is not None and maker.name == "arith.constant":
-        return abs(ir.IntegerAttr(maker.attributes["value"]).value)
+        return abs(int(ir.IntegerAttr(maker.attributes["value"]).value))
     if maker is not None and maker.name in ("arith.addi", "arith.subi"):
         return math.gcd(*map(_factor, maker.operands))
     return extent_of_number(number, {}).factor

@@ -155,7 +155,7 @@ def _find(module: ir.Module, name: str) -> ir.Operation | None:
 
 
 def _known_interface(executable: ir.Operation) -> str:
-    return ir.StringAttr(executable.attributes[_INTERFACE]).value
+    return str(ir.StringAttr(executable.attributes[_INTERFACE]).value)
 
 
 def _interface_text(call: KernelCall) -> str:

@@ -170,4 +170,4 @@ def _at_top(variant: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _text(op: ir.Operation, name: str) -> str:
-    return ir.StringAttr(op.attributes[name]).value
+    return str(ir.StringAttr(op.attributes[name]).value)

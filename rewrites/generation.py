@@ -163,7 +163,8 @@ def _executed(path: Path) -> ModuleType:
 
 def _function(module: ModuleType, path: Path, request: Request) -> Callable[[Request], Any]:
     for name in (request.kernel, _ANY):
-        if callable(found := getattr(module, name, None)):
+        found: Callable[[Request], Any] | None = getattr(module, name, None)
+        if found is not None and callable(found):
             return found
     own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
     near = difflib.get_close_matches(request.kernel, own, n=1) or difflib.get_close_matches(_ANY, own, n=1)

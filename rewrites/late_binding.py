@@ -339,7 +339,7 @@ def symbols_in(attribute: ir.Attribute) -> tuple[str, ...]:
 
 
 def _refers(op: ir.Operation, name: str) -> bool:
-    return ir.FlatSymbolRefAttr(op.attributes["global"]).value == name
+    return bool(ir.FlatSymbolRefAttr(op.attributes["global"]).value == name)
 
 
 def _formats(module: ir.Module) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -146,5 +146,5 @@ def _number(name: str, base: int, element: str) -> float:
     """What stands for a function in its marks, and for which operand comes first. No program has it by chance."""
     digest = hashlib.sha256(f"{name} {base}".encode()).digest()
     if element == "f32":
-        return struct.unpack(">f", (_EXPONENT[element] | int.from_bytes(digest[:4]) >> 9).to_bytes(4))[0]
-    return struct.unpack(">d", (_EXPONENT[element] | int.from_bytes(digest[:8]) >> 12).to_bytes(8))[0]
+        return float(struct.unpack(">f", (_EXPONENT[element] | int.from_bytes(digest[:4]) >> 9).to_bytes(4))[0])
+    return float(struct.unpack(">d", (_EXPONENT[element] | int.from_bytes(digest[:8]) >> 12).to_bytes(8))[0])

@@ -403,7 +403,7 @@ class Shim:
         return given[argument.name]
 
     def _is_binding(self, value: Any) -> bool:
-        return value.type == self.binding
+        return bool(value.type == self.binding)
 
     def _length(self, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]) -> ir.Value:
         """How many elements a buffer has."""

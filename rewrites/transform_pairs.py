@@ -239,7 +239,7 @@ def _copy(sequence: ir.Operation, number: int) -> tuple[ir.Operation, str]:
 
 
 def _last(symbol: ir.Attribute) -> str:
-    return ir.SymbolRefAttr(symbol).value[-1]
+    return str(ir.SymbolRefAttr(symbol).value[-1])
 
 
 def _root(symbol: str) -> str:

@@ -71,7 +71,7 @@ class Binding:
     def match_element(self, wanted: str, found: str) -> str | None:
         if wanted not in self._wanted:
             possible = possible_elements(found, self._found)
-            fits = possible == {wanted} or (self._exact and (possible is None or wanted in possible))
+            fits = possible == frozenset({wanted}) or (self._exact and (possible is None or wanted in possible))
             return None if fits else f"{wanted} is wanted, found {_describe(found, possible)}"
         bound = self.elements.setdefault(wanted, found)
         if bound != found and not (self._exact and self._may_agree(bound, found)):

@@ -9,7 +9,7 @@ import itertools
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang.tree import Span
@@ -52,7 +52,7 @@ class SpecError(OpspliceError):
             shown.append(f"and {len(errors) - MAX_SHOWN} more")
         super().__init__(f"{count} in {', '.join(names)}", details="\n".join(shown))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return (SpecError, (self.diagnostics,))
 
 

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import lark
 from lark import Lark, Token
@@ -33,6 +33,8 @@ from opsplice.spec_lang.diagnostics import SpecError, did_you_mean, error
 from opsplice.spec_lang.tree import Source, Span
 
 # The checker, the formatter and the matchers walk trees by recursion; Python's own limit is a thousand frames.
+Nested = TypeVar("Nested", bound="tree.Expr | tree.Condition | tree.DimExpr")
+
 MAX_DEPTH = 100
 _MAX_DIGITS = 20
 RESERVED = frozenset(
@@ -154,7 +156,7 @@ def _load_parser(builder: _Builder) -> Lark:
     try:
         cache.check(cached.parent)
         tables = json.loads(cached.read_bytes(), object_pairs_hook=_with_numbers)
-        return Lark._load_from_dict(**tables, transformer=builder)
+        return cast("Lark", Lark._load_from_dict(**tables, transformer=builder))  # type: ignore[no-untyped-call]
     except Exception:  # absent, cut short or from elsewhere: whatever is wrong with it, the grammar itself is at hand
         parser = Lark(grammar, transformer=builder, **_OPTIONS)
         _save_parser(parser, cached)
@@ -203,7 +205,7 @@ class _Builder:
         span = where if isinstance(where, Span) else self._span(where, where)
         raise SpecError([error(span, message, help)])
 
-    def _nest(self, node: Any, *children: Any) -> Any:
+    def _nest(self, node: Nested, *children: Any) -> Nested:
         """Remember how deep a node is; nodes without an entry are leaves."""
         depths = self.depths
         depth = 1 + max((depths.get(id(child), 0) for child in children), default=0)
@@ -240,15 +242,15 @@ class _Builder:
 
     # ---- files ----
 
-    def start(self, items: list) -> tree.Spec:
+    def start(self, items: list[Any]) -> tree.Spec:
         return tree.Spec(self.source, tuple(items))
 
-    def import_(self, parts: list) -> tree.Import:
+    def import_(self, parts: list[Any]) -> tree.Import:
         return tree.Import(self._span(parts[0], parts[1]), self._string(parts[1]), self._span(parts[1], parts[1]))
 
     # ---- kernels ----
 
-    def kernel(self, parts: list) -> tree.Kernel:
+    def kernel(self, parts: list[Any]) -> tree.Kernel:
         word, name, variables, _, parameters, *_ = parts
         single = not isinstance(parts[7], Token)
         results, where, clauses = ((parts[7],), parts[8], parts[10]) if single else (parts[8], parts[10], parts[12])
@@ -269,10 +271,10 @@ class _Builder:
             workgroup[1] if workgroup else None,
         )
 
-    def results(self, parts: list) -> tuple:
+    def results(self, parts: list[Any]) -> tuple[Any, ...]:
         return tuple(parts[::2])
 
-    def result(self, parts: list) -> tuple[Token | None, Any]:
+    def result(self, parts: list[Any]) -> tuple[Token | None, Any]:
         return parts[0], parts[2]
 
     def _results(
@@ -309,7 +311,7 @@ class _Builder:
         if kind == "pattern" and bracketed:
             self._fail(written.span, f"a pattern's tensor is written {written}")
 
-    def clauses(self, clauses: list) -> tuple:
+    def clauses(self, clauses: list[Any]) -> tuple[Any, ...]:
         """(grid, workgroup, symbol, artifacts) of a kernel's body."""
         grid: tuple[tree.DimExpr, ...] | None = None
         workgroup: tuple[tuple[int, ...], Span] | None = None
@@ -328,22 +330,22 @@ class _Builder:
                 self._fail(span, f"a kernel has one {kind}")
         return grid or (), workgroup, symbol, tuple(artifacts)
 
-    def grid(self, parts: list) -> tuple:
+    def grid(self, parts: list[Any]) -> tuple[Any, ...]:
         self._numbers(*parts[2:-1:2])
         return "grid", self._span(parts[0], parts[0]), tuple(parts[2:-1:2])
 
-    def workgroup(self, parts: list) -> tuple:
+    def workgroup(self, parts: list[Any]) -> tuple[Any, ...]:
         span = self._span(parts[0], parts[-1])
         return "workgroup", self._span(parts[0], parts[0]), (tuple(map(self._integer, parts[2:-1:2])), span)
 
-    def symbol(self, parts: list) -> tuple:
+    def symbol(self, parts: list[Any]) -> tuple[Any, ...]:
         return "symbol", self._span(parts[0], parts[0]), (self._string(parts[1]), self._span(parts[1], parts[1]))
 
-    def artifact(self, parts: list) -> tuple:
+    def artifact(self, parts: list[Any]) -> tuple[Any, ...]:
         backend, arch, features, path, *modifiers = parts
         return self._artifact(backend, arch, features, path, modifiers)
 
-    def unfiled(self, parts: list) -> tuple:
+    def unfiled(self, parts: list[Any]) -> tuple[Any, ...]:
         backend, arch, features, *modifier = parts
         made = self._artifact(backend, arch, features, None, [tuple(modifier)])
         if not made[2].is_plugin:
@@ -356,8 +358,8 @@ class _Builder:
         arch: Token | None,
         needed: tuple[str | tree.Limit, ...] | None,
         path: Token | None,
-        modifiers: list,
-    ) -> tuple:
+        modifiers: list[Any],
+    ) -> tuple[Any, ...]:
         found: dict[str, str] = {}
         for word, value in modifiers:
             if str(word) in found:
@@ -384,22 +386,22 @@ class _Builder:
         )
         return "artifact", span, made
 
-    def features(self, parts: list) -> tuple[str | tree.Limit, ...]:
+    def features(self, parts: list[Any]) -> tuple[str | tree.Limit, ...]:
         return tuple(parts[1::2])
 
-    def needed(self, parts: list) -> str | tree.Limit:
+    def needed(self, parts: list[Any]) -> str | tree.Limit:
         name, *comparison = parts
         if comparison[0] is None:
             return str(name)
         op, value = comparison
         return tree.Limit(self._span(name, value), str(name), str(op), self._integer(value))
 
-    def modifier(self, parts: list) -> tuple[Token, Token]:
+    def modifier(self, parts: list[Any]) -> tuple[Token, Token]:
         return parts[0], parts[1]
 
     # ---- patterns ----
 
-    def head(self, parts: list) -> tuple:
+    def head(self, parts: list[Any]) -> tuple[Any, ...]:
         word, name, variables, _, parameters, *_ = parts
         parameters = self._written_for("pattern", parameters or ())
         self.names = {p.name for p in parameters}
@@ -408,7 +410,7 @@ class _Builder:
         self._declared(name)
         return word, name, variables or (), parameters
 
-    def pattern(self, parts: list) -> tree.Pattern:
+    def pattern(self, parts: list[Any]) -> tree.Pattern:
         (word, name, variables, parameters), through, where, _, *statements, close = parts
         for early in statements[:-1]:
             if not isinstance(early, tree.Let):
@@ -428,7 +430,7 @@ class _Builder:
             tuple(v for v in variables if isinstance(v, tree.OpVariable)),
         )
 
-    def through(self, parts: list) -> tuple[str, ...]:
+    def through(self, parts: list[Any]) -> tuple[str, ...]:
         for token in parts[1::2]:
             if token not in THROUGH:
                 known = f"a pattern looks through {' and '.join(THROUGH)}"
@@ -445,7 +447,7 @@ class _Builder:
             "bind it with name = ...; the last line alone holds results, and arithmetic is written as ops: subf(x, y)",
         )
 
-    def statement(self, parts: list) -> Any:
+    def statement(self, parts: list[Any]) -> Any:
         left, equals, right = parts
         if equals is None:
             return left
@@ -462,10 +464,10 @@ class _Builder:
         self.names.update(names)
         return tree.Let(self._span(left[0], right[0]), tuple(names), right[0])
 
-    def values(self, parts: list) -> tuple[tree.Expr, ...]:
+    def values(self, parts: list[Any]) -> tuple[tree.Expr, ...]:
         return tuple(parts[::2])
 
-    def name(self, parts: list) -> tree.Name | tree.Constant | tree.Wildcard:
+    def name(self, parts: list[Any]) -> tree.Name | tree.Constant | tree.Wildcard:
         token = parts[0]
         span = Span(self.source, token.start_pos, token.end_pos)
         if token == "_" and token not in self.names:
@@ -474,21 +476,21 @@ class _Builder:
             return tree.Constant(span, tree.DimRef(span, str(token)))
         return tree.Name(span, str(token))
 
-    def number_constant(self, parts: list) -> tree.Constant:
+    def number_constant(self, parts: list[Any]) -> tree.Constant:
         return tree.Constant(parts[0].span, parts[0])
 
-    def range_constant(self, parts: list) -> tree.Constant:
+    def range_constant(self, parts: list[Any]) -> tree.Constant:
         low, high = parts[2], parts[4]
         self._numbers(low, *([] if high is None else [high]))
         return self._nest(tree.Constant(self._span(parts[0], parts[-1]), low, high), low, high)
 
-    def alternatives(self, parts: list) -> tree.Alternatives:
+    def alternatives(self, parts: list[Any]) -> tree.Alternatives:
         options: list[tree.Expr] = []
         for part in parts[::2]:
             options += part.options if isinstance(part, tree.Alternatives) else (part,)
         return self._nest(tree.Alternatives(self._span(parts[0], parts[-1]), tuple(options)), *options)
 
-    def call(self, parts: list) -> tree.Call | tree.Uses:
+    def call(self, parts: list[Any]) -> tree.Call | tree.Uses:
         callee, given, optional, _, args, close, attributes, body, type_ = parts
         callee = self._with_ops(callee, given)
         if callee in _USES:
@@ -541,53 +543,53 @@ class _Builder:
             self._fail(args[0].span, "only a contract or a reduce starts from something")
         return self._nest(tree.Uses(self._span(word, close), str(word), args[0]), args[0])
 
-    def contract(self, parts: list) -> tree.Contract:
+    def contract(self, parts: list[Any]) -> tree.Contract:
         word, subscripts, _, args, close, type_ = parts
         args = args or ()
         self._no_rest(args)
         return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_), *args)
 
-    def reduce(self, parts: list) -> tree.Reduce:
+    def reduce(self, parts: list[Any]) -> tree.Reduce:
         word, combiner, subscripts, _, arg, _, close = parts
         span = self._span(word, close)
         return self._nest(tree.Reduce(span, str(combiner), self._span(combiner, combiner), subscripts, arg), arg)
 
-    def rearrange(self, parts: list) -> tree.Rearrange:
+    def rearrange(self, parts: list[Any]) -> tree.Rearrange:
         word, subscripts, _, arg, _, close = parts
         return self._nest(tree.Rearrange(self._span(word, close), str(word), subscripts, arg), arg)
 
-    def args(self, parts: list) -> tuple[tree.Expr, ...]:
+    def args(self, parts: list[Any]) -> tuple[tree.Expr, ...]:
         return tuple(parts[::2])
 
-    def ascription(self, parts: list) -> tree.Type:
+    def ascription(self, parts: list[Any]) -> tree.Type:
         if isinstance(parts[1], tree.TensorType):
             self._want_brackets(parts[1], "pattern")
-        return parts[1]
+        return cast("tree.Type", parts[1])
 
-    def attributes(self, parts: list) -> tuple[tuple[tree.Attribute, ...], Token, Token | None]:
+    def attributes(self, parts: list[Any]) -> tuple[tuple[tree.Attribute, ...], Token, Token | None]:
         """(attributes, the closing brace, the `...` among them)"""
         rest = next((p for p in parts if isinstance(p, Token) and p.type == "REST"), None)
         return tuple(p for p in parts if isinstance(p, tree.Attribute)), parts[-1], rest
 
-    def attribute(self, parts: list) -> tree.Attribute:
+    def attribute(self, parts: list[Any]) -> tree.Attribute:
         name, _, (span, value, bare) = parts
         return tree.Attribute(Span(self.source, name.start_pos, span.end), str(name), value, bare)
 
-    def attribute_variable(self, parts: list) -> tree.Attribute:
+    def attribute_variable(self, parts: list[Any]) -> tree.Attribute:
         name, _, _, variable = parts
         return tree.Attribute(self._span(name, variable), str(name), variable=self._declared(variable))
 
-    def attribute_choice(self, parts: list) -> tree.Attribute:
+    def attribute_choice(self, parts: list[Any]) -> tree.Attribute:
         choices = tuple(p[1] for p in parts if isinstance(p, tuple))
         return tree.Attribute(self._span(parts[0], parts[-1]), str(parts[0]), choices=choices)
 
-    def attribute_present(self, parts: list) -> tree.Attribute:
+    def attribute_present(self, parts: list[Any]) -> tree.Attribute:
         return tree.Attribute(self._span(parts[0], parts[0]), str(parts[0]))
 
-    def attribute_absent(self, parts: list) -> tree.Attribute:
+    def attribute_absent(self, parts: list[Any]) -> tree.Attribute:
         return tree.Attribute(self._span(parts[0], parts[1]), str(parts[1]), absent=True)
 
-    def attribute_value(self, parts: list) -> tuple[Span, tree.AttributeValue, bool]:
+    def attribute_value(self, parts: list[Any]) -> tuple[Span, tree.AttributeValue, bool]:
         """(span, value, whether it is a bare word)"""
         span, value = self._span(parts[0], parts[-1]), parts[0]
         if isinstance(value, tree.Literal):
@@ -600,7 +602,7 @@ class _Builder:
             return (span, value == "true", False) if value in ("true", "false") else (span, str(value), True)
         return span, tuple(p.value for p in parts if isinstance(p, tree.Literal)), False
 
-    def subscripts(self, parts: list) -> tree.Subscripts:
+    def subscripts(self, parts: list[Any]) -> tree.Subscripts:
         groups = [p for p in parts if isinstance(p, tuple)]
         windows = [word for words in groups for word in words if isinstance(word, tree.Window)]
         known = self.dims | {label for window in windows for _, label in window.terms}
@@ -609,10 +611,10 @@ class _Builder:
             self._fail(parts[-1], "a sum of labels says where an operand is read", "the result has plain labels")
         return tree.Subscripts(self._span(parts[0], parts[-1]), tuple(operands), result)
 
-    def labels(self, words: list) -> tuple:
+    def labels(self, words: list[Any]) -> tuple[Any, ...]:
         return tuple(words)
 
-    def _labels(self, words: tuple, known: set[str]) -> tuple:
+    def _labels(self, words: tuple[Any, ...], known: set[str]) -> tuple[Any, ...]:
         """A word that is not known is one label for each letter."""
         found: list[str | tree.Window] = []
         for word in words:
@@ -623,10 +625,10 @@ class _Builder:
             found += [str(word)] if whole else list(word)
         return tuple(found)
 
-    def window(self, parts: list) -> tree.Window:
+    def window(self, parts: list[Any]) -> tree.Window:
         return tree.Window(self._span(parts[0], parts[-1]), tuple(p for p in parts if isinstance(p, tuple)))
 
-    def stride(self, parts: list) -> tuple[int | str, str]:
+    def stride(self, parts: list[Any]) -> tuple[int | str, str]:
         factor, _, label = parts
         if factor is None:
             return 1, str(label)
@@ -638,7 +640,7 @@ class _Builder:
 
     # ---- rules ----
 
-    def rule(self, parts: list) -> tree.Rule:
+    def rule(self, parts: list[Any]) -> tree.Rule:
         word, pattern, at, priority, where, _, kernel, *rest = parts
         name_span = self._span(pattern, pattern)
         settled = (at[0] if at else None, at[1] if at else None, priority or 0)
@@ -655,7 +657,7 @@ class _Builder:
             span, str(pattern), name_span, str(kernel), kernel_span, args or (), keep is not None, where, *settled
         )
 
-    def annotation(self, parts: list) -> tree.Rule:
+    def annotation(self, parts: list[Any]) -> tree.Rule:
         word, pattern, at, priority, where, _, (attributes, close, rest) = parts
         if rest is not None:
             self._fail(rest, "an annotation sets the attributes that it names", "annotate p with {my.tag = 1}")
@@ -669,34 +671,34 @@ class _Builder:
         where_span = self._span(parts[-2], close)
         return tree.Rule(span, str(pattern), name_span, "", where_span, (), False, where, *settled, None, attributes)
 
-    def at(self, parts: list) -> tuple[str, Span]:
+    def at(self, parts: list[Any]) -> tuple[str, Span]:
         return "".join(map(str, parts[1:])), self._span(parts[1], parts[-1])
 
-    def priority(self, parts: list) -> int:
+    def priority(self, parts: list[Any]) -> int:
         value = self._integer(parts[2])
         return -value if parts[1] is not None else value
 
-    def run(self, parts: list) -> tree.Run:
+    def run(self, parts: list[Any]) -> tree.Run:
         word, passes, (phase, phase_span) = parts
         span = Span(self.source, word.start_pos, phase_span.end)
         return tree.Run(span, self._string(passes), self._span(passes, passes), phase, phase_span)
 
-    def code(self, parts: list) -> tree.Code:
+    def code(self, parts: list[Any]) -> tree.Code:
         word, open_, close = parts
         return tree.Code(self._span(word, close), self.source.text[open_.end_pos : close.start_pos])
 
-    def rule_args(self, parts: list) -> tuple[tree.Name | tree.Literal, ...]:
+    def rule_args(self, parts: list[Any]) -> tuple[tree.Name | tree.Literal, ...]:
         return tuple(parts[::2])
 
-    def rule_name(self, parts: list) -> tree.Name:
+    def rule_name(self, parts: list[Any]) -> tree.Name:
         return tree.Name(self._span(parts[0], parts[0]), str(parts[0]))
 
     # ---- parameters and types ----
 
-    def variables(self, parts: list) -> tuple[tree.TypeVariable | tree.OpVariable, ...]:
+    def variables(self, parts: list[Any]) -> tuple[tree.TypeVariable | tree.OpVariable, ...]:
         return tuple(parts[1:-1:2])
 
-    def op_variable(self, parts: list) -> tree.OpVariable:
+    def op_variable(self, parts: list[Any]) -> tree.OpVariable:
         return tree.OpVariable(self._span(parts[0], parts[1]), self._declared(parts[1]))
 
     def _of_types(self, variables: tuple[Any, ...]) -> tuple[tree.TypeVariable, ...]:
@@ -709,31 +711,31 @@ class _Builder:
     def _type_variables(self, variables: tuple[Any, ...]) -> tuple[tree.TypeVariable, ...]:
         return tuple(v for v in variables if isinstance(v, tree.TypeVariable))
 
-    def variable(self, parts: list) -> tree.TypeVariable:
+    def variable(self, parts: list[Any]) -> tree.TypeVariable:
         choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
         return tree.TypeVariable(self._span(parts[0], parts[-1] or parts[0]), str(parts[0]), choices)
 
-    def parameters(self, parts: list) -> tuple[tree.Parameter, ...]:
+    def parameters(self, parts: list[Any]) -> tuple[tree.Parameter, ...]:
         return tuple(parts[::2])
 
-    def parameter(self, parts: list) -> tree.Parameter:
+    def parameter(self, parts: list[Any]) -> tree.Parameter:
         name, _, type_ = parts
         return tree.Parameter(self._span(name, type_), self._declared(name), type_)
 
-    def scalar(self, parts: list) -> tree.ScalarType:
+    def scalar(self, parts: list[Any]) -> tree.ScalarType:
         return tree.ScalarType(self._span(parts[0], parts[0]), str(parts[0]))
 
-    def buffer(self, parts: list) -> tree.TensorType:
+    def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
         return tree.TensorType(self._span(parts[0], parts[-1]), dims, self.scalar(parts))
 
-    def tensor(self, parts: list) -> tree.TensorType:
+    def tensor(self, parts: list[Any]) -> tree.TensorType:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))
 
-    def dim(self, parts: list) -> tree.Dim:
+    def dim(self, parts: list[Any]) -> tree.Dim:
         return self._dim(parts[0])
 
-    def tensor_dim(self, parts: list) -> tree.Dim:
+    def tensor_dim(self, parts: list[Any]) -> tree.Dim:
         return self._dim(parts[0])
 
     def _dim(self, token: Token) -> tree.Dim:
@@ -751,18 +753,18 @@ class _Builder:
 
     # ---- conditions and arithmetic ----
 
-    def where(self, parts: list) -> tree.Condition:
-        return parts[1]
+    def where(self, parts: list[Any]) -> tree.Condition:
+        return cast("tree.Condition", parts[1])
 
-    def logical(self, parts: list) -> tree.Logical:
+    def logical(self, parts: list[Any]) -> tree.Logical:
         """`a and b and c` is one node with three operands."""
         operands = tuple(parts[::2])
         return self._nest(tree.Logical(self._span(parts[0], parts[-1]), str(parts[1]), operands), *operands)
 
-    def inverse(self, parts: list) -> tree.Logical:
+    def inverse(self, parts: list[Any]) -> tree.Logical:
         return self._nest(tree.Logical(self._span(parts[0], parts[1]), "not", (parts[1],)), parts[1])
 
-    def comparison(self, parts: list) -> tree.Comparison | tree.Predicate:
+    def comparison(self, parts: list[Any]) -> tree.Comparison | tree.Predicate:
         left, op, right = parts
         asked = next((p for p in (left, right) if isinstance(p, tree.Predicate)), None)
         if op is None:
@@ -772,12 +774,12 @@ class _Builder:
         self._numbers(left, right)
         return self._nest(tree.Comparison(self._span(left, right), str(op), left, right), left, right)
 
-    def arithmetic(self, parts: list) -> tree.Arithmetic:
+    def arithmetic(self, parts: list[Any]) -> tree.Arithmetic:
         left, op, right = parts
         self._numbers(left, right)
         return self._nest(tree.Arithmetic(self._span(left, right), str(op), left, right), left, right)
 
-    def parenthesised(self, parts: list) -> Any:
+    def parenthesised(self, parts: list[Any]) -> Any:
         """What is in brackets; conditions, which messages print, with them."""
         open_, inner, close = parts
         if not isinstance(inner, (tree.Logical, tree.Comparison, tree.Arithmetic)):
@@ -786,24 +788,24 @@ class _Builder:
         self.depths[id(outer)] = self.depths.pop(id(inner), 0)
         return outer
 
-    def membership(self, parts: list) -> tree.Membership:
+    def membership(self, parts: list[Any]) -> tree.Membership:
         choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
         return tree.Membership(self._span(parts[0], parts[-1]), str(parts[0]), choices)
 
-    def is_(self, parts: list) -> tree.Is:
+    def is_(self, parts: list[Any]) -> tree.Is:
         value, _, negated, form = parts
         return self._nest(tree.Is(self._span(value, form), str(value), form, negated is not None), form)
 
-    def plain_form(self, parts: list) -> tree.Call:
+    def plain_form(self, parts: list[Any]) -> tree.Call:
         callee, given, _, args, close = parts
         callee = self._with_ops(callee, given)
         return self._called(self._span(callee, close), callee, args or ())
 
-    def given(self, parts: list) -> tuple[str, Token]:
+    def given(self, parts: list[Any]) -> tuple[str, Token]:
         """The ops between angle brackets, and where they end."""
         return ", ".join(map(str, parts[1:-1:2])), parts[-1]
 
-    def used(self, parts: list) -> Token:
+    def used(self, parts: list[Any]) -> Token:
         return self._with_ops(*parts)
 
     def _with_ops(self, callee: Token, given: tuple[str, Token] | None) -> Token:
@@ -815,7 +817,7 @@ class _Builder:
         ops, close = given
         return Token("NAME", f"{callee}<{ops}>", callee.start_pos, end_pos=close.end_pos)
 
-    def function(self, parts: list) -> tree.Arithmetic | tree.Property | tree.Predicate:
+    def function(self, parts: list[Any]) -> tree.Arithmetic | tree.Property | tree.Predicate:
         name, args, span = parts[0], parts[2:-1:2], self._span(parts[0], parts[-1])
         if name in _PREDICATES:
             (value,) = self._arguments(name, span, args, 1)
@@ -835,7 +837,7 @@ class _Builder:
             if not isinstance(value, tree.DimExpr):
                 self._fail(value, "a number or a dim is wanted here")
 
-    def _arguments(self, name: Token, span: Span, args: list, count: int) -> list:
+    def _arguments(self, name: Token, span: Span, args: list[Any], count: int) -> list[Any]:
         if len(args) != count:
             self._fail(span, f"{name} takes {'1 value' if count == 1 else f'{count} values'}, found {len(args)}")
         return args
@@ -851,10 +853,10 @@ class _Builder:
             self._fail(value, f"{function} takes a name")
         return value.name
 
-    def dim_name(self, parts: list) -> tree.DimRef:
+    def dim_name(self, parts: list[Any]) -> tree.DimRef:
         return tree.DimRef(self._span(parts[0], parts[0]), str(parts[0]))
 
-    def number(self, parts: list) -> tree.Literal:
+    def number(self, parts: list[Any]) -> tree.Literal:
         minus, token = parts
         span = self._span(minus or token, token)
         value: int | float = self._integer(token) if token.type == "INT" else float(token)

@@ -320,7 +320,8 @@ def _ask_nvrtc(job: Mapping[str, Any]) -> dict[str, Any]:
     # -P keeps this folder off the child's import path: its module names are not meant for the top level.
     done = toolchains.run_program([sys.executable, "-P", str(_WORKER)], text=json.dumps(job))
     if done.returncode == 0:
-        return json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
     raise OpspliceError(
         f"NVRTC failed ({job['library']})",
         hint="pip install --force-reinstall nvidia-cuda-nvrtc",

@@ -215,7 +215,8 @@ def _run(job: dict[str, Any], name: str) -> dict[str, Any]:
             hint="pip install --upgrade llvmlite, or compile for an older processor",
         )
     if done.returncode == 0:
-        return json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
     raise OpspliceError(
         f"LLVM failed on {name}",
         hint=_crash_hint(done.stderr),

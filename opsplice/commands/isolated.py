@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from opsplice.errors import OpspliceError
 
+Result = TypeVar("Result")
+
 
 def call(
-    function: Callable[..., Any],
+    function: Callable[..., Result],
     *args: Any,
     crashed: str = "IREE's compiler crashed",
     hint: str = "try a part of the spec alone",
-) -> Any:
+) -> Result:
     """function(*args), in a child process; a module-level function, and values that pickle.
 
     crashed, hint: what to say when the process ends: the compiler or the runtime crashed.
@@ -22,7 +24,8 @@ def call(
     from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
 
     try:
-        return call_isolated(_work, (function, args), method=method())
+        result: Result = call_isolated(_work, (function, args), method=method())
+        return result
     except ChildCrashError as crash:
         first = "\n".join(line[:200] for line in crash.output.splitlines()[:12])
         raise OpspliceError(crashed, details=first, hint=hint) from None

@@ -49,7 +49,8 @@ def package_options(options: argparse.Namespace) -> PackageOptions:
 def compile_job(options: argparse.Namespace) -> Outcome:
     """Compile as the options say and show the report on stderr."""
     source = frontends.load(options.model, options.dim)
-    outcome = dataclasses.replace(_in_child(options, source, "compile"), parameters=source.parameters)
+    compiled: Outcome = _in_child(options, source, "compile")
+    outcome = dataclasses.replace(compiled, parameters=source.parameters)
     if not options.json:
         _show(outcome.report, options, outcome.warnings)
     return outcome
@@ -57,13 +58,15 @@ def compile_job(options: argparse.Namespace) -> Outcome:
 
 def preview_job(options: argparse.Namespace) -> Report:
     """What the options' specs would replace."""
-    return _in_child(options, frontends.load(options.model, options.dim), "preview")
+    report: Report = _in_child(options, frontends.load(options.model, options.dim), "preview")
+    return report
 
 
 def explain_job(options: argparse.Namespace) -> Explanation:
     """Why the options' patterns match or do not."""
     question = Question(options.pattern, options.at)
-    return _in_child(options, frontends.load(options.model, options.dim), "explain", question)
+    explanation: Explanation = _in_child(options, frontends.load(options.model, options.dim), "explain", question)
+    return explanation
 
 
 def _in_child(options: argparse.Namespace, source: ModuleSource, task: str, question: Question | None = None) -> Any:

@@ -12,6 +12,7 @@ from opsplice.files import check_folder, write_file
 from opsplice.spec_sources import is_package
 from opsplice.specs import check_output
 from opsplice.targets import fatelf, function_link, plugin_build, plugin_file
+from opsplice.targets.plugin_source import QUERY
 from opsplice.targets.registry.store import Store
 
 # The modules of the other actions, none of which another action imports.
@@ -26,7 +27,7 @@ _ELSEWHERE = {
 
 def run(options: argparse.Namespace) -> int:
     if options.action in _ELSEWHERE:
-        return import_module(f"opsplice.commands.{_ELSEWHERE[options.action]}").run(options)
+        return int(import_module(f"opsplice.commands.{_ELSEWHERE[options.action]}").run(options))
     return {"plugin": _plugin, "fat": _fat, "list": _list}[options.action](options)
 
 
@@ -85,7 +86,7 @@ def _fat(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     place = options.place
     if place is None or is_package(place) or Path(place).is_dir():
-        return import_module("opsplice.commands.kernel_registry").run(options)
+        return int(import_module("opsplice.commands.kernel_registry").run(options))
     if Path(place).suffix in function_link.SUFFIXES:
         return _list_functions(options)
     plugin = plugin_file.read(Path(options.place))
@@ -110,7 +111,7 @@ def _list(options: argparse.Namespace) -> int:
         elif part.library.exports is None:
             print("  stripped: it does not say what it exports")
         else:
-            note = "" if plugin_file.QUERY in part.library.exports else f" (no {plugin_file.QUERY}: it is no plugin)"
+            note = "" if QUERY in part.library.exports else f" (no {QUERY}: it is no plugin)"
             print(f"  what programs can import of it is not said in the file; it exports{note}")
             for name in sorted(part.library.exports):
                 print(f"    {name}")

@@ -7,11 +7,15 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opsplice import library_list, library_template
 from opsplice.commands import isolated
 from opsplice.render import style
 from opsplice.spec_lang.libraries import Library
+
+if TYPE_CHECKING:
+    from opsplice.library_check import Finding
 
 _MARKS = {"ok": ("ok", "green"), "failed": ("failed", "red"), "skipped": ("--", "yellow")}
 
@@ -76,7 +80,7 @@ def _check(options: argparse.Namespace) -> int:
     return int(failed > 0)
 
 
-def _findings(library: Library) -> list[object]:
+def _findings(library: Library) -> list[Finding]:
     """Runs in the child: only there is the compiler imported."""
     from opsplice import library_check
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from opsplice.providers import Provider, split_plugins
 
 if TYPE_CHECKING:
     from opsplice.pipeline.isolate import ChildCrashError
+    from opsplice.values import Value
 
 # How many elements of a result are printed.
 _SHOWN = 1024
@@ -140,7 +141,7 @@ def _for_this_cpu(flags: tuple[str, ...], archs: tuple[str, ...]) -> tuple[str, 
     return (*flags, "--iree-llvmcpu-target-cpu=host")
 
 
-def _save(output: str | None, results: list) -> list[str]:
+def _save(output: str | None, results: Sequence[Value]) -> list[str]:
     from opsplice import values
 
     if output is None:

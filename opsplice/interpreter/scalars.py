@@ -142,7 +142,8 @@ def _shifted(function: Function) -> Function:
 def _bits(count: Callable[[str], int]) -> Function:
     def run(x: np.ndarray) -> np.ndarray:
         width = 8 * x.dtype.itemsize
-        return np.vectorize(lambda number: count(f"{int(number):0{width}b}"), otypes=[x.dtype])(unsigned(x))
+        counted = np.vectorize(lambda number: count(f"{int(number):0{width}b}"), otypes=[x.dtype])
+        return np.asarray(counted(unsigned(x)))
 
     return run
 

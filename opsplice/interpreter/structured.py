@@ -63,7 +63,7 @@ def at(op: ir.Operation, array: np.ndarray, indices: Sequence[Any]) -> np.ndarra
     for axis, (index, size) in enumerate(zip(indices, array.shape, strict=True)):
         if np.size(index) and not (np.min(index) >= 0 and np.max(index) < size):
             raise wrong(op, f"goes outside axis {axis} of size {size}")
-    return array[tuple(indices)]
+    return np.asarray(array[tuple(indices)])
 
 
 def extents(op: ir.Operation, maps: Sequence[ir.AffineMap], operands: Sequence[np.ndarray]) -> list[int]:
@@ -131,4 +131,4 @@ def _softmax(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequenc
 
 def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
     powers = np.exp(scores - np.max(scores, axis=axis, keepdims=True))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
+    return np.asarray(powers / np.sum(powers, axis=axis, keepdims=True))

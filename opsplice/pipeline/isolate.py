@@ -21,11 +21,13 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from opsplice.errors import OpspliceError, failure_outside
 from opsplice.pipeline.noise import adopt_stderr
 from opsplice.targets import temporary
+
+Result = TypeVar("Result")
 
 # A message on the pipe: its kind, the length of the pickle that follows, the pickle.
 _HEADER = struct.Struct("<cQ")
@@ -76,13 +78,13 @@ class _Child:
 
 
 def call_isolated(
-    function: Callable[..., Any],
+    function: Callable[..., Result],
     args: tuple[Any, ...] = (),
     *,
     on_progress: Callable[[Any], None] | None = None,
     method: Method = "fork",
     capture_stderr: bool = True,
-) -> Any:
+) -> Result:
     """Returns function(report, *args), called in a child process.
 
     `report` sends an event (any picklable value) to on_progress here. The child's stderr is captured and shown only
@@ -106,7 +108,7 @@ def call_isolated(
                     if on_progress is not None:
                         on_progress(value)
                 elif kind == _RESULT:
-                    return value
+                    return cast("Result", value)
                 elif kind == _ERROR:
                     raise value
                 else:

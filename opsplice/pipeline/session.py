@@ -21,7 +21,7 @@ _retired: list[ir.Context] = []
 _lock = threading.Lock()
 
 
-class Session(IreeSession):
+class Session(IreeSession):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._owned_context: ir.Context | None
@@ -63,4 +63,4 @@ def _destroy(context: ir.Context) -> None:
 def _pointer(context: ir.Context) -> int:
     read: Any = ctypes.pythonapi.PyCapsule_GetPointer
     read.argtypes, read.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
-    return read(context._CAPIPtr, ctypes_dl.MLIR_PYTHON_CAPSULE_CONTEXT)
+    return int(read(context._CAPIPtr, ctypes_dl.MLIR_PYTHON_CAPSULE_CONTEXT))

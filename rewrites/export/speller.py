@@ -562,5 +562,5 @@ def _attribute(attribute: tree.Attribute) -> str:
 
 
 def _written(expr: Any) -> str:
-    text = expr.span.source.text[expr.span.start : expr.span.end]
+    text: str = expr.span.source.text[expr.span.start : expr.span.end]
     return text if len(text) <= 40 else text[:37] + "..."

@@ -32,7 +32,7 @@ def check(sequence: ir.Operation) -> None:
 
 
 def _why(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes[_WHY]).value
+    return str(ir.StringAttr(op.attributes[_WHY]).value)
 
 
 class _Expander:

@@ -110,7 +110,7 @@ def _unread(function: ir.Operation, name: str, wanted: ir.Type, template: Templa
 
 
 def _number(value: ir.Value) -> int:
-    return ir.BlockArgument(value).arg_number
+    return int(ir.BlockArgument(value).arg_number)
 
 
 def _number_text(number: float | int | None, element: str) -> str:

@@ -161,7 +161,7 @@ class _Reader:
     def _argument(self, value: ir.Value) -> int:
         if not isinstance(value.owner, ir.Block):
             raise UnreadableError(value.owner.operation, "an operand of the dispatch that is no argument")
-        return ir.BlockArgument(value).arg_number
+        return int(ir.BlockArgument(value).arg_number)
 
     def _size(self, value: ir.Value) -> Size:
         number = _integer(value)

@@ -148,7 +148,7 @@ class Connection:
         from requests.exceptions import RequestException
 
         try:
-            return self._session.request(
+            response: Response = self._session.request(
                 method,
                 url,
                 headers=dict(headers),
@@ -158,6 +158,7 @@ class Connection:
                 timeout=(CONNECT_SECONDS, seconds),
                 verify=self._verify,
             )
+            return response
         except (RequestException, OSError) as error:
             raise self._unreachable(error, urlsplit(url).netloc) from None
 
@@ -254,7 +255,7 @@ def _certificates(environ: Mapping[str, str]) -> str | bool:
     return True
 
 
-def _session(local: bool):
+def _session(local: bool) -> Any:
     from http.cookiejar import DefaultCookiePolicy
 
     try:

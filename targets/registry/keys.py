@@ -74,7 +74,7 @@ class PrivateKey:
     _key: Any
 
     def sign(self, message: bytes) -> bytes:
-        return self._key.sign(message)
+        return bytes(self._key.sign(message))
 
 
 def public_from_text(text: str) -> PublicKey | None:

@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from opsplice.errors import OpspliceError
 from opsplice.files import replacing
@@ -208,7 +209,7 @@ def _copy(descriptor: Descriptor, file: Path, into: Path, source: str, progress:
     receive(descriptor, into, source, opened, progress)
 
 
-def _chunks(reader) -> Iterator[bytes]:
+def _chunks(reader: BinaryIO) -> Iterator[bytes]:
     with reader:
         while chunk := reader.read(CHUNK):
             yield chunk

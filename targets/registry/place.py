@@ -157,7 +157,7 @@ class InterruptedTransferError(OpspliceError):
     pause = 0.0
 
 
-def _resumed(file: BinaryIO, descriptor: Descriptor):
+def _resumed(file: BinaryIO, descriptor: Descriptor) -> tuple[hashlib._Hash, int]:
     """The digest so far of what is in the file, and its size; more than there should be is thrown away."""
     file.seek(0)
     digest, total = hashlib.sha256(), 0
@@ -169,7 +169,7 @@ def _resumed(file: BinaryIO, descriptor: Descriptor):
     return digest, total
 
 
-def _emptied(file: BinaryIO):
+def _emptied(file: BinaryIO) -> hashlib._Hash:
     file.seek(0)
     file.truncate()
     return hashlib.sha256()

@@ -123,7 +123,7 @@ class Store:
     @staticmethod
     def _digest(record: Path) -> str:
         try:
-            return json.loads(record.read_bytes())["digest"]
+            return str(json.loads(record.read_bytes())["digest"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 

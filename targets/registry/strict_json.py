@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from opsplice.errors import OpspliceError
+
+Value = TypeVar("Value")
 
 LARGEST = 4 << 20
 
@@ -108,7 +110,7 @@ class Table:
 _NAMES = {str: "a string", int: "an integer", bool: "true or false", dict: "an object", list: "a list"}
 
 
-def _typed(value: Any, kind: type, what: str, where: str) -> Any:
+def _typed(value: Any, kind: type[Value], what: str, where: str) -> Value:
     # True is an int to Python, and half a surrogate pair a string.
     if type(value) is not kind:
         raise OpspliceError(f"{_at(what, where)}: it is not {_NAMES[kind]}")
@@ -117,7 +119,7 @@ def _typed(value: Any, kind: type, what: str, where: str) -> Any:
             value.encode()
         except UnicodeEncodeError:
             raise OpspliceError(f"{_at(what, where)}: it is no valid Unicode") from None
-    return value
+    return cast("Value", value)
 
 
 def _at(what: str, where: str) -> str:
