@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from opsplice import frontends
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.job import Job, Question
+from opsplice.job import Job, Outcome, Question
 from opsplice.parameters import Parameters
 from opsplice.report import Report
 from opsplice.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
@@ -150,6 +150,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     no_code: bool = False,
     packages: PackageOptions | None = None,
     dims: Mapping[str, int] | None = None,
+    cache: bool = False,
     isolate: bool = False,
     verbose: bool = False,
     on_progress: Progress | None = None,
@@ -169,19 +170,31 @@ def compile(  # noqa: A001 - the name that users of compilers expect
            plugins.
     packages: which packages of registries may be used: their lock, trust and mirrors.
     dims: the sizes of symbolic dims that have names in the model, as in ONNX; the others stay dynamic.
+    cache: keep the program and its report in the user's cache, and take them from there when nothing that they are made
+           from has changed (docs/cache.md).
     isolate: compile in a child process, so that a crash of the compiler is an OpspliceError. Programs for CPUs and
            other devices at once are always compiled so: they need a flag that a process can only set once. A process
            that has compiled otherwise must not fork (docs/security.md).
 
     Raises OpspliceError, and its kind SpecError for what is wrong in a spec.
     """
-    from opsplice.compilation import run_isolated, run_job
-    from opsplice.pipeline.devices import flags_for
-
     source = frontends.load(model, dims)
     job = _job(source, specs, flags, archs, packages, verbose=verbose, no_code=no_code)
-    alone = isolate or bool(flags_for(job.archs, job.flags))
-    outcome = run_isolated(job, on_progress, method="spawn") if alone else run_job(on_progress or _silent, job)
+
+    def compiled() -> Outcome:
+        from opsplice.compilation import run_isolated, run_job
+        from opsplice.pipeline.devices import flags_for
+
+        if isolate or flags_for(job.archs, job.flags):
+            return run_isolated(job, on_progress, method="spawn")
+        return run_job(on_progress or _silent, job)
+
+    if cache:
+        from opsplice import program_cache
+
+        outcome = program_cache.cached(job, compiled)
+    else:
+        outcome = compiled()
     if require_match:
         check_matched(outcome.report)
     made = (outcome.vmfb, outcome.report, outcome.warnings, outcome.provided, outcome.commands)

@@ -126,6 +126,14 @@ def _add_common(parser: argparse.ArgumentParser, verbose: str = "matches that ot
     add_json(parser)
 
 
+def _add_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache",
+        action="store_true",
+        help="keep the program, and take it from there if nothing changed (docs/cache.md)",
+    )
+
+
 def _add_no_code(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-code",
@@ -141,6 +149,7 @@ def _add_compile(commands: Commands) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the .vmfb to write; - for stdout")
     add_building(parser)
     _add_no_code(parser)
+    _add_cache(parser)
     parser.add_argument(
         "--provider",
         metavar="DIR",
@@ -206,6 +215,7 @@ def _add_run(commands: Commands) -> None:
     )
     add_building(parser)
     _add_no_code(parser)
+    _add_cache(parser)
     _add_common(parser)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from opsplice import __version__, package_parts, spec_sources
+from opsplice import __version__, package_parts, program_cache, spec_sources
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.package_parts import Contents
@@ -267,12 +267,13 @@ def listed(place: str | None = None) -> list[Named]:
 
 
 def gc(older: float | None = None, *, dry_run: bool = False) -> Swept:
-    """Take out of the cache what nobody needs, and packages and artifacts that were not used for so many seconds.
+    """Take out of the cache what nobody needs, and what was not used for so many seconds.
 
     dry_run: only say what would go; `freed` is then what it takes together.
     """
     packages = Packages()
-    artifacts, freed = Store().sweep(older, dry_run)
+    swept_stores = [store.sweep(older, dry_run) for store in (Store(), program_cache.store())]
+    artifacts, freed = (sum(numbers) for numbers in zip(*swept_stores, strict=True))
     if not dry_run:
         swept = packages.sweep(older)
         return replace(swept, freed=swept.freed + freed, artifacts=artifacts)

@@ -182,7 +182,7 @@ def _add_mirror(actions: Commands) -> None:
 
 def _add_gc(actions: Commands) -> None:
     gc = add_command(
-        actions, "gc", "take packages and built artifacts out of the cache that nobody uses any more", flags=False
+        actions, "gc", "take packages, artifacts and programs out of the cache that nobody uses any more", flags=False
     )
     gc.add_argument(
         "--older",

@@ -5,6 +5,7 @@ It must not know how anything is built or stored.
 
 from __future__ import annotations
 
+import functools
 import platform
 from collections.abc import Iterable
 from pathlib import Path
@@ -97,15 +98,25 @@ def host_arch() -> Arch | None:
 
 def host_features() -> frozenset[str]:
     """LLVM names of the features of this machine's CPU that kernels are usually chosen by; empty where unknown."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return frozenset()
-    for line in text.splitlines():
+    for line in _cpuinfo():
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
             return frozenset(_CPUINFO_TO_LLVM.get(flag, flag) for flag in value.split()).intersection(NAMED_FEATURES)
     return frozenset()
+
+
+@functools.cache
+def host_identity() -> str:
+    """What tells this machine's CPU from others that code may not run on, as far as it is known."""
+    named = ("model name", "flags", "Features", "isa")
+    return "\n".join([platform.machine(), *sorted({line for line in _cpuinfo() if line.startswith(named)})])
+
+
+def _cpuinfo() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def parse_features(text: str) -> frozenset[str]:

@@ -23,6 +23,7 @@ from opsplice.job import Job, Outcome
 from opsplice.pipeline import phases
 from opsplice.pipeline.compiler import Compilation
 from opsplice.report import Report
+from opsplice.targets import arch
 from opsplice.targets.registry import store
 
 ROOT = Path(__file__).parent.parent
@@ -76,7 +77,9 @@ def keep_plain_programs(patch: pytest.MonkeyPatch, programs: Path) -> None:
         if job.specs or job.verbose or on_progress is not api._silent:
             return run_job(on_progress, job)
         versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
-        key = store.key_of(str(job.source.name), job.source.read(), *job.flags, "", *job.archs, "", *versions, _cpu())
+        key = store.key_of(
+            str(job.source.name), job.source.read(), *job.flags, "", *job.archs, "", *versions, arch.host_identity()
+        )
         path = programs / key
         if (found := _read(path)) is not None:
             return found
@@ -100,12 +103,3 @@ def _read(path: Path) -> Outcome | None:
         return None
     start = 8 + int.from_bytes(content[:8], "little")
     return Outcome(content[start:], Report(), tuple(json.loads(content[8:start])))
-
-
-@functools.cache
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return ""
-    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))

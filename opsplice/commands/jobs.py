@@ -49,8 +49,19 @@ def package_options(options: argparse.Namespace) -> PackageOptions:
 def compile_job(options: argparse.Namespace) -> Outcome:
     """Compile as the options say and show the report on stderr."""
     source = frontends.load(options.model, options.dim)
-    compiled: Outcome = _in_child(options, source, "compile")
-    outcome = dataclasses.replace(compiled, parameters=source.parameters)
+    job = _job(options, source)
+
+    def compiled() -> Outcome:
+        made: Outcome = in_child(options, source, _work, ("compile", job))
+        return made
+
+    if options.cache:
+        from opsplice import program_cache
+
+        outcome = program_cache.cached(job, compiled)
+    else:
+        outcome = compiled()
+    outcome = dataclasses.replace(outcome, parameters=source.parameters)
     if not options.json:
         _show(outcome.report, options, outcome.warnings)
     return outcome
@@ -58,22 +69,23 @@ def compile_job(options: argparse.Namespace) -> Outcome:
 
 def preview_job(options: argparse.Namespace) -> Report:
     """What the options' specs would replace."""
-    report: Report = _in_child(options, frontends.load(options.model, options.dim), "preview")
+    source = frontends.load(options.model, options.dim)
+    report: Report = in_child(options, source, _work, ("preview", _job(options, source)))
     return report
 
 
 def explain_job(options: argparse.Namespace) -> Explanation:
     """Why the options' patterns match or do not."""
     question = Question(options.pattern, options.at)
-    explanation: Explanation = _in_child(options, frontends.load(options.model, options.dim), "explain", question)
+    source = frontends.load(options.model, options.dim)
+    explanation: Explanation = in_child(options, source, _work, ("explain", _job(options, source), question))
     return explanation
 
 
-def _in_child(options: argparse.Namespace, source: ModuleSource, task: str, question: Question | None = None) -> Any:
+def _job(options: argparse.Namespace, source: ModuleSource) -> Job:
     no_code = getattr(options, "no_code", False)
     resolve_specs(options)
-    job = Job(source, options.spec, (*source.flags, *options.flags), options.target, options.verbose, no_code)
-    return in_child(options, source, _work, (task, job, question))
+    return Job(source, options.spec, (*source.flags, *options.flags), options.target, options.verbose, no_code)
 
 
 def in_child(

@@ -80,14 +80,42 @@ class Store:
         Processes that ask for one key at one time build it once. Raises OpspliceError when the folder cannot be used,
         or is not the user's alone to write to.
         """
-        cache.check(self.root, *(self.root / part for part in _PARTS))
-        if (entry := self._find(key, suffix)) is not None:
+        if (entry := self.find(key, suffix)) is not None:
             return entry
         with self._lock(key):
             # Another process may have built it while this one waited for the lock.
             if (entry := self._find(key, suffix)) is not None:
                 return entry
             return self._build(key, suffix, build)
+
+    def find(self, key: str, suffix: str) -> Entry | None:
+        """The entry of `key` if it is there and whole. Raises OpspliceError where the folder is not the user's own."""
+        cache.check(self.root, *(self.root / part for part in _PARTS))
+        return self._find(key, suffix)
+
+    def put(self, key: str, suffix: str, data: bytes) -> Entry:
+        """Make `data` the entry of `key`, whatever it was before. Raises what `get_or_build` raises."""
+
+        def write(output: Path) -> None:
+            output.write_bytes(data)
+
+        with self._lock(key):
+            return self._build(key, suffix, write)
+
+    def bound(self, size: int) -> None:
+        """Remove what was used longest ago until the rest takes at most so many bytes."""
+        total = 0
+        kept = set[str]()
+        for record in sorted(self._files("keys"), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+            digest = self._digest(record)
+            blobs = [] if digest in kept else list((self.root / "blobs").glob(f"{digest}.*"))
+            total += sum(path.stat().st_size for path in (record, *blobs))
+            if total <= size:
+                kept.add(digest)
+                continue
+            for path in (record, *blobs):
+                with self._explained():
+                    path.unlink(missing_ok=True)
 
     def check_writable(self) -> None:
         """Raises OpspliceError unless files can be made in the store."""
