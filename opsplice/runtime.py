@@ -453,7 +453,7 @@ def _results(function: Function, results: Any, device: Any) -> list[Value]:
     values = list(results) if isinstance(results, tuple) else [results]
     declared = function.outputs if function.outputs is not None else (None,) * len(values)
     return [
-        _on_host(value, device) if hasattr(value, "to_host") else number(value, wanted)
+        _as_declared(_on_host(value, device), wanted) if hasattr(value, "to_host") else number(value, wanted)
         for value, wanted in zip(values, declared, strict=True)
     ]
 
@@ -471,6 +471,14 @@ def number(value: Any, declared: ValueType | None) -> Any:
     unsigned = value & (2**bits - 1)
     signed: int = unsigned - 2**bits if declared.dtype.kind == "i" and unsigned >> (bits - 1) else unsigned
     return signed
+
+
+def _as_declared(array: np.ndarray, declared: ValueType | None) -> np.ndarray:
+    """IREE's integers have no sign, what a function declares may have one."""
+    wanted = declared and declared.dtype
+    if wanted is None or wanted.kind + array.dtype.kind not in ("iu", "ui") or wanted.itemsize != array.dtype.itemsize:
+        return array
+    return array.view(wanted)
 
 
 def _on_host(value: Any, device: Any) -> np.ndarray:

@@ -1,0 +1,288 @@
+"""Sessions: an ONNX model compiled with specs, in the shape of onnxruntime's InferenceSession.
+
+What the two share has the same names and means the same. Errors are OpspliceErrors.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opsplice import api, frontends
+from opsplice.errors import OpspliceError
+from opsplice.spec_sources import PackageOptions, SpecPath
+from opsplice.values import ELEMENT_TYPES
+
+if TYPE_CHECKING:
+    from opsplice.api import Program
+    from opsplice.report import Report
+
+# onnxruntime's names of providers, and what they are to IREE.
+_PROVIDERS = {
+    "CPUExecutionProvider": "local-task",
+    "CUDAExecutionProvider": "cuda",
+    "ROCMExecutionProvider": "hip",
+    "MIGraphXExecutionProvider": "hip",
+}
+_DEVICES = ("local-task", "local-sync", "vulkan", "cuda", "hip", "metal")
+# What a program for a device is compiled for, where that is not this machine's CPU.
+_ARCHS = {"vulkan": "vulkan", "cuda": "cuda", "hip": "rocm", "metal": "metal"}
+
+# The word of ONNX for each element type of MLIR that is not the same.
+_ELEMENTS = {
+    "float": "f32",
+    "double": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "bool": "i1",
+    "float8e4m3fn": "f8E4M3FN",
+    "float8e4m3fnuz": "f8E4M3FNUZ",
+    "float8e5m2": "f8E5M2",
+    "float8e5m2fnuz": "f8E5M2FNUZ",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+}
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output. type: `tensor(float)`. shape: a size, the name of a symbolic one, or None for each dim."""
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The numpy type of its elements."""
+        word = self.type.removeprefix("tensor(").removesuffix(")")
+        return ELEMENT_TYPES[_ELEMENTS.get(word, word.replace("uint", "ui").replace("int", "i"))]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model says of itself."""
+
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+
+
+class InferenceSession:
+    """An ONNX model, compiled, ready to be run."""
+
+    def __init__(
+        self,
+        path_or_bytes: Any,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Any = None,
+        *,
+        specs: Iterable[SpecPath] = (),
+        flags: Sequence[str] = (),
+        dims: Mapping[str, int] | None = None,
+        packages: PackageOptions | None = None,
+        no_code: bool = False,
+        plugins: Sequence[SpecPath] = (),
+    ) -> None:
+        """path_or_bytes: a file, its bytes, or an `onnx.ModelProto`.
+
+        providers: where to run, the first that is there: names of onnxruntime (`CPUExecutionProvider`) or devices of
+        IREE (`local-sync`, `vulkan`); by default this machine's CPU. sess_options and provider_options are
+        onnxruntime's own: they are not used, which a warning says.
+        specs, flags, dims, packages, no_code: as for `opsplice.compile`. plugins: as for `Program.run`.
+
+        Raises OpspliceError for a model that cannot be imported or compiled, and for unknown providers.
+        """
+        for name, given in (("sess_options", sess_options), ("provider_options", provider_options)):
+            if given is not None:
+                warnings.warn(f"{name} are for onnxruntime, and not used here", stacklevel=2)
+        self._provider, self._device = _chosen(providers)
+        source = frontends.load(path_or_bytes, dims)
+        if "inputs" not in source.facts:
+            raise OpspliceError(f"{source.name} is not an ONNX model", hint="opsplice.compile takes programs in MLIR")
+        driver = self._device.partition(":")[0]
+        archs = (_ARCHS[driver],) if driver in _ARCHS else ()
+        if not archs and not any(flag.startswith("--iree-llvmcpu-target-cpu") for flag in flags):
+            flags = (*flags, "--iree-llvmcpu-target-cpu=host")
+        self._program = api.compile(source, specs, flags, archs=archs, packages=packages, no_code=no_code)
+        self._plugins = tuple(plugins)
+        self._inputs = _arguments(source.facts["inputs"])
+        self._outputs = _arguments(source.facts["outputs"])
+        self._constants = frozenset(source.facts["constants"])
+        self._metadata = ModelMetadata(**source.facts["metadata"])
+
+    @property
+    def program(self) -> Program:
+        """The compiled program."""
+        return self._program
+
+    @property
+    def report(self) -> Report:
+        """What the specs replaced."""
+        assert self._program.report is not None
+        return self._program.report
+
+    def get_inputs(self) -> list[NodeArg]:
+        """What `run` takes."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """What `run` returns."""
+        return list(self._outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """None: what has a value in the model is a constant of the program."""
+        return []
+
+    def get_providers(self) -> list[str]:
+        """The provider that it runs on, by the name that it was given."""
+        return [self._provider]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself."""
+        return self._metadata
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[np.ndarray]:
+        """Run the model and return the named outputs, all for None.
+
+        input_feed: arrays by the names of inputs. Raises OpspliceError for names and arrays that the model does not
+        take, and when the program fails.
+        """
+        if run_options is not None:
+            warnings.warn("run_options are for onnxruntime, and not used here", stacklevel=2)
+        chosen = self._chosen_outputs(output_names)
+        arrays = self._checked(input_feed)
+        results = self._program.run(None, *arrays, device=self._device, plugins=self._plugins)
+        found = results if len(self._outputs) > 1 else [results]
+        return [found[index] for index in chosen]
+
+    def _chosen_outputs(self, names: Sequence[str] | None) -> list[int]:
+        known = [output.name for output in self._outputs]
+        if not names:
+            return list(range(len(known)))
+        for name in names:
+            if name not in known:
+                raise OpspliceError(f"the model has no output '{name}'", hint=f"it has: {', '.join(known)}")
+        return [known.index(name) for name in names]
+
+    def _checked(self, feed: Mapping[str, Any]) -> list[np.ndarray]:
+        known = [each.name for each in self._inputs]
+        if missing := [name for name in known if name not in feed]:
+            raise OpspliceError(
+                f"the input '{missing[0]}' is missing", hint=f"the model has the inputs: {', '.join(known)}"
+            )
+        if unknown := [name for name in feed if name not in known]:
+            raise OpspliceError(
+                f"'{unknown[0]}' is a constant of the model, and cannot be given"
+                if unknown[0] in self._constants
+                else f"the model has no input '{unknown[0]}'",
+                hint=f"its inputs are: {', '.join(known) or 'none'}",
+            )
+        sizes: dict[str, tuple[int, str]] = {}
+        return [_checked(each, feed[each.name], sizes) for each in self._inputs]
+
+
+def session(
+    model: Any,
+    specs: Iterable[SpecPath] = (),
+    flags: Sequence[str] = (),
+    *,
+    providers: Sequence[Any] | None = None,
+    dims: Mapping[str, int] | None = None,
+    packages: PackageOptions | None = None,
+    no_code: bool = False,
+    plugins: Sequence[SpecPath] = (),
+) -> InferenceSession:
+    """A model with specs, ready to be run: see InferenceSession, which takes the same in onnxruntime's order."""
+    return InferenceSession(
+        model,
+        providers=providers,
+        specs=specs,
+        flags=flags,
+        dims=dims,
+        packages=packages,
+        no_code=no_code,
+        plugins=plugins,
+    )
+
+
+def get_available_providers() -> list[str]:
+    """The providers that this machine has, by onnxruntime's names and by IREE's."""
+    here = [device for device in _DEVICES if _opens(device)]
+    return [*(name for name, device in _PROVIDERS.items() if device in here), *here]
+
+
+def _chosen(providers: Sequence[Any] | None) -> tuple[str, str]:
+    """The first provider that is there, and its device."""
+    # onnxruntime takes pairs of a name and options as well.
+    names = [each if isinstance(each, str) else each[0] for each in providers or ["CPUExecutionProvider"]]
+    for name in names:
+        device = _PROVIDERS.get(name, name)
+        if device.partition(":")[0] not in _DEVICES:
+            raise OpspliceError(
+                f"there is no provider '{name}'", hint=f"providers are: {', '.join((*_PROVIDERS, *_DEVICES))}"
+            )
+    for name in names:
+        device = _PROVIDERS.get(name, name)
+        if _opens(device):
+            return name, device
+        warnings.warn(f"provider '{name}' is not available on this machine", stacklevel=4)
+    raise OpspliceError(
+        f"none of the providers {', '.join(names)} is available on this machine",
+        hint=f"available are: {', '.join(get_available_providers())}",
+    )
+
+
+def _opens(device: str) -> bool:
+    from opsplice.devices import open_device
+
+    try:
+        open_device(device)
+    except OpspliceError:
+        return False
+    return True
+
+
+def _arguments(described: Sequence[Mapping[str, Any]]) -> tuple[NodeArg, ...]:
+    return tuple(NodeArg(each["name"], f"tensor({each['type']})", list(each["shape"])) for each in described)
+
+
+def _checked(wanted: NodeArg, value: Any, sizes: dict[str, tuple[int, str]]) -> np.ndarray:
+    """An input as the model takes it. sizes: those of symbolic dims so far, and the input that each comes from."""
+    array = np.asarray(value)
+    if array.dtype != wanted.dtype:
+        # Python's numbers have no size of their own.
+        if hasattr(value, "dtype") or array.dtype.kind in "OSU":
+            raise _mismatch(wanted, array, f"convert it: x.astype({_numpy_name(wanted.dtype)})")
+        array = array.astype(wanted.dtype)
+    if array.ndim != len(wanted.shape):
+        raise _mismatch(wanted, array)
+    for index, (size, dim) in enumerate(zip(array.shape, wanted.shape, strict=True)):
+        if isinstance(dim, int) and dim != size:
+            raise _mismatch(wanted, array, f"dim {index} is {size}, and the model has {dim}")
+        if isinstance(dim, str):
+            first, where = sizes.setdefault(dim, (size, wanted.name))
+            if first != size:
+                raise _mismatch(wanted, array, f"'{dim}' is {size} here, and {first} in the input '{where}'")
+    return array
+
+
+def _mismatch(wanted: NodeArg, array: np.ndarray, hint: str | None = None) -> OpspliceError:
+    given = f"{array.dtype}{list(array.shape)}"
+    shape = ", ".join(str(dim if dim is not None else "?") for dim in wanted.shape)
+    return OpspliceError(f"the input '{wanted.name}' is {given}, the model takes {wanted.type}[{shape}]", hint=hint)
+
+
+def _numpy_name(dtype: np.dtype) -> str:
+    return f"np.{dtype.name}" if dtype.type.__module__ == "numpy" else f"ml_dtypes.{dtype.name}"
