@@ -475,7 +475,7 @@ def number(value: Any, declared: ValueType | None) -> Any:
 
 def _as_declared(array: np.ndarray, declared: ValueType | None) -> np.ndarray:
     """IREE's integers have no sign, what a function declares may have one."""
-    wanted = declared and declared.dtype
+    wanted = declared.dtype if declared is not None else None
     if wanted is None or wanted.kind + array.dtype.kind not in ("iu", "ui") or wanted.itemsize != array.dtype.itemsize:
         return array
     return array.view(wanted)

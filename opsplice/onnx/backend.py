@@ -1,4 +1,4 @@
-"""ONNX's interface of backends: `prepare`, `run_model`, `run_node` and `supports_device`, as `onnx.backend.test` asks.
+"""ONNX's interface of backends: `prepare`, `run_model` and `supports_device`, as `onnx.backend.test` asks for them.
 
 onnx.backend.test.BackendTest(opsplice.onnx.backend, __name__)
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
+from opsplice.errors import OpspliceError
 from opsplice.onnx.inference import InferenceSession
 
 
@@ -34,7 +35,7 @@ class OpspliceBackend(Backend):
     def prepare(cls, model: Any, device: str = "CPU", **options: Any) -> Prepared:
         """options: what `opsplice.onnx.session` takes."""
         if not cls.supports_device(device):
-            raise ValueError(f"no device {device}: only CPU")
+            raise OpspliceError(f"the backend has no device {device}", hint="it has CPU; sessions take other providers")
         return Prepared(InferenceSession(model, **options))
 
     @classmethod
@@ -45,5 +46,4 @@ class OpspliceBackend(Backend):
 
 prepare = OpspliceBackend.prepare
 run_model = OpspliceBackend.run_model
-run_node = OpspliceBackend.run_node
 supports_device = OpspliceBackend.supports_device

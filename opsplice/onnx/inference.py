@@ -19,6 +19,7 @@ from opsplice.values import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from opsplice.api import Program
+    from opsplice.direct_call import DirectCall
     from opsplice.report import Report
 
 # onnxruntime's names of providers, and what they are to IREE.
@@ -105,20 +106,29 @@ class InferenceSession:
         for name, given in (("sess_options", sess_options), ("provider_options", provider_options)):
             if given is not None:
                 warnings.warn(f"{name} are for onnxruntime, and not used here", stacklevel=2)
-        self._provider, self._device = _chosen(providers)
+        provider, device = _chosen(providers)
         source = frontends.load(path_or_bytes, dims)
         if "inputs" not in source.facts:
             raise OpspliceError(f"{source.name} is not an ONNX model", hint="opsplice.compile takes programs in MLIR")
-        driver = self._device.partition(":")[0]
+        driver = device.partition(":")[0]
         archs = (_ARCHS[driver],) if driver in _ARCHS else ()
         if not archs and not any(flag.startswith("--iree-llvmcpu-target-cpu") for flag in flags):
             flags = (*flags, "--iree-llvmcpu-target-cpu=host")
-        self._program = api.compile(source, specs, flags, archs=archs, packages=packages, no_code=no_code)
-        self._plugins = tuple(plugins)
-        self._inputs = _arguments(source.facts["inputs"])
-        self._outputs = _arguments(source.facts["outputs"])
-        self._constants = frozenset(source.facts["constants"])
-        self._metadata = ModelMetadata(**source.facts["metadata"])
+        program = api.compile(source, specs, flags, archs=archs, packages=packages, no_code=no_code)
+        self._bind(program, source.facts, provider, program.direct(None, device=device, plugins=tuple(plugins)))
+
+    @classmethod
+    def of_function(cls, program: Program, function: str, facts: Mapping[str, Any]) -> InferenceSession:
+        """A session of a function of a program that holds more. facts: those of its import."""
+        made = cls.__new__(cls)
+        made._bind(program, facts, "local-sync", program.direct(function, device="local-sync"))
+        return made
+
+    def _bind(self, program: Program, facts: Mapping[str, Any], provider: str, call: DirectCall) -> None:
+        self._program, self._provider, self._call = program, provider, call
+        self._inputs, self._outputs = _arguments(facts["inputs"]), _arguments(facts["outputs"])
+        self._constants = frozenset(facts["constants"])
+        self._metadata = ModelMetadata(**facts["metadata"])
 
     @property
     def program(self) -> Program:
@@ -163,9 +173,8 @@ class InferenceSession:
             warnings.warn("run_options are for onnxruntime, and not used here", stacklevel=2)
         chosen = self._chosen_outputs(output_names)
         arrays = self._checked(input_feed)
-        results = self._program.run(None, *arrays, device=self._device, plugins=self._plugins)
-        found = results if len(self._outputs) > 1 else [results]
-        return [found[index] for index in chosen]
+        results = self._call(arrays)
+        return [_array(results[index], self._outputs[index].dtype) for index in chosen]
 
     def _chosen_outputs(self, names: Sequence[str] | None) -> list[int]:
         known = [output.name for output in self._outputs]
@@ -276,6 +285,12 @@ def _checked(wanted: NodeArg, value: Any, sizes: dict[str, tuple[int, str]]) -> 
             if first != size:
                 raise _mismatch(wanted, array, f"'{dim}' is {size} here, and {first} in the input '{where}'")
     return array
+
+
+def _array(result: Any, dtype: np.dtype) -> np.ndarray:
+    """A result as numpy has it; IREE's integers have no sign."""
+    array = np.asarray(result)
+    return array if array.dtype == dtype else array.view(dtype)
 
 
 def _mismatch(wanted: NodeArg, array: np.ndarray, hint: str | None = None) -> OpspliceError:

@@ -78,6 +78,13 @@ def test_a_file_bytes_and_a_model_are_taken(mlp, tmp_path):
         assert source.facts["inputs"] == [{"name": "x", "type": "float", "shape": ["batch", 64]}]
 
 
+def test_integers_keep_their_sign():
+    model = make_model([node("Add", "x x", "y")], {"x": (TensorProto.UINT8, [2])}, {"y": (TensorProto.UINT8, [2])})
+    result = opsplice.compile(model, flags=CPU).run(None, np.array([1, 100], np.uint8))
+    assert result.dtype == np.uint8
+    assert result.tolist() == [2, 200]
+
+
 def test_nodes_are_named_in_reports(mlp, spec):
     report = opsplice.match(mlp, [spec])
     assert [each.location for each in report.replacements] == ["Softmax of z"]
