@@ -69,6 +69,7 @@ class DirectCall:
         if not self.program.on_host:
             return self.program.call(self._name, *arguments)
         runtime.check_number(self.function, arguments)
+        runtime.check_sizes(self.function, arguments)
         declared = self.function.inputs or (None,) * len(arguments)
         given = VmVariantList(len(arguments))
         places = set[int]()

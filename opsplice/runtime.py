@@ -23,6 +23,8 @@ from opsplice.files import check_file, check_name
 from opsplice.host_commands import Commands
 from opsplice.parameters import Parameters
 from opsplice.providers import Provider
+from opsplice.sizes import NOTE as SIZES
+from opsplice.sizes import Sizes
 from opsplice.targets import arch as archs
 from opsplice.targets import plugin_file
 from opsplice.targets.plugin_file import PluginFile
@@ -84,12 +86,14 @@ class Function:
     """A function that a program exports; inputs and outputs are None when it does not declare them.
 
     takes_fences: whether its last arguments are a fence to wait for and one to signal, which it does not declare.
+    sizes: which sizes its inputs may have, where that is noted.
     """
 
     name: str
     inputs: tuple[ValueType, ...] | None = None
     outputs: tuple[ValueType, ...] | None = None
     takes_fences: bool = False
+    sizes: Sizes | None = None
 
     def __str__(self) -> str:
         if self.inputs is None or self.outputs is None:
@@ -329,7 +333,8 @@ def declared_function(name: str, reflection: Mapping[str, str]) -> Function:
     takes_fences = reflection.get("iree.abi.model") == _WITH_FENCES
     if found is None:
         return Function(name, takes_fences=takes_fences)
-    return Function(name, _value_types(found["inputs"]), _value_types(found["outputs"]), takes_fences)
+    sizes = Sizes.read(reflection[SIZES]) if SIZES in reflection else None
+    return Function(name, _value_types(found["inputs"]), _value_types(found["outputs"]), takes_fences, sizes)
 
 
 def _value_types(text: str) -> tuple[ValueType, ...]:
@@ -353,7 +358,9 @@ def _value_type(name: str, text: str) -> ValueType:
 
 def _arguments(function: Function, inputs: Sequence[Any]) -> list[Any]:
     check_number(function, inputs)
-    return [checked_input(function, index, value) for index, value in enumerate(inputs)]
+    arguments = [checked_input(function, index, value) for index, value in enumerate(inputs)]
+    check_sizes(function, arguments)
+    return arguments
 
 
 def check_number(function: Function, inputs: Sequence[Any]) -> None:
@@ -362,6 +369,17 @@ def check_number(function: Function, inputs: Sequence[Any]) -> None:
         raise OpspliceError(
             f"'{function.name}' takes {len(function.inputs)} inputs, not {len(inputs)}", hint=f"it is {function}"
         )
+
+
+def check_sizes(function: Function, arguments: Sequence[Any]) -> None:
+    """Raise OpspliceError for arrays of a size that a function does not take."""
+    if function.sizes is not None and function.inputs is not None:
+        names = [_input_name(index, wanted) for index, wanted in enumerate(function.inputs)]
+        function.sizes.check(function.name, names, [getattr(each, "shape", ()) for each in arguments])
+
+
+def _input_name(index: int, wanted: ValueType) -> str:
+    return f"input {index}" if wanted.name == f"input{index}" else f"input {index} ({wanted.name})"
 
 
 def checked_input(function: Function, index: int, value: Any) -> Any:
@@ -373,7 +391,8 @@ def checked_input(function: Function, index: int, value: Any) -> Any:
         return _argument(wanted, value)
     except _MismatchError as mismatch:
         raise OpspliceError(
-            f"input {index} of '{function.name}' is {mismatch.given}, the function wants {wanted}", hint=mismatch.hint
+            f"{_input_name(index, wanted)} of '{function.name}' is {mismatch.given}, the function wants {wanted}",
+            hint=mismatch.hint,
         ) from None
 
 

@@ -27,7 +27,7 @@ from opsplice.torch.importing import Output, import_graph
 from opsplice.torch.reports import GraphReport, log
 
 # IREE computes f64 as f32 unless it is told not to, and then refuses the tensors that it is called with.
-_FLAGS = ("--iree-input-demote-f64-to-f32=false",)
+FLAGS = ("--iree-input-demote-f64-to-f32=false",)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Seque
     program = opsplice.compile(
         graph.bytecode,
         specs=options.specs,
-        flags=[*_FLAGS, *options.flags],
+        flags=[*FLAGS, *options.flags],
         packages=options.packages,
         no_code=options.no_code,
     )

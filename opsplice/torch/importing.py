@@ -54,7 +54,7 @@ def import_graph(module: fx.GraphModule) -> ImportedGraph:
     outputs, results = _outputs(graph, returned if isinstance(returned, Sequence) else (returned,))
     graph.output(tuple(results))
     graph.eliminate_dead_code()
-    _locate(graph)
+    locate(graph)
     importer = FxImporter()
     importer.import_graph_module(fx.GraphModule(module, graph))
     buffer = io.BytesIO()
@@ -78,7 +78,7 @@ def _outputs(graph: fx.Graph, returned: Sequence[Any]) -> tuple[list[Output], li
     return outputs, list(results)
 
 
-def _locate(graph: fx.Graph) -> None:
+def locate(graph: fx.Graph) -> None:
     """Let the trace of each node end where the user's own code asks for it: IREE's importer reads locations there."""
     for node in graph.nodes:
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")

@@ -39,13 +39,18 @@ def test_torch_function_is_declared():
     "signature",
     [
         "func.func @main(%a: tensor<4xf32>) { return }",
-        "func.func @main(%a: !torch.vtensor<[4],f32>, %b: !torch.int) { return }",
+        "func.func @main(%a: !torch.vtensor<[4],f32>, %b: !torch.none) { return }",
         "func.func @main(%a: !torch.vtensor<*,f32>) { return }",
         "func.func private @main(!torch.vtensor<[4],f32>)",
     ],
 )
 def test_other_functions_are_left_alone(signature):
     assert declarations(signature) == {"main": None}
+
+
+def test_numbers_are_declared():
+    text = "func.func @main(%a: !torch.int, %b: !torch.float, %c: !torch.bool) { return }"
+    assert declarations(text) == {"main": "sync func @main(%input0: i64, %input1: f64, %input2: i1) -> ()"}
 
 
 def test_a_declaration_that_is_there_stays():
