@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from types import MappingProxyType
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, read_file
 from opsplice.spec_lang import names, tree
-from opsplice.spec_lang.checker import check
+from opsplice.spec_lang.checker import Checked, check
 from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, error
 from opsplice.spec_lang.libraries import Library, find, reference
 from opsplice.spec_lang.parser import parse
@@ -68,12 +69,7 @@ def _load(text: str, path: Path | None, library: Library | None, others: Mapping
     files.add(text, path, library)
     if files.errors:  # what an unread file declares would only be reported as unknown
         raise SpecError(files.errors)
-    specs, errors = names.resolved(files.read())
-    if errors:
-        raise SpecError(errors)
-    checked = check(specs)
-    if any(d.severity == "error" for d in checked.diagnostics):
-        raise SpecError(checked.diagnostics)
+    specs, checked = _judged(tuple(files.read()))
     return LoadedSpec(
         paths=tuple(s.source.path for s in specs if s.source.path is not None),
         kernels=MappingProxyType(checked.kernels),
@@ -83,10 +79,37 @@ def _load(text: str, path: Path | None, library: Library | None, others: Mapping
         runs=tuple(r for s in specs for r in s.runs),
         codes=tuple(c for s in specs for c in s.codes),
         warnings=checked.diagnostics,
-        files=tuple(specs),
+        files=specs,
         libraries=files.libraries,
         targets=files.targets,
     )
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of a load, as `names.File` has it."""
+
+    text: str
+    path: Path | None
+    library: str
+    imports: tuple[int, ...]
+
+
+# A process that compiles again and again, as frontends do, reads the same specs each time. Trees are never changed.
+_parsed = functools.lru_cache(maxsize=256)(parse)
+
+
+@functools.lru_cache(maxsize=16)
+def _judged(files: tuple[_File, ...]) -> tuple[tuple[tree.Spec, ...], Checked]:
+    """Raises SpecError for what is wrong in files that can be read."""
+    read = [names.File(_parsed(file.text, file.path), file.library, file.imports) for file in files]
+    specs, errors = names.resolved(read)
+    if errors:
+        raise SpecError(errors)
+    checked = check(specs)
+    if any(d.severity == "error" for d in checked.diagnostics):
+        raise SpecError(checked.diagnostics)
+    return tuple(specs), checked
 
 
 class _Files:
@@ -102,7 +125,7 @@ class _Files:
         self._done: set[Path] = set()
 
     def add(self, text: str, path: Path | None, library: Library | None) -> None:
-        spec = parse(text, path)
+        spec = _parsed(text, path)
         if path is not None:
             self._open.append(path.resolve())
             if library is not None:
@@ -114,13 +137,14 @@ class _Files:
             self._done.add(self._open.pop())
         self.specs.append(spec)
 
-    def read(self) -> list[names.File]:
+    def read(self) -> list[_File]:
         """The files, with the libraries that they belong to and what they import."""
         paths = [spec.source.path for spec in self.specs]
         numbers = {path.resolve(): number for number, path in enumerate(paths) if path is not None}
         return [
-            names.File(
-                spec,
+            _File(
+                spec.source.text,
+                path,
                 self.libraries[path].name if path in self.libraries else "",
                 tuple(numbers[self.targets[each]] for each in spec.imports),
             )

@@ -136,3 +136,17 @@ def test_a_library_that_is_not_there(tmp_path: Path):
     (found,) = caught.value.diagnostics
     assert "no part 'mn'" in found.message
     assert "nn" in (found.help or "")
+
+
+def test_a_spec_is_read_again_and_judged_once(tmp_path):
+    main, imported = tmp_path / "main.splice", tmp_path / "imported.splice"
+    main.write_text('import "imported.splice"\npattern twice(x: tensor<n x f32>) { addf(x, once(x)) }\n')
+    imported.write_text("pattern once(x: tensor<n x f32>) { negf(x) }\n")
+    first, again = load(main), load(main)
+    assert again.patterns["twice"] is first.patterns["twice"]
+    imported.write_text("pattern once(x: tensor<n x f32>) { absf(x) }\n")
+    assert load(main).patterns["once"] != first.patterns["once"]
+    imported.write_text("pattern other(x: tensor<n x f32>) { absf(x) }\n")
+    for _ in range(2):
+        with pytest.raises(SpecError, match="once"):
+            load(main)
