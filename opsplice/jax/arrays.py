@@ -1,46 +1,55 @@
-"""Arrays of JAX as a program takes and returns them."""
+"""Arrays of JAX as a program takes and returns them: by DLPack, without copies where that pays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend.core import primitives
 
-from opsplice.errors import OpspliceError
+from opsplice.direct_call import Result
 from opsplice.jax.lowering import is_key
 
+# In bytes. JAX copies smaller results in less time than it takes over memory by DLPack.
+_LARGEST_COPY = 1 << 16
 
-def arguments(leaves: Iterable[Any], avals: Sequence[Any], name: str) -> list[Any]:
-    """What a call is given, as arrays. Raises OpspliceError for arrays that are not in this machine's memory."""
-    try:
-        return [_argument(leaf, aval) for leaf, aval in zip(leaves, avals, strict=True)]
-    except (BufferError, RuntimeError, ValueError) as error:
-        raise OpspliceError(
-            f"'{name}' was called with an array that it cannot read",
-            details=str(error).partition("\n")[0],
-            hint="move arrays of other devices, or of several, first: jax.device_put(x, jax.devices('cpu')[0])",
-        ) from None
+
+def arguments(leaves: Iterable[Any], avals: Sequence[Any]) -> list[Any]:
+    """What a call is given, as arrays of the types that the program was compiled for."""
+    return [_argument(leaf, aval) for leaf, aval in zip(leaves, avals, strict=True)]
 
 
 def _argument(leaf: Any, aval: Any) -> Any:
-    if isinstance(leaf, jax.Array):
-        return np.asarray(jax.random.key_data(leaf) if is_key(aval) else leaf)
-    return np.asarray(leaf, aval.dtype)
+    if not isinstance(leaf, jax.Array):
+        return np.asarray(leaf, aval.dtype)
+    return jax.random.key_data(leaf) if is_key(aval) else leaf
 
 
-def results(values: Iterable[Any], avals: Sequence[Any]) -> list[jax.Array]:
-    """What a program returns, as arrays of JAX."""
-    return [_result(value, aval) for value, aval in zip(values, avals, strict=True)]
+def results(avals: Sequence[Any]) -> Callable[[Sequence[Result | np.ndarray]], list[jax.Array]]:
+    """What makes arrays of JAX of what a program returns, all at once: JAX's own calls cost most where they are many."""
+
+    @jax.jit
+    def finished(values: Sequence[jax.Array]) -> list[jax.Array]:
+        return [_finished(value, aval) for value, aval in zip(values, avals, strict=True)]
+
+    return lambda values: finished([_taken(value) for value in values])
 
 
-def _result(value: Any, aval: Any) -> jax.Array:
+def _taken(value: Result | np.ndarray) -> Any:
+    if isinstance(value, np.ndarray) or math.prod(value.shape) * value.dtype.itemsize <= _LARGEST_COPY:
+        return np.asarray(value)
+    return jax.dlpack.from_dlpack(value)
+
+
+def _finished(value: jax.Array, aval: Any) -> jax.Array:
+    """A result with what IREE forgets: that integers have no sign, that they are a key, and that a type is weak."""
     if is_key(aval):
-        return jax.random.wrap_key_data(value.view(np.uint32), dtype=aval.dtype)
-    array = jax.numpy.asarray(value.view(aval.dtype))  # IREE's integers may have lost that they have no sign
+        return jax.random.wrap_key_data(jax.lax.bitcast_convert_type(value, np.uint32), dtype=aval.dtype)
+    if value.dtype != aval.dtype:
+        value = jax.lax.bitcast_convert_type(value, aval.dtype)
     if aval.weak_type:
-        convert = primitives.convert_element_type_p
-        return convert.bind(array, new_dtype=aval.dtype, weak_type=True, sharding=None)
-    return array
+        return primitives.convert_element_type_p.bind(value, new_dtype=aval.dtype, weak_type=True, sharding=None)
+    return value

@@ -22,13 +22,15 @@ from jax._src.config import trace_context
 from jax._src.core import trace_state_clean
 
 import opsplice
+from opsplice.direct_call import DirectCall
+from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation
 from opsplice.files import is_installed
 from opsplice.jax import arrays
 from opsplice.jax.lowering import Lowered, lower
 from opsplice.jax.reports import FunctionReport, ProgramReport
-from opsplice.pipeline.compiler import CompileError
 from opsplice.report import Report
+from opsplice.spec_lang.diagnostics import SpecError
 from opsplice.spec_sources import PackageOptions, SpecPath
 
 # The code is for this machine, and f64 stays f64: unless told so IREE makes f32 of it.
@@ -60,12 +62,16 @@ class _Compiled:
     """A program, ready to be called; without one JAX runs the function, for the reason."""
 
     lowered: Lowered
-    program: opsplice.Program | None
+    report: Report
+    call: DirectCall | None
     reason: str = ""
 
+    @functools.cached_property
+    def results(self) -> Callable[[Sequence[Any]], list[jax.Array]]:
+        return arrays.results(self.lowered.outputs)
+
     def told(self) -> ProgramReport:
-        report = self.program.report if self.program is not None else None
-        return ProgramReport(self.lowered.signature, report or Report(), self.reason)
+        return ProgramReport(self.lowered.signature, self.report, self.reason)
 
 
 class Function:
@@ -90,12 +96,10 @@ class Function:
         if jax.config.jax_disable_jit:
             return self._plain(*args, **kwargs)
         compiled = self._find((tree, fixed), leaves, args, kwargs)
-        if compiled is None or compiled.program is None:
+        if compiled is None or compiled.call is None:
             return self._plain(*args, **kwargs)
         lowered = compiled.lowered
-        given = arrays.arguments(leaves, lowered.inputs, self._name)
-        values = compiled.program._loaded(self._options.device, self._options.plugins, ()).call(None, *given)
-        results = arrays.results(values, lowered.outputs)
+        results = compiled.results(compiled.call(arrays.arguments(leaves, lowered.inputs)))
         for leaf, donated in zip(leaves, lowered.donated, strict=True):
             if donated and isinstance(leaf, jax.Array):
                 leaf.delete()
@@ -155,13 +159,15 @@ class Function:
 
     def _compile(self, lowered: Lowered) -> _Compiled:
         try:
-            return _Compiled(lowered, lowered.compile())
-        except CompileError as error:
-            if not self._options.fallback:
+            program = lowered.compile()
+            call = program.direct("main", device=self._options.device, plugins=self._options.plugins)
+        except OpspliceError as error:
+            if not self._options.fallback or isinstance(error, SpecError):
                 raise
             text = f"JAX runs {lowered.signature}, and no spec applies: {error.message}"
             warnings.warn(text, NotSplicedWarning, stacklevel=_outside())
-            return _Compiled(lowered, None, error.message)
+            return _Compiled(lowered, Report(), None, error.message)
+        return _Compiled(lowered, program.report or Report(), call)
 
     def _warn_of_tracing(self) -> None:
         """Say once that a transformation of JAX's around the function takes it apart."""
