@@ -26,6 +26,7 @@ BYTECODE_MAGIC = b"ML\xefR"
 # Behind it stand the format's version, one byte so far, and who wrote it.
 _PORTABLE = re.compile(re.escape(BYTECODE_MAGIC) + rb".StableHLO_v([\w.]{1,32})\0", re.DOTALL)
 _HEAD_SIZE = 64
+_SHARDY = b"sdy\0"
 
 # How MLIR's parser calls text that has no file.
 UNNAMED = "-"
@@ -111,7 +112,7 @@ def load(source: Any, dims: Mapping[str, int] | None = None) -> ModuleSource:
     """Accepts a path, MLIR text, bytes of text or bytecode, or an MLIR module object; and ONNX: a path, bytes, a model.
 
     A str with a newline or a brace is text, any other is a path. A module object (`ir.Module` of IREE's bindings, of
-    JAX's or of torch-mlir's) is serialised; it is not changed.
+    JAX's or of torch-mlir's; what JAX lowers and exports) is serialised; it is not changed.
     dims: the sizes of symbolic dims that have names in the model; the others stay dynamic.
 
     Raises OpspliceError when there is no such file, it is a folder, cannot be read, is empty or is visibly not MLIR,
@@ -135,7 +136,24 @@ def load(source: Any, dims: Mapping[str, int] | None = None) -> ModuleSource:
         return _from_content(bytes(source))
     if hasattr(source, "operation"):
         return _from_module(source)
+    if hasattr(source, "compiler_ir"):  # what jax.jit(f).lower(...) gives
+        return _from_module(source.compiler_ir("stablehlo"))
+    if hasattr(source, "mlir_module_serialized"):  # what jax.export gives
+        return _from_export(source)
     raise TypeError(f"expected a path, MLIR text, bytes or a module, not {type(source).__name__}")
+
+
+def _from_export(exported: Any) -> ModuleSource:
+    portable = bytes(exported.mlir_module_serialized)
+    if _SHARDY not in portable:
+        return _from_content(portable)
+    import jax  # where the model is from
+
+    # IREE reads no bytecode of JAX's partitioner: JAX has to write the module anew.
+    shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in exported.in_avals]
+    arguments, named = exported.in_tree.unflatten(shapes)
+    traced = jax.jit(exported.call, keep_unused=True).trace(*arguments, **named)
+    return _from_module(traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo"))
 
 
 def _imported_form(source: Any) -> tuple[Path | bytes, Format] | None:
@@ -199,5 +217,8 @@ def _check_format(head: bytes, name: str, suffix: str) -> None:
         return
     if suffix in _OTHER_FORMATS:
         raise OpspliceError(f"{name} is not MLIR", hint=_OTHER_FORMATS[suffix])
+    if _PORTABLE.search(head):
+        hint = "it is a serialized jax.export.Exported: compile what jax.export.deserialize makes of it"
+        raise OpspliceError(f"{name} is not MLIR", hint=hint)
     if b"\0" in head or head.startswith(_ZIP_MAGIC):
         raise OpspliceError(f"{name} is not MLIR: neither text nor MLIR bytecode")

@@ -14,7 +14,6 @@ import jax
 import numpy as np
 
 import opsplice
-from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
 from opsplice.jax.constants import with_parameters
@@ -68,7 +67,7 @@ class Lowered:
             return opsplice.compile(self.source, self.specs, self.flags, **self.options)
         except CompileError as error:
             lacks = _lacking(error.details)
-            if not lacks:
+            if not lacks or lacks.startswith("stablehlo.dynamic_"):  # symbolic shapes, which have a hint of their own
                 raise
             raise CompileError(
                 f"IREE cannot compile {self.signature}: it has no {lacks}",
@@ -93,10 +92,7 @@ def is_key(aval: Any) -> bool:
 
 
 def lower(traced: Any, name: str, **options: Any) -> Lowered:
-    """What `jax.jit(f).trace(...)` gives, as StableHLO.
-
-    Raises OpspliceError for what is spread over several devices.
-    """
+    """What `jax.jit(f).trace(...)` gives, as StableHLO."""
     closed = traced.jaxpr
     inputs, outputs = tuple(closed.in_avals), tuple(closed.out_avals)
     constants = {f"constant{number}": value for number, value in enumerate(closed.consts) if _is_weight(value)}
@@ -115,7 +111,6 @@ def lower(traced: Any, name: str, **options: Any) -> Lowered:
     shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in constants.values()]
     again = jax.jit(flat, keep_unused=True).trace(shapes, *map(_plain, inputs))
     module = again.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
-    _check_devices(module, name)
     donated = tuple(info.donated for info in jax.tree.leaves(traced.args_info))
     held = {each: np.asarray(value) for each, value in constants.items()}
     source = ModuleSource(content=with_parameters(module, list(held)), parameters=(Arrays(held),) if held else ())
@@ -134,13 +129,3 @@ def _plain(aval: Any) -> Any:
     if is_key(aval):
         return jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-
-
-def _check_devices(module: Any, name: str) -> None:
-    attributes = module.operation.attributes
-    counts = [int(attributes[each]) for each in ("mhlo.num_partitions", "mhlo.num_replicas") if each in attributes]
-    if max(counts, default=1) > 1:
-        raise OpspliceError(
-            f"'{name}' is spread over {max(counts)} devices, and a program runs on one",
-            hint="call it with arrays of one device, and without a mesh",
-        )

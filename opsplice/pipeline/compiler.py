@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opsplice.errors import OpspliceError, failure_outside
 from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.numbering import number_ops
+from opsplice.frontends.shardings import drop_shardings
 from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.pipeline import diagnostics as diag
 from opsplice.pipeline.bytecode import parse_bytecode
@@ -35,6 +36,9 @@ _DIAGNOSTIC_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, cty
 
 
 _SYMBOLIC = "failed to legalize operation 'stablehlo.dynamic_"
+
+# MLIR's words where a portable artifact of StableHLO has ops of JAX's partitioner.
+_SHARDY = "dialect 'sdy'"
 
 # What IREE makes of a portable artifact of StableHLO, without a word to its context.
 _OF_PORTABLE = ("func", "stablehlo", "chlo", "shape", "quant")
@@ -161,6 +165,7 @@ class Compilation:
             raise self._unreadable(module)
         with _utf8():
             check_module(module, self._name)
+            drop_shardings(module)
             number_ops(module)
             declare_functions(module)
         self.adopt(module)
@@ -274,6 +279,8 @@ class Compilation:
         hint = "expected MLIR, as text or bytecode, in dialects that IREE 3.13 knows"
         if self._source is not None and (version := self._source.portable_version):
             hint = f"it is StableHLO {version}, damaged or newer than IREE 3.13: give its text, or an older version"
+            if any(_SHARDY in one.message for one in diagnostics):
+                hint = "it says how arrays are spread over devices: give the jax.export.Exported itself"
         return CompileError(f"cannot read {self._name} as MLIR", details=self._rendered(diagnostics), hint=hint)
 
     def _broken(self, culprit: str, diagnostics: list[diag.Diagnostic]) -> CompileError:
