@@ -15,6 +15,8 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
+from opsplice.torch.empty import fill_empty
+
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _TORCH = f"{Path(torch.__file__).parent}/"
 _INSTALLED = tuple({f"{Path(path)}/" for path in (*site.getsitepackages(), *sysconfig.get_paths().values())})
@@ -53,6 +55,7 @@ def import_graph(module: fx.GraphModule) -> ImportedGraph:
     returned = graph.graph_copy(module.graph, {})
     outputs, results = _outputs(graph, returned if isinstance(returned, Sequence) else (returned,))
     graph.output(tuple(results))
+    fill_empty(graph)
     graph.eliminate_dead_code()
     locate(graph)
     importer = FxImporter()
