@@ -1,7 +1,7 @@
 """The engine: find every place where a pattern holds, and change nothing.
 
 `matchers.recall` picks the ops that some pattern could start at, by `matchers.index`, and says what was found where the
-program looked the same, without Python in between. Where it looks new, `matchers.sieve` drops the patterns that cannot
+program looked the same. Where it looks new, `matchers.sieve` drops the patterns that cannot
 hold for their first ops alone, and `matchers.search` tries each of the others.
 """
 
@@ -19,7 +19,6 @@ from opsplice.matchers.graph import Graph
 from opsplice.matchers.index import SPLIT, Index, ends_of
 from opsplice.matchers.ir_names import function_around, location_text
 from opsplice.matchers.match import Found, Match, NearMiss
-from opsplice.matchers.native import value_at
 from opsplice.matchers.recall import Recall, Traits
 from opsplice.matchers.search import MAX_STEPS, Search
 from opsplice.matchers.sieve import Sieve
@@ -87,16 +86,12 @@ def find(module: ir.Module, graphs: Sequence[Graph] | Patterns, near_misses: int
 class _Place:
     """A value that a pattern could have its result at. number: its place in the program's order.
 
-    around: the addresses of the values around it, by number, where it is one of several that look alike.
+    around: the values around it, by number, where it is one of several that look alike.
     """
 
     number: int
-    address: int
-    around: Sequence[int] = ()
-
-    @cached_property
-    def value(self) -> ir.Value:
-        return value_at(self.address)
+    value: ir.Value
+    around: Sequence[ir.Value] = ()
 
     @cached_property
     def function(self) -> str:
@@ -109,7 +104,7 @@ class _Place:
     @cached_property
     def makers(self) -> dict[ir.Operation, int]:
         """The ops that make the values around it, each with the number of one of these."""
-        makers = ((defining_op(value_at(address)), number) for number, address in enumerate(self.around))
+        makers = ((defining_op(value), number) for number, value in enumerate(self.around))
         return {op: number for op, number in makers if op is not None}
 
     @property
@@ -156,10 +151,10 @@ class _Finder:
 
     def find(self, module: ir.Module) -> Found:
         all_local = self.patterns.all_local
-        for number, address, known in self.recall.places(module):
+        for number, value, known in self.recall.places(module):
             if len(self.views) > _MOST_REMEMBERED:
                 self.views.forget()
-            place = _Place(number, address)
+            place = _Place(number, value)
             if known is not None and all_local:
                 self.matches.extend(match for _, match in self._recalled(place, known))
             else:
@@ -294,7 +289,7 @@ class _Finder:
         if miss.op is not None:
             if miss.op not in first.makers:
                 return self._missed(place, miss.graph)
-            op = defining_op(value_at(place.around[first.makers[miss.op]]))
+            op = defining_op(place.around[first.makers[miss.op]])
         return replace(
             miss,
             function=place.function,

@@ -20,7 +20,6 @@ from opsplice.matchers.graph import Graph
 from opsplice.matchers.index import SPLIT, Index, ends_of
 from opsplice.matchers.ir_names import short
 from opsplice.matchers.match import Kind, Match, NearMiss
-from opsplice.matchers.native import value_at
 from opsplice.matchers.nodes import heads
 from opsplice.matchers.places import function_of, outermost, place_of
 from opsplice.matchers.reasons import reason_of
@@ -144,8 +143,7 @@ class Explainer:
         local = [graph for graph in graphs if graph in traits.local]
         others = [graph for graph in graphs if graph not in traits.local]
         recall = Recall(traits, Index(graphs).names)
-        for _, address, known in recall.places(module):
-            value = value_at(address)
+        for _, value, known in recall.places(module):
             if value.owner.operation in inside:
                 continue
             if others:

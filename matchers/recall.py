@@ -13,32 +13,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import native
 from opsplice.matchers.attributes import ROUNDING
 from opsplice.matchers.bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.graph import (
     Accumulated,
     Anything,
     Choice,
+    Form,
     Graph,
     Input,
     Label,
+    Named,
     Number,
     Product,
     Result,
     Tie,
     Whole,
     Window,
+    Within,
 )
 from opsplice.matchers.index import OPAQUE_REGIONS
 from opsplice.matchers.terms import Apply, Reduce
-from opsplice.matchers.views import FRONTEND_CONSTANTS
+from opsplice.matchers.views import FRONTEND_CONSTANTS, defining_op
 from opsplice.spec_lang import ops, tree
 
 # Structured ops whose name does not say what their body computes.
@@ -49,7 +52,21 @@ _BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates) 
 # Ops that say something of sizes that are known at run time only.
 _SIZED = SIZED_OPS.keys() | {ASSUMING_OP, "affine.apply"}
 _READ = _SIZED | FRONTEND_CONSTANTS.keys()
-_MOST_READS = 512
+_MOST_READS, _MOST_USES = 512, 4096
+# How much is kept before memory is given back.
+MOST_STATES, _MOST_LOOKS = 1 << 16, 1 << 15
+
+# Traits of an op's name.
+BARE = 1 << 0  # its attributes do not count
+MAPS = 1 << 1  # of its attributes only the indexing maps count
+BODY = 1 << 2  # what its body holds counts
+FLAT = 1 << 3  # with regions it cannot be told how it looks
+OPAQUE = 1 << 4  # of what it is made from nothing counts
+WANTED = 1 << 5  # patterns can start there, or at what ends with it
+CLOSED = 1 << 6  # its regions hold no places
+ENDING = 1 << 7  # it ends with the op whose result its body yields
+_NAMED = WANTED | ENDING
+
 _KNOWN_FIELDS = {
     Apply: {"op", "args", "attributes", "type"},
     Product: {"op", "args", "attributes", "type"},
@@ -58,6 +75,9 @@ _KNOWN_FIELDS = {
     Number: {"low", "high"},
     Whole: {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions", "body"},
     Choice: {"options"},
+    Named: {"name", "node"},
+    Form: {"span", "name", "form", "negated", "conditions"},
+    Within: {"name", "condition"},
     Accumulated: {"node"},
     Anything: set(),
     Window: {"terms", "pack", "windowed"},
@@ -97,8 +117,12 @@ def _parts(graph: Graph) -> list[Any]:
 def _inside(part: Any) -> Sequence[Any]:
     if isinstance(part, Graph):
         return [*part.results, *part.ties, *part.conditions]
-    if isinstance(part, (Result, Accumulated)):
+    if isinstance(part, (Result, Accumulated, Named)):
         return [part.node]
+    if isinstance(part, Form):
+        return [part.form, *part.conditions]
+    if isinstance(part, Within):
+        return [part.condition]
     if isinstance(part, Apply):
         return part.args
     if isinstance(part, Reduce):
@@ -151,6 +175,20 @@ class Traits:
         return Traits(frozenset(local), frozenset(wholes), frozenset(marked))
 
 
+@dataclass
+class _State:
+    """What is known of places that gave the same answers so far.
+
+    asks: the number of the value to look at next, None where none is. found: what was found at these places, None if
+    nothing is known; quiet: whether nothing has to be done at them.
+    """
+
+    asks: int | None = None
+    next: dict[tuple[int, ...], _State] = field(default_factory=dict)
+    found: Any = None
+    quiet: bool = False
+
+
 class Recall:
     """What was found at places, by how they look; and the places themselves.
 
@@ -158,31 +196,33 @@ class Recall:
     """
 
     def __init__(self, traits: Traits, wanted: frozenset[str] | None) -> None:
-        self._name_traits = partial(_name_traits, traits, wanted)
+        self._traits = cache(partial(_name_traits, traits, wanted))
         self._forget()
 
     def _forget(self) -> None:
-        self._states = native.States(self._name_traits)
-        self._found: list[Any] = []
-        self._state_of: dict[Any, tuple[int, int]] = {}
+        self._first = _State()
+        self._states = 1
+        self._state_of: dict[Any, _State] = {}
+        self._words: dict[Any, int] = {}
+        self._looks: dict[ir.Value, tuple[int, tuple[ir.Value, ...]] | None] = {}
+        self._numbers: dict[ir.Value, int] = {}
 
-    def places(self, module: ir.Module) -> Iterator[tuple[int, int, Any]]:
-        """The results of wanted ops, in program order, as addresses; without those at which `hush` said to do nothing.
+    def places(self, module: ir.Module) -> Iterator[tuple[int, ir.Value, Any]]:
+        """The results of wanted ops, in program order; without those at which `hush` said to do nothing.
 
         For each its number among all, and what was found at one that looks the same, or None. As long as the next is
         not asked for, `values` gives what is around it.
         """
-        places = self._states.pick(module.operation)
-        at = -1
-        while (at := self._states.skip(places, at + 1)) < len(places):
-            if self._states.is_nearly_full:
+        for number, value in enumerate(self._pick(module.operation)):
+            if self._states > MOST_STATES or len(self._looks) > _MOST_LOOKS:
                 self._forget()
-            number = self._states.found
-            yield at, places[at], self._found[number - 1] if number else None
+            state = self._reached(value)
+            if state is None or not state.quiet:
+                yield number, value, None if state is None else state.found
 
-    def values(self) -> list[int]:
-        """The addresses of the values around a place, by number."""
-        return self._states.values()
+    def values(self) -> list[ir.Value]:
+        """The values around a place, by number."""
+        return list(self._numbers)
 
     def learn(self, value: ir.Value, reads: Sequence[ir.Value], make: Callable[[dict[ir.Value, int]], Any]) -> Any:
         """Keep what was found at a place after `reads`, in their order.
@@ -192,41 +232,148 @@ class Recall:
         """
         if len(reads) > _MOST_READS:
             return None
-        states = self._states
-        states.start(native.address_of(value))
-        state = 0
+        self._numbers = {value: 0}
+        state = self._first
         for read in reads:
-            state = states.learn(state, native.address_of(read))
-            if state < 0:
+            asks = self._numbers.get(read)
+            if asks is None or state.found is not None or state.asks not in (None, asks):
                 return None
-        if not states.is_open(state):
+            words = self._step(read)
+            if words is None:
+                return None
+            state.asks = asks
+            if words not in state.next:
+                state.next[words] = _State()
+                self._states += 1
+            state = state.next[words]
+        if state.asks is not None or state.found is not None:
             return None
-        found = make({native.value_at(around): number for number, around in enumerate(states.values())})
+        found = make(self._numbers)
         if found is not None:
-            self._found.append(found)
-            self._state_of[found] = state, len(self._found)
-            states.keep(state, len(self._found))
+            state.found = found
+            self._state_of[found] = state
         return found
 
     def hush(self, found: Any) -> None:
         """Leave out places from now on that look as those where this was found."""
         if found in self._state_of:
-            state, number = self._state_of[found]
-            self._states.keep(state, -number)
+            self._state_of[found].quiet = True
+
+    # ---- places ---------------------------------------------------------------------------------------------------
+
+    def _pick(self, top: ir.Operation) -> list[ir.Value]:
+        """The results of wanted ops in an op. Of several results only the first is judged: such an op is wanted."""
+        found: list[ir.Value] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            traits = self._traits(op.name)
+            if traits & _NAMED:
+                results = op.results
+                count = len(results)
+                if count and (traits & WANTED or (traits & ENDING and (count > 1 or self._ends_wanted(op)))):
+                    found.extend(results)
+            return ir.WalkResult.SKIP if traits & CLOSED else ir.WalkResult.ADVANCE
+
+        top.walk(visit, ir.WalkOrder.PRE_ORDER)
+        return found
+
+    def _ends_wanted(self, op: ir.Operation) -> bool:
+        """Whether the op whose result a body yields first is wanted."""
+        blocks = op.regions[0].blocks if len(op.regions) else ()
+        yielded = list(blocks[0].operations)[-1].operands if len(blocks) else ()
+        made = defining_op(yielded[0]) if len(yielded) else None
+        return made is not None and bool(self._traits(made.name) & WANTED)
+
+    # ---- how a place looks ----------------------------------------------------------------------------------------
+
+    def _reached(self, value: ir.Value) -> _State | None:
+        """The last state that the looks at a place lead to, None if it looks new."""
+        self._numbers = {value: 0}
+        values = [value]
+        state: _State | None = self._first
+        while state is not None and state.asks is not None:
+            words = self._step(values[state.asks])
+            values.extend(islice(self._numbers, len(values), None))
+            state = None if words is None else state.next.get(words)
+        return None if state is None or state is self._first else state
+
+    def _step(self, value: ir.Value) -> tuple[int, ...] | None:
+        """How what makes a value looks, with the values that it uses by their numbers. None if it cannot be told."""
+        if value not in self._looks:
+            self._looks[value] = self._look(value)
+        look = self._looks[value]
+        if look is None:
+            return None
+        numbers = self._numbers
+        return look[0], *[numbers.setdefault(used, len(numbers)) for used in look[1]]
+
+    def _look(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
+        op = defining_op(value)
+        if op is None:
+            return self._word(value.type), ()
+        traits = self._traits(op.name)
+        words: list[Any] = [op.name, value.result_number, *(result.type for result in op.results)]
+        if traits & OPAQUE:
+            return self._word(tuple(words)), ()
+        if traits & FLAT and len(op.regions):
+            return None
+        uses: dict[ir.Value, int] = {}
+        for operand in op.operands:
+            words.append(operand.type)
+            words.append(uses.setdefault(operand, len(uses)))
+        if traits & MAPS:
+            words.append(op.attributes["indexing_maps"])
+        elif not traits & BARE:
+            words.extend(_attributes(op))
+        if traits & BODY and not self._read_body(op, words, uses):
+            return None
+        return None if len(uses) > _MOST_USES else (self._word(tuple(words)), tuple(uses))
+
+    def _read_body(self, op: ir.Operation, words: list[Any], uses: dict[ir.Value, int]) -> bool:
+        """Add the ops of the one block in an op. False if one of them cannot be told."""
+        if not len(op.regions) or not len(op.regions[0].blocks):
+            return False
+        block = op.regions[0].blocks[0]
+        inside: dict[ir.Value, Any] = {value: ("argument", at) for at, value in enumerate(block.arguments)}
+        for at, view in enumerate(block.operations):
+            inner = view.operation
+            words.append(inner.name)
+            for operand in inner.operands:
+                if operand not in inside and operand not in uses:
+                    words.append(operand.type)
+                words.append(inside[operand] if operand in inside else uses.setdefault(operand, len(uses)))
+            if not self._traits(inner.name) & BARE:
+                if len(inner.regions):
+                    return False
+                words.extend(_attributes(inner))
+            for number, result in enumerate(inner.results):
+                words.append(result.type)
+                inside[result] = (at, number)
+        return True
+
+    def _word(self, words: Any) -> int:
+        """A number for what is equal."""
+        return self._words.setdefault(words, len(self._words))
+
+
+def _attributes(op: ir.Operation) -> Iterator[Any]:
+    for name in op.attributes:
+        yield name
+        yield op.attributes[name]
 
 
 def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> int:
     """The traits of an op's name for how it looks, and for whether a place may be there."""
-    found = native.WANTED if wanted is None or name in wanted else 0
-    found |= native.CLOSED if name.startswith(OPAQUE_REGIONS) else 0
-    found |= native.ENDING if name.startswith("linalg.") else 0
+    found = WANTED if wanted is None or name in wanted else 0
+    found |= CLOSED if name.startswith(OPAQUE_REGIONS) else 0
+    found |= ENDING if name.startswith("linalg.") else 0
     whole = name in traits.wholes
     if (name in _BARE and name not in traits.marked and not whole) or (name == "linalg.fill" and not whole):
-        return found | native.BARE
+        return found | BARE
     if name in _OPEN_BODIES:
-        return found | native.BODY | (0 if whole or name != "linalg.generic" else native.MAPS)
+        return found | BODY | (0 if whole or name != "linalg.generic" else MAPS)
     if whole:
-        return found if name.startswith("linalg.") else found | native.FLAT
+        return found if name.startswith("linalg.") else found | FLAT
     if name not in _READ and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
-        return found | native.OPAQUE  # views do not look into it
+        return found | OPAQUE  # views do not look into it
     return found

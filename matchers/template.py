@@ -11,7 +11,6 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.match import Binding, Match
-from opsplice.matchers.native import value_at
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op
 
@@ -48,12 +47,9 @@ class Template:
         except KeyError:
             return None
 
-    def match(self, addresses: Sequence[int], function: str) -> Match:
-        """The match at a place with values at these addresses, by number."""
-        first = self.first
-
-        def value(number: int) -> ir.Value:
-            return value_at(addresses[number])
+    def match(self, values: Sequence[ir.Value], function: str) -> Match:
+        """The match at a place with these values around it, by number."""
+        first, value = self.first, values.__getitem__
 
         inputs = {
             name: first.inputs[name] if number is None else Binding(value(number), None, first.inputs[name].element)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from iree.compiler import ir
 
-from opsplice.matchers import engine, native
+from opsplice.matchers import engine, recall
 from opsplice.matchers.ir_names import function_around
 from opsplice.matchers.recall import Recall, Traits
 
@@ -26,7 +26,7 @@ def returned(module):
 def look_alike(session, *texts, traits=NOTHING, reads=1):
     """Whether what functions return looks the same, after looks at as many values as there are in the first."""
     module = module_of(session, "\n".join(f"func.func @f{i}{text}" for i, text in enumerate(texts)))
-    recall = Recall(traits, None)
+    memory = Recall(traits, None)
     first, *others = returned(module)
     values = [first]
     for value in values:
@@ -34,10 +34,10 @@ def look_alike(session, *texts, traits=NOTHING, reads=1):
             break
         values.extend(used for used in value.owner.operands if used not in values)
     found = object()
-    assert recall.learn(first, values[:reads], lambda numbers: found) is found
-    at = {address: known for _, address, known in recall.places(module)}
-    assert at[native.address_of(first)] is found
-    return all(at[native.address_of(other)] is found for other in others)
+    assert memory.learn(first, values[:reads], lambda numbers: found) is found
+    at = {value: known for _, value, known in memory.places(module)}
+    assert at[first] is found
+    return all(at[other] is found for other in others)
 
 
 SCALED = """(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {{
@@ -146,9 +146,9 @@ def test_an_op_with_a_region_that_a_pattern_matches_by_name_is_never_the_same(se
     }"""
     assert look_alike(session, text, text)  # nothing looks into it
     module = module_of(session, f"func.func @f{text}")
-    recall = Recall(Traits(frozenset(), frozenset({"some.op"}), frozenset()), None)
+    memory = Recall(Traits(frozenset(), frozenset({"some.op"}), frozenset()), None)
     (value,) = returned(module)
-    assert recall.learn(value, [value], lambda numbers: "found") is None
+    assert memory.learn(value, [value], lambda numbers: "found") is None
 
 
 def test_places_come_in_program_order_from_every_function_and_none_from_bodies(session):
@@ -174,7 +174,7 @@ def test_places_come_in_program_order_from_every_function_and_none_from_bodies(s
 
     def places(*names):
         found = Recall(NOTHING, frozenset(names) if names else None).places(module)
-        ops = [native.value_at(address).owner for _, address, _ in found]
+        ops = [value.owner for _, value, _ in found]
         return [(op.name, function_around(op)) for op in ops]
 
     exp = "math.exp"
@@ -182,15 +182,6 @@ def test_places_come_in_program_order_from_every_function_and_none_from_bodies(s
     assert places("math.tanh") == []  # the body does not end with it
     every = [name for name, _ in places()]
     assert every == [exp, "scf.if", exp, "tensor.empty", "linalg.map", exp]
-
-
-def test_more_places_than_there_is_room_for_at_first(session, monkeypatch):
-    monkeypatch.setattr(native, "_PLACES", 4)
-    text = SUM.format(arguments="%x: f32, %y: f32", op="arith.addf", operands="%x, %y", type="f32")
-    module = module_of(session, "\n".join(f"func.func @f{i}{text}" for i in range(9)))
-    assert [native.value_at(a).owner.parent.name for _, a, _ in Recall(NOTHING, None).places(module)] == [
-        "func.func"
-    ] * 9
 
 
 def test_all_results_of_an_op_with_several_are_places(session):
@@ -210,21 +201,20 @@ def test_all_results_of_an_op_with_several_are_places(session):
         }""",
     )
     found = Recall(NOTHING, frozenset({"arith.maximumf"})).places(module)
-    assert [native.value_at(address).result_number for _, address, _ in found] == [0, 1]
+    assert [value.result_number for _, value, _ in found] == [0, 1]
 
 
 def test_hushed_places_are_left_out(session):
     text = SUM.format(arguments="%x: f32, %y: f32", op="arith.addf", operands="%x, %y", type="f32")
     module = module_of(session, "\n".join(f"func.func @f{i}{text}" for i in range(5)))
-    recall = Recall(NOTHING, None)
+    memory = Recall(NOTHING, None)
     seen = []
-    for number, address, found in recall.places(module):
+    for number, value, found in memory.places(module):
         seen.append((number, found))
-        value = native.value_at(address)
         if number == 0:
-            recall.learn(value, [value], lambda numbers: "found")
+            memory.learn(value, [value], lambda numbers: "found")
         if number == 2:
-            recall.hush("found")
+            memory.hush("found")
     assert seen == [(0, None), (1, "found"), (2, "found")]
 
 
@@ -261,10 +251,10 @@ def test_when_memory_is_full_it_is_given_back_and_all_matches_are_found(session,
     module = module_of(session, text)
     graphs = graphs_of(load_text(FAMILY.format(i=1, size=64)))
     places = [(m.function, m.pattern.name) for m in engine.find(module, graphs).matches]
-    monkeypatch.setattr(native, "MOST_STATES", 12)
+    monkeypatch.setattr(recall, "MOST_STATES", 12)
     made = []
-    states = native.States
-    monkeypatch.setattr(native, "States", lambda traits: made.append(traits) or states(traits))
+    forget = Recall._forget
+    monkeypatch.setattr(Recall, "_forget", lambda self: made.append(self) or forget(self))
     again = engine.find(module, graphs)
     assert [(m.function, m.pattern.name) for m in again.matches] == places
     assert len(places) == 2 * 6
