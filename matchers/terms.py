@@ -18,17 +18,17 @@ from typing import Any
 # ---- indices ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loop:
-    """An index that runs over [0, size); size is None when only known at run time."""
+    """An index that runs over [0, size); size is None when only known at run time. Each is made only once."""
 
     id: int
     size: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Point:
-    """The only index of a dim of size one: zero. (Zero in a larger dim is an `Affine`.)"""
+    """The only index of a dim of size one: zero. (Zero in a larger dim is an `Affine`.) There is only one, `UNIT`."""
 
 
 UNIT = Point()

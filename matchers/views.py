@@ -10,24 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
-# The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
-from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
-
 from opsplice.matchers import numbers
-from opsplice.matchers.attributes import IGNORED, payload_text, rounds_to_nearest
+from opsplice.matchers.attributes import rounds_to_nearest
 from opsplice.matchers.canonical import BECOMES, NEUTRAL, canonical, combiner, constant, hoisted, readings, unchanged
 from opsplice.matchers.extents import Extent, extent_of_dim, extent_of_number, groups
+from opsplice.matchers.structured import Operand, Scalar, Structured, attributes_of, loop_sizes, loops_of_output
 from opsplice.matchers.terms import (
     UNIT,
     Access,
-    Affine,
     Apply,
     Constant,
     DimSize,
@@ -43,12 +39,17 @@ from opsplice.matchers.terms import (
     flatten,
     mentions,
     split,
-    summed,
 )
+from opsplice.matchers.values import defining_op as defining_op
+from opsplice.matchers.values import element_type as element_type
+from opsplice.matchers.values import is_builtin as is_builtin
+from opsplice.matchers.values import is_structured as is_structured
+from opsplice.matchers.values import is_tensor as is_tensor
+from opsplice.matchers.values import shape_of as shape_of
+from opsplice.matchers.values import signless
 from opsplice.spec_lang import ops
 from opsplice.spec_lang.ops import identity
 
-_TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
 # Frontends' own constants, and the attribute that holds the number.
@@ -61,7 +62,8 @@ FRONTEND_CONSTANTS = {
     "tosa.const": "values",
 }
 _SEVERAL = 2
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
+# Values in order, as a dict: one that is added to another brings its hashes along.
+Reads = dict[ir.Value, None]
 _MAXIMA = frozenset({"arith.maximumf"})
 
 
@@ -83,49 +85,6 @@ class Origin:
     args: tuple[Term, ...]
 
 
-def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
-    """The sizes of a ranked tensor (None for a dynamic one); () for a scalar; None for anything else."""
-    kind = value.type
-    if isinstance(kind, ir.RankedTensorType):
-        return tuple(None if size == _DYNAMIC else size for size in kind.shape)
-    if isinstance(kind, (ir.FloatType, ir.IntegerType, ir.IndexType)):
-        return ()
-    torch = _TORCH_TENSOR.fullmatch(str(kind))
-    if torch is None:
-        return None
-    return tuple(None if size == "?" else int(size) for size in torch["dims"].split(",") if size)
-
-
-def element_type(value: ir.Value) -> str:
-    """The element type of a tensor, or the type itself of a scalar, as text. Torch's `si64` is `i64`."""
-    kind = value.type
-    if isinstance(kind, ir.ShapedType):
-        return str(kind.element_type)
-    torch = _TORCH_TENSOR.fullmatch(str(kind))
-    return str(kind) if torch is None else _signless(torch["element"])
-
-
-def is_tensor(value: ir.Value) -> bool:
-    """Whether a value is a ranked tensor, of MLIR's own type or of Torch's."""
-    return isinstance(value.type, ir.RankedTensorType) or not (is_builtin(value) or shape_of(value) is None)
-
-
-def is_builtin(value: ir.Value) -> bool:
-    """Whether a value's type is MLIR's own, not a frontend's."""
-    return isinstance(value.type, (ir.ShapedType, ir.FloatType, ir.IntegerType, ir.IndexType))
-
-
-def defining_op(value: ir.Value) -> ir.Operation | None:
-    """The op that makes the value, or None for a block argument."""
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
-
-
-def is_structured(op: ir.Operation) -> bool:
-    """Whether the op has indexing maps and a body (every linalg op but softmax and the like)."""
-    return op.name.startswith("linalg.") and len(op.regions) == 1 and get_indexing_maps(op) is not None
-
-
 class Views:
     """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at.
 
@@ -134,17 +93,18 @@ class Views:
     """
 
     def __init__(self) -> None:
-        self.reads: dict[ir.Value, None] = {}
-        self._steps: dict[Access, tuple[Step | None, tuple[ir.Value, ...]]] = {}
-        self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], tuple[ir.Value, ...]]] = {}
-        self._unchanged: dict[Apply, tuple[Term | None, tuple[ir.Value, ...]]] = {}
+        self.reads: Reads = {}
+        self._steps: dict[Access, tuple[Step | None, Reads]] = {}
+        self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
+        self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
-        self._below: dict[Access, tuple[Any, tuple[ir.Value, ...]]] = {}
+        self._below: dict[Access, tuple[Any, Reads]] = {}
         self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
         self._finer: dict[tuple[Reduce, Loop, tuple[int, ...]], Reduce | None] = {}
-        self._extents: dict[DimSize | ir.Value, tuple[Extent, tuple[ir.Value, ...]]] = {}
+        self._extents: dict[DimSize | ir.Value, tuple[Extent, Reads]] = {}
         self._inner: dict[Term, ir.Value] = {}
         self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
+        self._structured: dict[ir.Operation, Structured | None] = {}
         self._loops = 0
         self._looking = 0
 
@@ -198,7 +158,7 @@ class Views:
         known = self._below.get(access)
         if known is None:
             known = self._below[access] = self._noted(read, access.value)
-        self.reads.update(dict.fromkeys(known[1]))
+        self.reads.update(known[1])
         return known[0]
 
     def expand(self, access: Access) -> Step | None:
@@ -206,14 +166,14 @@ class Views:
         known = self._steps.get(access)
         if known is None:
             known = self._steps[access] = self._noted(lambda: self._read(access), access.value)
-        self.reads.update(dict.fromkeys(known[1]))
+        self.reads.update(known[1])
         return known[0]
 
-    def _noted(self, read: Callable[[], Any], *first: ir.Value) -> tuple[Any, tuple[ir.Value, ...]]:
+    def _noted(self, read: Callable[[], Any], *first: ir.Value) -> tuple[Any, Reads]:
         """What `read` gives, and the values that were read for it."""
         outer, self.reads = self.reads, dict.fromkeys(first)
         try:
-            return read(), tuple(self.reads)
+            return read(), self.reads
         finally:
             self.reads = outer
 
@@ -228,6 +188,7 @@ class Views:
         self._extents.clear()
         self._inner.clear()
         self._origins.clear()
+        self._structured.clear()
         self.reads.clear()
 
     def __len__(self) -> int:
@@ -256,7 +217,7 @@ class Views:
             else:
                 known = self._noted(lambda: hoisted(term, self.resolve))
             self._readings[key] = known
-        self.reads.update(dict.fromkeys(known[1]))
+        self.reads.update(known[1])
         return known[0]
 
     def unchanged(self, term: Term) -> Term | None:
@@ -266,7 +227,7 @@ class Views:
         known = self._unchanged.get(term)
         if known is None:
             known = self._unchanged[term] = self._noted(lambda: unchanged(term, self.resolve))
-        self.reads.update(dict.fromkeys(known[1]))
+        self.reads.update(known[1])
         return known[0]
 
     def constant(self, term: Term) -> Constant | None:
@@ -279,16 +240,16 @@ class Views:
         if known is None:
             read = extent_of_dim if isinstance(size, DimSize) else extent_of_number
             known = self._extents[size] = self._noted(lambda: read(size, self.reads))
-        self.reads.update(dict.fromkeys(known[1]))
+        self.reads.update(known[1])
         return known[0]
 
     def inner(self, term: Term) -> ir.Value | None:
         """The scalar that a term was read from in the body of an op with several results; None for other terms."""
         return self._inner.get(term)
 
-    def note(self, term: Term, made: ir.OpResult, args: tuple[Term, ...]) -> None:
-        """Keep which op in the body of a structured op has made a term, and of what."""
-        self._origins.setdefault(id(term), Origin(term, made.owner.operation, made.result_number, args))
+    def note(self, term: Term, op: ir.Operation, number: int, args: tuple[Term, ...]) -> None:
+        """Keep which op in the body of a structured op has made a term as its result `number`, and of what."""
+        self._origins.setdefault(id(term), Origin(term, op, number, args))
 
     def origin(self, term: Term) -> Origin | None:
         """Which op in a body has made a term, and of what."""
@@ -389,11 +350,11 @@ class Views:
         return Access(source, tuple(found) if regrouped else (UNIT,) * source.type.rank)
 
     def _elementwise(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
-        return self._apply(op, self.elements(op, indices))
+        args = self.elements(op, indices)
+        return self.canonical(Apply(op.name, args, attributes_of(op), element_type(op.results[0])))
 
-    def _apply(self, op: ir.Operation, args: tuple[Term, ...], number: int = 0) -> Term:
-        which = (("result", str(number)),) if len(op.results) > 1 else ()
-        term = Apply(op.name, args, _attributes(op) + which, element_type(op.results[number]))
+    def canonical(self, term: Apply) -> Term:
+        """The one form of a term, where there is one."""
         if term.op not in BECOMES or self._looking >= _MAX_LOOKS:
             return term
         self._looking += 1  # other forms look at their operands, and these at theirs
@@ -408,45 +369,45 @@ class Views:
     def _linalg(self, op: ir.Operation, value: ir.Value, indices: tuple[Index, ...]) -> Step | None:
         if op.name == "linalg.softmax":
             return Step(self._softmax(op, indices), op)
-        if not is_structured(op):
+        structured = self.structured(op)
+        if structured is None:
             return None
-        maps = [ir.AffineMapAttr(m).value for m in get_indexing_maps(op)]
-        inputs = len(maps) - len(op.results)
         number = value.result_number
-        loops = _loops_of_output(maps[inputs + number], indices)
+        loops = loops_of_output(structured.operands[structured.inputs + number].map, indices)
         if loops is None:
             return None
-        reduction = self._reduction_loops(op, maps, loops)
-        body = _Body(self, op, maps, loops, inputs)
-        if len(op.results) > 1:
+        reduction = self._reduction_loops(structured, loops)
+        body = _Body(self, structured, loops)
+        if len(structured.yielded) > 1:
             self._inner.update((term, made) for made, term in body.terms.items() if isinstance(term, Apply))
-        if not reduction:
-            term = body.read(body.yielded(number))
-            return None if term is None else Step(term, op)
-        term = self._reduced(body, number, reduction)
+        term = self._reduced(body, number, reduction) if reduction else body.read(structured.yielded[number])
         return None if term is None else Step(term, op)
 
-    def _reduction_loops(self, op: ir.Operation, maps: list[ir.AffineMap], loops: dict[int, Index]) -> tuple[Loop, ...]:
+    def structured(self, op: ir.Operation) -> Structured | None:
+        """A structured op, None for another."""
+        if op not in self._structured:
+            self._structured[op] = Structured.of(op)
+        return self._structured[op]
+
+    def _reduction_loops(self, op: Structured, loops: dict[int, Index]) -> tuple[Loop, ...]:
         """Give every loop that the result does not fix a fresh index; return those that really run."""
-        if len(loops) == maps[0].n_dims:
-            return ()
-        sizes = _loop_sizes(op, maps)
         fresh: list[Loop] = []
-        for dim in range(maps[0].n_dims):
+        for dim in range(op.dims):
             if dim in loops:
                 continue
-            index = loops[dim] = self._fresh(sizes.get(dim))
+            index = loops[dim] = self._fresh(op.sizes.get(dim))
             if isinstance(index, Loop):
                 fresh.append(index)
         return tuple(fresh)
 
     def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:
         """`combine(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
-        combine = body.yielded_op(number)
+        structured = body.structured
+        combine = structured.yielded_op(number)
         if combine is None or not rounds_to_nearest(combine):
             return None
         op, operands = _chosen(combine) if combine.name == "arith.select" else (combine.name, list(combine.operands))
-        accumulator = body.accumulator(number)
+        accumulator = structured.accumulator(number)
         sides = [v for v in operands if v != accumulator]
         if len(operands) != 2 or len(sides) != 1:
             return None
@@ -457,7 +418,7 @@ class Views:
             return None
         name = combiner(op)
         total = Reduce(name, reduction, contribution)
-        start = body.initial(number)
+        start = structured.operands[structured.inputs + number].at(body.loops)
         known = self.resolve(start)
         if isinstance(known, Constant) and _is_neutral(name, known, neutral):
             return total
@@ -496,6 +457,7 @@ class Views:
         scale or a mask is of a wider type than the rest, all is computed in that, and the result cut short.
         """
         maps = [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        operands = tuple(map(Operand.of, op.operands, maps))
         body = op.regions[0].blocks[0]
         made = element_type(op.results[0])
         if len(op.results) != 1 or len(maps) != len(op.operands) or len(maps) not in (5, 6):
@@ -508,16 +470,16 @@ class Views:
         kind = max((made, *beside), key=lambda name: ops.bits(name) or 0)
         if not all(map(ops.is_float, (made, *beside))):
             return None
-        loops = _loops_of_output(maps[-1], indices)
-        names = [{e.position for e in m.results if isinstance(e, ir.AffineDimExpr)} for m in maps]
+        loops = loops_of_output(operands[-1].map, indices)
+        names = [{each for each in operand.map if isinstance(each, int)} for operand in operands]
         summed, keys = (names[0] & names[1]) - names[-1], (names[1] & names[2]) - names[-1]
         if loops is None or len(keys) != 1 or len(summed) != 1:
             return None
         (along,), (depth,) = keys, summed
-        sizes = _loop_sizes(op, maps)
+        sizes = loop_sizes(operands)
 
         def element(number: int, at: dict[int, Index]) -> Term:
-            access = _operand_at(op.operands[number], maps[number], at)
+            access = operands[number].at(at)
             own = element_type(op.operands[number])
             return access if own in (kind, "i1") else Apply("arith.extf", (access,), (), kind)
 
@@ -545,74 +507,52 @@ class Views:
 class _Body:
     """The body of a structured op, read with its loops set to indices."""
 
-    def __init__(
-        self, views: Views, op: ir.Operation, maps: list[ir.AffineMap], loops: dict[int, Index], inputs: int
-    ) -> None:
+    def __init__(self, views: Views, structured: Structured, loops: dict[int, Index]) -> None:
         self.views = views
-        self.op = op
-        self.maps = maps
+        self.structured = structured
         self.loops = loops
-        self.inputs = inputs
-        self.block = op.regions[0].blocks[0]
         self.terms: dict[ir.Value, Term | None] = {}
-        *inner, self.last = self.block.operations
-        for each in inner:  # in order, so that what the body shares is one term
-            self._read_op(each.operation)
-
-    def yielded(self, number: int) -> ir.Value:
-        return self.last.operands[number]
-
-    def yielded_op(self, number: int) -> ir.Operation | None:
-        op = defining_op(self.yielded(number))
-        return op if op is not None and op.block == self.block else None
-
-    def accumulator(self, number: int) -> ir.Value | None:
-        position = self.inputs + number
-        return self.block.arguments[position] if position < len(self.block.arguments) else None
-
-    def initial(self, number: int) -> Access:
-        return self._operand(self.inputs + number)
+        for each in structured.scalars:  # in order, so that what the body shares is one term
+            self._read_op(each)
 
     def read(self, value: ir.Value) -> Term | None:
         """The term of a scalar of the body, or of one captured from outside; None if that cannot be told."""
-        if isinstance(value.owner, ir.Block):
-            return (
-                self._argument(ir.BlockArgument(value).arg_number) if value.owner == self.block else Access(value, ())
-            )
-        if value.owner.operation.block != self.block:
-            return Access(value, ())
-        return self.terms.get(value)
+        if value in self.terms:
+            return self.terms[value]
+        number = self.structured.arguments.get(value)
+        if number is not None:
+            return self._argument(number)
+        return None if value in self.structured.inside else Access(value, ())
 
-    def _read_op(self, op: ir.Operation) -> None:
+    def _read_op(self, op: Scalar) -> None:
         args: list[Term | None] = []
         if op.name == "arith.constant":
-            step = _constant(op)
+            step = _constant(op.op)
             self.terms[op.results[0]] = None if step is None else step.term
         elif op.name == "linalg.index":
-            self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.attributes["dim"]).value])
+            self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.op.attributes["dim"]).value])
         elif op.name.startswith(("arith.", "math.")):
             args = [self.read(v) for v in op.operands]
-            if None not in args and rounds_to_nearest(op):
+            if None not in args and op.rounds_to_nearest:
                 known = tuple(a for a in args if a is not None)
-                made = ((value, self.views._apply(op, known, number)) for number, value in enumerate(op.results))
-                self.terms.update(made)
-        for value in op.results:
+                for number, value in enumerate(op.results):
+                    which = (("result", str(number)),) if len(op.results) > 1 else ()
+                    term = Apply(op.name, known, op.attributes + which, op.types[number])
+                    self.terms[value] = self.views.canonical(term)
+        for number, value in enumerate(op.results):
             term = self.terms.get(value)
             if term is not None:
-                self.views.note(term, value, tuple(a for a in args if a is not None))
+                self.views.note(term, op.op, number, tuple(a for a in args if a is not None))
 
     def _argument(self, number: int) -> Term | None:
-        if number >= self.inputs and not self._visited_once(number):
+        if number >= self.structured.inputs and not self._visited_once(number):
             return None  # a running value: neither what it starts from nor what it ends at
-        return self._operand(number)
+        return self.structured.operands[number].at(self.loops)
 
     def _visited_once(self, number: int) -> bool:
         """Whether the loops come to each element of an operand only once."""
-        fixed = {e.position for e in self.maps[number].results if isinstance(e, ir.AffineDimExpr)}
+        fixed = {each for each in self.structured.operands[number].map if isinstance(each, int)}
         return all(index == UNIT or dim in fixed for dim, index in self.loops.items())
-
-    def _operand(self, number: int) -> Access:
-        return _operand_at(self.op.operands[number], self.maps[number], self.loops)
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
@@ -631,18 +571,13 @@ def _chosen(select: ir.Operation) -> tuple[str, list[ir.Value]]:
     if compared is None or compared.name not in ("arith.cmpf", "arith.cmpi"):
         return select.name, []
     sides = {value: Access(value, ()) for value in (*compared.operands, *list(select.operands)[1:])}
-    test = Apply(compared.name, tuple(sides[v] for v in compared.operands), _attributes(compared), "i1")
+    test = Apply(compared.name, tuple(sides[v] for v in compared.operands), attributes_of(compared), "i1")
     kind = element_type(select.results[0])
     made = canonical(
         Apply(select.name, (test, *(sides[v] for v in list(select.operands)[1:])), (), kind), lambda term: term
     )
     found = isinstance(made, Apply) and made.op != select.name and len(sides) == 2
     return (made.op, list(sides)) if found else (select.name, [])
-
-
-def _attributes(op: ir.Operation) -> tuple[tuple[str, str], ...]:
-    names = [a for a in op.attributes if a not in IGNORED and "." not in a]
-    return tuple((a, payload_text(op.attributes[a])) for a in sorted(names))
 
 
 def _constant(op: ir.Operation, name: str = "value") -> Step | None:
@@ -654,78 +589,7 @@ def _constant(op: ir.Operation, name: str = "value") -> Step | None:
     if isinstance(attribute, ir.BoolAttr):
         return Step(Constant(int(attribute.value), "i1"), None)
     if isinstance(attribute, ir.IntegerAttr):
-        return Step(Constant(int(attribute.value), _signless(str(attribute.type))), None)
-    return None
-
-
-def _signless(kind: str) -> str:
-    """Torch's `si64` is `i64`; unsigned types are others."""
-    return kind.removeprefix("s")
-
-
-def _loops_of_output(output: ir.AffineMap, indices: tuple[Index, ...]) -> dict[int, Index] | None:
-    """Which index each loop has for the element of the result at `indices`; None if the map is not a permutation."""
-    loops: dict[int, Index] = {}
-    for expr, index in zip(output.results, indices, strict=True):
-        if isinstance(expr, ir.AffineConstantExpr):
-            if index != UNIT:
-                return None
-            continue
-        if not isinstance(expr, ir.AffineDimExpr) or expr.position in loops:
-            return None
-        loops[expr.position] = index
-    return loops
-
-
-def _loop_sizes(op: ir.Operation, maps: list[ir.AffineMap]) -> dict[int, int | None]:
-    sizes: dict[int, int | None] = {}
-    for value, affine_map in zip(op.operands, maps, strict=False):
-        shape = shape_of(value)
-        if not shape:
-            continue
-        for expr, size in zip(affine_map.results, shape, strict=True):
-            if isinstance(expr, ir.AffineDimExpr) and sizes.get(expr.position) is None:
-                sizes[expr.position] = size
-    return sizes
-
-
-def _operand_at(value: ir.Value, affine_map: ir.AffineMap, loops: dict[int, Index]) -> Access:
-    """The element of an operand under a map, with its loops set to indices; a scalar's has none."""
-    if not isinstance(value.type, ir.RankedTensorType):
-        return Access(value, ())
-    shape = shape_of(value)
-    assert shape is not None
-    pairs = zip(affine_map.results, shape, strict=True)
-    return Access(value, tuple(UNIT if size == 1 else _index_of(expr, loops, size) for expr, size in pairs))
-
-
-def _index_of(expr: ir.AffineExpr, loops: dict[int, Index], size: int | None) -> Index:
-    if isinstance(expr, ir.AffineDimExpr):
-        return loops[expr.position]
-    terms: dict[Index, int] = {}
-    if _add_up(expr, 1, loops, terms) == 0:
-        return summed(terms, size)
-    used = sorted(loops)
-    return Affine(str(expr), tuple(loops[d] for d in used))
-
-
-def _add_up(expr: ir.AffineExpr, factor: int, loops: dict[int, Index], terms: dict[Index, int]) -> int | None:
-    """Add an expression, `factor` times, to `terms`; return the constant in it, None if it is no such sum."""
-    if isinstance(expr, ir.AffineDimExpr):
-        index = loops[expr.position]
-        terms[index] = terms.get(index, 0) + factor
-        return 0
-    if isinstance(expr, ir.AffineConstantExpr):
-        return factor * int(expr.value)
-    if isinstance(expr, ir.AffineAddExpr):
-        parts = [_add_up(side, factor, loops, terms) for side in (expr.lhs, expr.rhs)]
-        return None if None in parts else sum(part for part in parts if part is not None)
-    if isinstance(expr, ir.AffineMulExpr):
-        sides = (expr.lhs, expr.rhs)
-        known = next((side.value for side in sides if isinstance(side, ir.AffineConstantExpr)), None)
-        other = next((side for side in sides if not isinstance(side, ir.AffineConstantExpr)), None)
-        if known is not None and known > 0 and other is not None:
-            return _add_up(other, factor * known, loops, terms)
+        return Step(Constant(int(attribute.value), signless(str(attribute.type))), None)
     return None
 
 

@@ -1,0 +1,61 @@
+"""Values of a program: their shapes and element types, and what makes them."""
+
+from __future__ import annotations
+
+import re
+
+from iree.compiler import ir
+
+# The public module `dialects.linalg` brings in a named-op generator that takes longer to load than a small compile.
+from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
+
+_TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
+    """The sizes of a ranked tensor (None for a dynamic one); () for a scalar; None for anything else."""
+    kind = value.type
+    if isinstance(kind, ir.RankedTensorType):
+        return tuple(None if size == _DYNAMIC else size for size in kind.shape)
+    if isinstance(kind, (ir.FloatType, ir.IntegerType, ir.IndexType)):
+        return ()
+    torch = _TORCH_TENSOR.fullmatch(str(kind))
+    if torch is None:
+        return None
+    return tuple(None if size == "?" else int(size) for size in torch["dims"].split(",") if size)
+
+
+def element_type(value: ir.Value) -> str:
+    """The element type of a tensor, or the type itself of a scalar, as text. Torch's `si64` is `i64`."""
+    kind = value.type
+    if isinstance(kind, ir.ShapedType):
+        return str(kind.element_type)
+    torch = _TORCH_TENSOR.fullmatch(str(kind))
+    return str(kind) if torch is None else signless(torch["element"])
+
+
+def is_tensor(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor, of MLIR's own type or of Torch's."""
+    return isinstance(value.type, ir.RankedTensorType) or not (is_builtin(value) or shape_of(value) is None)
+
+
+def is_builtin(value: ir.Value) -> bool:
+    """Whether a value's type is MLIR's own, not a frontend's."""
+    return isinstance(value.type, (ir.ShapedType, ir.FloatType, ir.IntegerType, ir.IndexType))
+
+
+def signless(kind: str) -> str:
+    """Torch's `si64` is `i64`; unsigned types are others."""
+    return kind.removeprefix("s")
+
+
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op that makes the value, or None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def is_structured(op: ir.Operation) -> bool:
+    """Whether the op has indexing maps and a body (every linalg op but softmax and the like)."""
+    return op.name.startswith("linalg.") and len(op.regions) == 1 and get_indexing_maps(op) is not None
