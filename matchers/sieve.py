@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from opsplice.matchers import chains, numbers
 from opsplice.matchers.canonical import COMPARISONS, WIDTHS
-from opsplice.matchers.graph import Graph, Number
+from opsplice.matchers.graph import Accumulated, Choice, Graph, Named, Number
 from opsplice.matchers.terms import Apply, Constant, Reduce, Started
 from opsplice.matchers.views import Views
 from opsplice.spec_lang import ops, tree
@@ -29,9 +29,10 @@ _ANYTHING: Any = None
 class _Outline(NamedTuple):
     """A part of a graph: its op, and the outlines below it down to some depth, None at the deepest.
 
-    kind: "apply", "chain", "reduce" or "constant". what: the op or the combiner; of a constant its value, or the lowest
-    and (in `below`) the highest one. casts: whether casts are looked through. written: of a chain, which op each of its
-    two sides is as they are written.
+    kind: "apply", "chain", "reduce", "window" (a reduction that a program may do without), "accumulated" (one that may
+    start from anything), "constant" or "choice" (of those in `below`). what: the op or the combiner; of a constant its
+    value, or the lowest and (in `below`) the highest one. casts: whether casts are looked through. written: of a chain,
+    which op each of its two sides is as they are written.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class _Outline(NamedTuple):
     written: tuple[Any, ...] | None = None
 
 
+_REDUCTIONS = ("reduce", "window", "accumulated")
 _ANY_CONSTANT = _Outline("constant", -math.inf, math.inf, True)
 
 
@@ -130,10 +132,16 @@ class _Outlines:
                 return _Outline("apply", node.op, below, self._casts)
             written = tuple(self._of(arg, 0) for arg in node.args)
             return _Outline("chain", node.op, below, self._casts, written)
-        if type(node) is Reduce and any(label.windowed for label in node.loops):
-            return _ANYTHING  # of a window of one place there is no loop
         if type(node) is Reduce:
-            return _Outline("reduce", node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
+            kind = "window" if any(label.windowed for label in node.loops) else "reduce"
+            return _Outline(kind, node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
+        if isinstance(node, Accumulated):
+            return self._of(node.node, depth)._replace(kind="accumulated")
+        if isinstance(node, Named):
+            return self._of(node.node, depth)
+        if isinstance(node, Choice):
+            options = tuple(dict.fromkeys(self._of(option, depth) for option in node.options))
+            return _ANYTHING if _ANYTHING in options else _Outline("choice", "", options, self._casts)
         if type(node) is Number and isinstance(node.low, tree.Literal):
             if node.high is None:  # told apart by the sign of zero
                 return _Outline("constant", Constant(node.low.value, ""), None, self._casts)
@@ -149,12 +157,14 @@ def _inexact(outline: Any) -> Any:
         return _ANYTHING if outline is _ANYTHING else _ANY_CONSTANT
     if outline.below is None:
         return outline
-    below = _inexact(outline.below) if outline.kind == "reduce" else tuple(map(_inexact, outline.below))
+    below = _inexact(outline.below) if outline.kind in _REDUCTIONS else tuple(map(_inexact, outline.below))
     return outline._replace(below=below)
 
 
 def _fits_at_root(outline: Any, term: Any, views: Views) -> bool:
     """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
+    if outline is not _ANYTHING and outline.kind == "choice":
+        return any(_fits_at_root(option, term, views) for option in outline.below)
     return outline is _ANYTHING or _fits_op(outline, _made_by(outline, term, views), views)
 
 
@@ -165,6 +175,8 @@ def _made_by(outline: Any, term: Any, views: Views) -> Any:
 def _fits(outline: Any, term: Any, views: Views) -> bool:
     if outline is _ANYTHING:
         return True
+    if outline.kind == "choice":
+        return any(_fits(option, term, views) for option in outline.below)
     found = _made_by(outline, term, views)
     if _fits_op(outline, found, views):
         return True
@@ -177,8 +189,8 @@ def _fits_op(outline: Any, found: Any, views: Views) -> bool:
     if kind == "constant":
         known = views.constant(found)
         return known is not None and _is_number(known, what, below)
-    if kind == "reduce":
-        return isinstance(found, Reduce) and found.combiner == what and _fits(below, found.body, views)
+    if kind in _REDUCTIONS:
+        return _fits_reduction(outline, found, views)
     spellings = views.readings(found, what)
     if not spellings or below is None:
         return bool(spellings)
@@ -189,6 +201,17 @@ def _fits_op(outline: Any, found: Any, views: Views) -> bool:
             for grouping in chains.groupings(views, what, spellings, len(below), unwrap)
         )
     return any(_fit_below(what, below, spelling.args, views) for spelling in spellings)
+
+
+def _fits_reduction(outline: Any, found: Any, views: Views) -> bool:
+    if isinstance(found, Reduce):
+        return found.combiner == outline.what and _fits(outline.below, found.body, views)
+    if outline.kind == "reduce" or not isinstance(found, Apply) or found.op != outline.what:
+        return False
+    if isinstance(found, Started):
+        return outline.kind == "accumulated" and _fits_reduction(outline, views.resolve(found.args[1]), views)
+    source = views.unchanged(found)  # of a window of one place there is no loop
+    return source is not None and _fits(outline.below, source, views)
 
 
 def _behind_casts(views: Views, term: Any, wanted: str = "") -> Any:
@@ -218,12 +241,14 @@ def _pair_up(below: Sequence[Any], found: Sequence[Any], views: Views) -> bool:
 
 def _begins(outline: Any, term: Any, views: Views) -> bool:
     """Whether an op right below the outermost fits, though not all do."""
+    if outline is not _ANYTHING and outline.kind == "choice":
+        return any(_begins(option, term, views) for option in outline.below)
     found = views.resolve(term)
     if outline is _ANYTHING or not isinstance(found, Apply) or found.op != outline.what:
         return False
     if outline.below is None:
         return True
-    if outline.kind == "reduce":
+    if outline.kind in _REDUCTIONS:
         return isinstance(found, Started)  # it is that reduction, but for what it starts from
     pairs = zip(outline.below if outline.written is None else outline.written, found.args, strict=False)
     return any(part is not _ANYTHING and part.kind != "constant" and _fits(part, arg, views) for part, arg in pairs)
