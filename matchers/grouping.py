@@ -16,8 +16,9 @@ from opsplice.matchers.graph import Graph
 from opsplice.matchers.terms import Access, Apply, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.views import Views
 
-# How many terms below a result are looked at, and how many ways to take its dims apart are tried.
-_MOST_TERMS = 64
+# How many terms below a result are looked at, also for each op of a pattern, which covers no more of the program; and
+# how many ways to take its dims apart are tried.
+_MOST_TERMS, _TERMS_OF_OP = 64, 8
 _MOST_WAYS = 4
 
 
@@ -29,7 +30,8 @@ def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
     whole, labels = views.whole(value), graph.results[0].labels
     if graph.factors or any(label.pack for label in labels):
         return iter(())
-    return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices)), _MOST_WAYS)
+    most = min(_MOST_TERMS, _TERMS_OF_OP * graph.size)
+    return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices), most), _MOST_WAYS)
 
 
 def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
@@ -47,23 +49,23 @@ def ungrouped(indices: Iterable[Index]) -> Iterator[Index]:
         yield from ungrouped(index.parts) if isinstance(index, Flat) else (index,)
 
 
-def _taken_apart(views: Views, access: Access, more: int) -> Iterator[Access]:
-    """An access with so many loops more, each taken apart as it is below."""
+def _taken_apart(views: Views, access: Access, more: int, most: int) -> Iterator[Access]:
+    """An access with so many loops more, each taken apart as it is below, in the first `most` terms."""
     if more <= 0:
         return
     loops = set(ungrouped(access.indices))
-    for loop, sizes in views.remembered(access, lambda: tuple(_splits(views, access))):
+    for loop, sizes in views.remembered(access, most, lambda: tuple(_splits(views, access, most))):
         if loop in loops and len(sizes) <= more + 1:
             finer = views.split(access, loop, sizes)
-            yield from (finer,) if len(sizes) == more + 1 else _taken_apart(views, finer, more + 1 - len(sizes))
+            yield from (finer,) if len(sizes) == more + 1 else _taken_apart(views, finer, more + 1 - len(sizes), most)
 
 
-def _splits(views: Views, above: Term) -> Iterator[tuple[Loop, tuple[int, ...]]]:
+def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tuple[Loop, tuple[int, ...]]]:
     """What loops are split into below a term, each way once: a loop and the sizes of its parts."""
     found: set[tuple[Index, tuple[int, ...]]] = set()
     seen: dict[object, None] = {above: None}
     pending: list[object] = [above]
-    while pending and len(seen) < _MOST_TERMS:
+    while pending and len(seen) < most:
         term = pending.pop(0)
         below: tuple[object, ...] = ()
         if isinstance(term, Access):

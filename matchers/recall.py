@@ -47,8 +47,11 @@ from opsplice.spec_lang import ops, tree
 # Structured ops whose name does not say what their body computes.
 _OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce", "iree_linalg_ext.attention"})
 _CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal, tree.Property)
-# Ops all of whose own attributes are read by nobody but a pattern that names them.
-_BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates) - ROUNDING
+# Ops whose own attributes nobody reads but a pattern that names them; an import says which argument it is of.
+_BARE = frozenset(op.full_name for op in ops.OPS.values() if not op.predicates) - ROUNDING | {
+    "hal.tensor.import",
+    "flow.tensor.tie_shape",
+}
 # Ops that say something of sizes that are known at run time only.
 _SIZED = SIZED_OPS.keys() | {ASSUMING_OP, "affine.apply"}
 _READ = _SIZED | FRONTEND_CONSTANTS.keys()

@@ -98,7 +98,7 @@ class Views:
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
-        self._below: dict[Access, tuple[Any, Reads]] = {}
+        self._below: dict[tuple[Access, int], tuple[Any, Reads]] = {}
         self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
         self._finer: dict[tuple[Reduce, Loop, tuple[int, ...]], Reduce | None] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, Reads]] = {}
@@ -153,11 +153,11 @@ class Views:
             self._inner[made] = self._inner[term]
         return made
 
-    def remembered(self, access: Access, read: Callable[[], Any]) -> Any:
-        """What one function reads below an access."""
-        known = self._below.get(access)
+    def remembered(self, access: Access, most: int, read: Callable[[], Any]) -> Any:
+        """What one function reads in the first `most` terms below an access."""
+        known = self._below.get((access, most))
         if known is None:
-            known = self._below[access] = self._noted(read, access.value)
+            known = self._below[access, most] = self._noted(read, access.value)
         self.reads.update(known[1])
         return known[0]
 
