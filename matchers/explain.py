@@ -6,6 +6,7 @@ It searches on its own, beside `matchers.engine`, and changes no result: a searc
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, partial
@@ -104,9 +105,12 @@ class Explainer:
         self._splits: dict[tuple[Graph, ir.Value], bool] = {}
         self._names = {let.expr.span: ", ".join(let.names) for p in patterns.values() for let in p.body}
 
-    def near_misses(self, misses: Iterable[NearMiss]) -> list[Attempt]:
-        """Near misses that a search found, told in full; those that stopped for one reason at one place are one."""
-        attempts = [a for miss in misses if (a := self._retraced(miss)) is not None]
+    def near_misses(self, misses: Iterable[NearMiss], *, drawn: bool = True) -> list[Attempt]:
+        """Near misses that a search found, told in full; those that stopped for one reason at one place are one.
+
+        drawn: False leaves out the IR of places and the parts of patterns, which take most of the time.
+        """
+        attempts = [a for miss in misses if (a := self._retraced(miss, drawn)) is not None]
         return sorted(_told_once(attempts), key=lambda a: -a.progress)
 
     def nearest(
@@ -231,28 +235,38 @@ class Explainer:
 
     # ---- attempts -------------------------------------------------------------------------------------------------
 
-    def _retraced(self, miss: NearMiss) -> Attempt | None:
-        return self._tried(miss.graph, miss.value, _FEW_STEPS if miss.kind is Kind.STEPS else MAX_STEPS)
+    def _retraced(self, miss: NearMiss, drawn: bool) -> Attempt | None:
+        max_steps = _FEW_STEPS if miss.kind is Kind.STEPS else MAX_STEPS
+        return self._tried(miss.graph, miss.value, max_steps, drawn=drawn)
 
-    def _tried(self, graph: Graph, value: ir.Value, max_steps: int = MAX_STEPS) -> Attempt | None:
+    def _tried(
+        self, graph: Graph, value: ir.Value, max_steps: int = MAX_STEPS, *, drawn: bool = True
+    ) -> Attempt | None:
         tracer = Tracer(self.views, graph, function_of(value.owner.operation), max_steps)
         matched = tracer.run(value, at_view=self._is_for_split(graph, value)) is not None
-        return None if matched else self._attempt(tracer, value)
+        return None if matched else self._attempt(tracer, value, drawn=drawn)
 
-    def _attempt(self, tracer: Tracer, value: ir.Value) -> Attempt:
+    def _attempt(self, tracer: Tracer, value: ir.Value, *, drawn: bool = True) -> Attempt:
         stop, graph = tracer.stop, tracer.graph
         assert stop is not None, "a search that failed has stopped somewhere"
-        reason = reason_of(graph, stop, self.views)
-        root = place_of(value)
-        like = self.alignment.compare(graph.results[0], value)
-        return Attempt(
+        reason = reason_of(graph, stop, self.views, text=drawn)
+        root = place_of(value, text=drawn)
+        attempt = Attempt(
             pattern=graph.pattern.name,
             function=tracer.function,
             location=root.location,
             op=root,
             progress=_progress(tracer),
-            similarity=like.score / max(1, graph.size),
+            similarity=0.0,
             reason=reason,
+            parts=(),
+        )
+        if not drawn:
+            return attempt
+        like = self.alignment.compare(graph.results[0], value)
+        return dataclasses.replace(
+            attempt,
+            similarity=like.score / max(1, graph.size),
             parts=draw(graph, stop, reason, like.ops, self._names),
             others=self._others().at(value, graph.pattern.name, len(stop.held) // 2),
         )

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from typing import Any, get_args
+from weakref import WeakKeyDictionary
 
-from opsplice.matchers.graph import Input, Node, Number, Result, Whole
+from opsplice.matchers.graph import Graph, Input, Node, Number, Result, Whole
 from opsplice.matchers.terms import Apply, Reduce
 
 _NODES = get_args(Node)
 # The nodes that are judged themselves; any other stands for what it is made of.
 _JUDGED = (Apply, Reduce, Whole, Number, Input)
+
+
+_OF_GRAPHS: WeakKeyDictionary[Graph, tuple[Any, ...]] = WeakKeyDictionary()
+
+
+def nodes_of(graph: Graph) -> tuple[Any, ...]:
+    """The nodes of all results of a graph, each once, outer ones first."""
+    if graph not in _OF_GRAPHS:
+        _OF_GRAPHS[graph] = tuple(nodes_below([result.node for result in graph.results]))
+    return _OF_GRAPHS[graph]
 
 
 def nodes_below(nodes: list[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from opsplice.matchers.graph import Asked, Graph, Input, Number, Whole
 from opsplice.matchers.ir_names import short
 from opsplice.matchers.labels import unflattened
 from opsplice.matchers.match import Binding, Kind
-from opsplice.matchers.nodes import heads, nodes_below
+from opsplice.matchers.nodes import heads, nodes_below, nodes_of
 from opsplice.matchers.places import place_of
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.tracing import Stop
@@ -31,9 +31,9 @@ _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _PAIR = 2
 
 
-def reason_of(graph: Graph, stop: Stop, views: Views) -> Reason:
-    """The reason of a stopped search; `views` are those that it was made with."""
-    return _Reasoner(graph, stop, views).reason()
+def reason_of(graph: Graph, stop: Stop, views: Views, *, text: bool = True) -> Reason:
+    """The reason of a stopped search; `views` are those that it was made with. text: as for `place_of`."""
+    return _Reasoner(graph, stop, views).reason(text)
 
 
 def other_uses(value: ir.Value, inside: frozenset[ir.Operation]) -> str:
@@ -53,7 +53,7 @@ class _Reasoner:
         self.views = views
         self.parameters = {p.name: p for p in graph.pattern.parameters}
 
-    def reason(self) -> Reason:
+    def reason(self, text: bool) -> Reason:
         stop = self.stop
         wanted, found, advice = self._texts()
         if stop.kind in _NAMES_DIMS:
@@ -64,7 +64,7 @@ class _Reasoner:
             wanted=wanted,
             found=found,
             span=span,
-            at=None if stop.at is None else place_of(stop.at),
+            at=None if stop.at is None else place_of(stop.at, text=text),
             tried=self._tried(),
             help=advice,
         )
@@ -162,7 +162,7 @@ class _Reasoner:
     def _other_side(self) -> str:
         """What is wanted is the other operand of an op that does not commute."""
         node = self.stop.node
-        for above in nodes_below([r.node for r in self.graph.results]):
+        for above in nodes_of(self.graph):
             at = self.stop.held.get(id(above)) if isinstance(above, Apply) and node in above.args else None
             if isinstance(at, ir.Value):
                 at = defining_op(at)
@@ -383,7 +383,7 @@ class _Reasoner:
 
     def _tried(self) -> str:
         """The commutative op right above the part that failed."""
-        for node in nodes_below([r.node for r in self.graph.results]):
+        for node in nodes_of(self.graph):
             if not isinstance(node, Apply) or id(node) not in self.stop.held or self.stop.node not in node.args:
                 continue
             op = ops.find(node.op)

@@ -39,7 +39,7 @@ from opsplice.matchers.inverse import solved
 from opsplice.matchers.ir_names import location_text, short
 from opsplice.matchers.labels import Regrouped, ones_first, pair, rank_text, regrouped
 from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
-from opsplice.matchers.nodes import nodes_below
+from opsplice.matchers.nodes import nodes_of
 from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Index, Reduce, Started, Term
 from opsplice.matchers.verdicts import Verdicts, number_text
 from opsplice.matchers.views import Origin, Views, defining_op, element_type, is_structured, is_tensor, shape_of
@@ -148,7 +148,7 @@ class Search(Verdicts):
         indices = self.views.whole(value).indices
         if self.furthest is None or self.furthest.kind not in _OF_DIMS or ones_first(indices) == indices:
             return False
-        nodes = nodes_below([self.graph.results[0].node])
+        nodes = nodes_of(self.graph)
         return any(type(node) is Reduce for node in nodes) and not any(isinstance(node, Product) for node in nodes)
 
     def _holds_at_source(self, view: ir.Value) -> bool:

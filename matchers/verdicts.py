@@ -15,7 +15,7 @@ from opsplice.matchers.graph import Asked, Form, Named, Number, Tie, Whole, With
 from opsplice.matchers.ir_names import location_text
 from opsplice.matchers.labels import Sizes, kept, pair
 from opsplice.matchers.match import Kind, Size
-from opsplice.matchers.nodes import nodes_below
+from opsplice.matchers.nodes import nodes_of
 from opsplice.matchers.sizes import Classes
 from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
 from opsplice.matchers.views import defining_op
@@ -71,8 +71,7 @@ class Verdicts(Bindings):
         """Whether a condition asks about a part that the pattern's results have and the match has not."""
         if not isinstance(condition, (Asked, Form)) or condition.name in self.inputs or self._terms(condition.name):
             return False
-        nodes = nodes_below([result.node for result in self.graph.results])
-        return any(isinstance(node, Named) and node.name == condition.name for node in nodes)
+        return any(isinstance(node, Named) and node.name == condition.name for node in nodes_of(self.graph))
 
     def _condition_failed(self, where: Any, sizes: conditions.Sizes) -> bool:
         failed = conditions.first_failure(where, sizes, self._judge)

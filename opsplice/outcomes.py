@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from opsplice.files import read_file
 from opsplice.matchers.explain import Explainer
-from opsplice.matchers.match import Found, Match, NearMiss, Size
+from opsplice.matchers.match import Match, NearMiss, Size
 from opsplice.matchers.places import as_known
 from opsplice.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.calls import Action, KernelCall
@@ -20,6 +20,9 @@ from opsplice.spec_lang.loader import LoadedSpec
 from opsplice.targets.artifacts import Artifact
 
 NEAREST = 3
+# Of so many rules that matched nothing a compile says where they came near, if others matched. Else, and in `match` and
+# `explain`, it is said of all.
+MOST_NEAR = 16
 
 
 def joined(reports: Sequence[Report]) -> Report:
@@ -31,8 +34,29 @@ def joined(reports: Sequence[Report]) -> Report:
     return Report(replacements, final.kept, unmatched)
 
 
-def report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Report:
-    """number: how often rules have written what this round found."""
+def unmatched(spec: LoadedSpec, chosen: Plan) -> list[tree.Rule]:
+    """The rules that nothing comes of."""
+    used = {id(each.rule) for each in (*chosen.actions, *chosen.annotations, *chosen.left)}
+    return [rule for rule in spec.rules if id(rule) not in used]
+
+
+def looked_at(spec: LoadedSpec, chosen: Plan) -> frozenset[str]:
+    """The patterns of rules that nothing comes of; where others matched those of the first, and of the user's before
+    those of libraries."""
+    rules = sorted(unmatched(spec, chosen), key=lambda rule: bool(_library(spec, rule)))
+    return frozenset(rule.pattern for rule in (rules if len(rules) == len(spec.rules) else rules[:MOST_NEAR]))
+
+
+def report(
+    spec: LoadedSpec,
+    near_misses: Sequence[NearMiss],
+    chosen: Plan,
+    number: int = 0,
+    looked: Collection[str] | None = None,
+) -> Report:
+    """number: how often rules have written what this round found. looked: the patterns that near misses were looked
+    for of, None for all.
+    """
     replacements = []
     for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
         optional = isinstance(action, KernelCall) and action.optional
@@ -42,24 +66,22 @@ def report(spec: LoadedSpec, found: Found, chosen: Plan, number: int = 0) -> Rep
     replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     replacements = [dataclasses.replace(each, round=number) for each in replacements]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
-    done = (*chosen.actions, *chosen.annotations, *chosen.left)
-    used = {id(each.rule) for each in done}
     explainer = Explainer(spec.patterns)
     misses: dict[str, list[NearMiss]] = {}
-    for miss in found.near_misses:
+    for miss in near_misses:
         misses.setdefault(miss.pattern, []).append(miss)
-    unmatched = tuple(
+    rules = tuple(
         UnmatchedRule(
             rule.title,
             str(rule.span),
             rule.pattern,
             _nearest(explainer, misses.get(rule.pattern, [])),
             _library(spec, rule),
+            looked is None or rule.pattern in looked,
         )
-        for rule in spec.rules
-        if id(rule) not in used
+        for rule in unmatched(spec, chosen)
     )
-    return Report(tuple(replacements), kept, unmatched)
+    return Report(tuple(replacements), kept, rules)
 
 
 def _library(spec: LoadedSpec, rule: tree.Rule) -> str:
@@ -178,5 +200,5 @@ def _nearest(explainer: Explainer, misses: Sequence[NearMiss]) -> tuple[Miss, ..
             at="" if attempt.reason.at is None else attempt.reason.at.location,
             kind=str(attempt.reason.kind),
         )
-        for attempt in explainer.near_misses(misses[:NEAREST])
+        for attempt in explainer.near_misses(misses[:NEAREST], drawn=False)
     )

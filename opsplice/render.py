@@ -146,13 +146,14 @@ def unmatched_lines(
     Of those of libraries, which have rules for many programs, the number is enough once something matched.
     """
     near = verbose or not report.replacements if near is None else near
-    ranked = sorted(report.unmatched, key=lambda rule: (bool(rule.library), near and not rule.nearest))
+    far = {rule for rule in report.unmatched if near and not rule.nearest}
+    ranked = sorted(report.unmatched, key=lambda rule: (bool(rule.library), rule in far))
     of_libraries = sum(bool(rule.library) for rule in ranked) if report.replacements else 0
     shown = ranked if verbose else ranked[: min(_MOST_RULES, len(ranked) - of_libraries)]
     lines = []
     for rule in shown:
         warning = f"{style('warning:', 'yellow', color)} {short_location(rule.rule_location)}: `{rule.rule}`"
-        lines.append(f"{warning} matched nothing{', and nothing comes near it' * (near and not rule.nearest)}")
+        lines.append(f"{warning} matched nothing{', and nothing comes near it' * (rule.looked and rule in far)}")
         if near:
             lines += _misses(rule.nearest if verbose else rule.nearest[:1])
     hidden = len(ranked) - len(shown)

@@ -120,7 +120,8 @@ class Miss:
 class UnmatchedRule:
     """A rule that replaced nothing, and its nearest misses, the nearest first.
 
-    library: the one that it is of, "" for a rule in a file of the user's.
+    library: the one that it is of, "" for a rule in a file of the user's. looked: whether near misses were looked for,
+    which a compile does for the first rules that match nothing.
     """
 
     rule: str
@@ -128,6 +129,7 @@ class UnmatchedRule:
     pattern: str
     nearest: tuple[Miss, ...] = ()
     library: str = ""
+    looked: bool = True
 
 
 @dataclass(frozen=True)

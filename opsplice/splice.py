@@ -89,9 +89,12 @@ class Splicer:
         patterns = engine.Patterns(graphs_of(spec))
         beside = functools.partial(self._beside, spec)
         for number in itertools.count():
-            found = engine.find(module, patterns, near_misses=outcomes.NEAREST)
+            found = engine.find(module, patterns, near_misses=0)
             chosen = self._plan(module, spec, found)
-            reports.append(outcomes.report(spec, found, chosen, number))
+            looked = frozenset() if number else outcomes.looked_at(spec, chosen)
+            graphs = [graph for graph in patterns.graphs if graph.pattern.name in looked]
+            near_misses = engine.find(module, graphs, outcomes.NEAREST).near_misses if graphs else ()
+            reports.append(outcomes.report(spec, near_misses, chosen, number, looked))
             actions = chosen.actions
             if any(map(fallback.is_split, actions, chosen.kept)):
                 split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
@@ -131,7 +134,8 @@ class Splicer:
         for number in itertools.count():
             found = engine.find(module, patterns, near_misses=outcomes.NEAREST)
             chosen = self._plan(module, spec, found, resolution.named_only)
-            reports.append(outcomes.report(spec, found, chosen if number == 0 else _only_new(chosen), number))
+            told = chosen if number == 0 else _only_new(chosen)
+            reports.append(outcomes.report(spec, found.near_misses, told, number))
             written = [action for action in chosen.actions if isinstance(action, Insertion)]
             if not written:
                 break

@@ -121,6 +121,8 @@ def test_many_rules_without_a_match_are_cut_and_those_that_come_near_go_first() 
     assert "  and 92 more rules matched nothing, shown with --verbose" in lines
     verbose = report_text(report, verbose=True, color=False)
     assert verbose.count("matched nothing, and nothing comes near it") == 91
+    unlooked = Report(unmatched=tuple(dataclasses.replace(rule, looked=False) for rule in rules[:9]))
+    assert "comes near" not in report_text(unlooked, verbose=True, color=False)
 
 
 def test_rows_that_are_too_wide_for_the_terminal_are_broken_before_the_kernel() -> None:

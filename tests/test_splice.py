@@ -1,0 +1,56 @@
+"""Specs applied to a module: what a compile's report says of rules that match nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from opsplice import outcomes
+from opsplice.spec_lang.loader import load_text
+from opsplice.splice import Splicer
+from opsplice.targets.registry.store import Store
+
+MODEL = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = math.absf %x : tensor<4xf32>
+  %1 = math.exp %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+COUNT = outcomes.MOST_NEAR + 4
+# Each comes near at the `exp`: it holds, and what it is made of does not.
+RULES = "\n".join(
+    f"pattern p{i}(x: tensor<n x f32>) {{ exp(absf(addf(x, {i + 1}.0))) }}\nannotate p{i} with {{found = {i}}}"
+    for i in range(COUNT)
+)
+MATCHING = "pattern matching(x: tensor<n x f32>) { exp(absf(x)) }\nannotate matching with {found = -1}\n"
+
+
+@pytest.fixture(scope="module")
+def context() -> Any:
+    from iree.compiler.api import Session
+
+    return Session().context
+
+
+def looked(context: Any, spec: str, *, preview: bool = False) -> list[tuple[bool, int]]:
+    """For each rule that matches nothing, whether near misses were looked for, and how many there are."""
+    from iree.compiler import ir
+
+    module = ir.Module.parse(MODEL, context=context)
+    splicer = Splicer(Store(), targets=())
+    report = splicer.preview(module, load_text(spec)) if preview else splicer.apply(module, load_text(spec))[0]
+    return [(rule.looked, len(rule.nearest)) for rule in report.unmatched]
+
+
+def test_near_misses_of_the_first_rules_are_looked_for_where_others_match(context: Any) -> None:
+    assert looked(context, MATCHING + RULES) == [(True, 1)] * outcomes.MOST_NEAR + [(False, 0)] * 4
+
+
+def test_near_misses_of_all_rules_are_looked_for_where_none_matches(context: Any) -> None:
+    assert looked(context, RULES) == [(True, 1)] * COUNT
+
+
+def test_a_preview_looks_for_near_misses_of_all_rules(context: Any) -> None:
+    assert looked(context, MATCHING + RULES, preview=True) == [(True, 1)] * COUNT
