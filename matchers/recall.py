@@ -3,8 +3,7 @@
 Programs repeat their layers. What a search finds depends only on the ops that it reads, on their types and attributes,
 and on which of their operands are the same values. `Recall` keeps, for each way that places were seen to look, what was
 found there, as a tree of questions: "what makes value 3?", with values numbered as they come up. A place that gives the
-same answers down to a leaf is the same up to which values they are. The nodes of the tree are the states of
-`matchers.native`, where questions are asked and answers compared word by word.
+same answers down to a leaf is the same up to which values they are.
 
 It answers only for graphs of which this holds: those that `Traits` calls local.
 """
@@ -282,8 +281,9 @@ class Recall:
 
     def _ends_wanted(self, op: ir.Operation) -> bool:
         """Whether the op whose result a body yields first is wanted."""
-        blocks = op.regions[0].blocks if len(op.regions) else ()
-        yielded = list(blocks[0].operations)[-1].operands if len(blocks) else ()
+        if not len(op.regions) or not len(op.regions[0].blocks):
+            return False
+        yielded = list(op.regions[0].blocks[0].operations)[-1].operands
         made = defining_op(yielded[0]) if len(yielded) else None
         return made is not None and bool(self._traits(made.name) & WANTED)
 

@@ -162,7 +162,7 @@ def _add_up(expr: ir.AffineExpr, factor: int, loops: Mapping[int, Index], terms:
         terms[index] = terms.get(index, 0) + factor
         return 0
     if isinstance(expr, ir.AffineConstantExpr):
-        return factor * expr.value
+        return factor * int(expr.value)
     if isinstance(expr, ir.AffineAddExpr):
         parts = [_add_up(side, factor, loops, terms) for side in (expr.lhs, expr.rhs)]
         return None if None in parts else sum(part for part in parts if part is not None)

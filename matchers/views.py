@@ -540,9 +540,9 @@ class _Body:
                     term = Apply(op.name, known, op.attributes + which, op.types[number])
                     self.terms[value] = self.views.canonical(term)
         for number, value in enumerate(op.results):
-            term = self.terms.get(value)
-            if term is not None:
-                self.views.note(term, op.op, number, tuple(a for a in args if a is not None))
+            made = self.terms.get(value)
+            if made is not None:
+                self.views.note(made, op.op, number, tuple(a for a in args if a is not None))
 
     def _argument(self, number: int) -> Term | None:
         if number >= self.structured.inputs and not self._visited_once(number):
