@@ -33,14 +33,18 @@ MODELS = {
 
 def main() -> None:
     torch.set_num_threads(1)
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; us of thread CPU time for a call, least of {ROUNDS}")
+    print(
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; us of thread CPU time for a call, least of {ROUNDS}"
+    )
     sides = ("eager", "aot_eager", "local-sync", "local-task")
     print(f"{'':30}" + "".join(f"{side:>12}" for side in sides) + f"{'above aot_eager':>18}")
     with torch.no_grad():
         for name, model in MODELS.items():
             x = torch.rand(1, 64)
             taken = least([call_of(model, side, x) for side in sides], x)
-            print(f"{name:30}" + "".join(f"{each:12.1f}" for each in taken) + f"{taken[2] - taken[1]:18.1f}", flush=True)
+            print(
+                f"{name:30}" + "".join(f"{each:12.1f}" for each in taken) + f"{taken[2] - taken[1]:18.1f}", flush=True
+            )
 
 
 def call_of(model: nn.Module, side: str, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:

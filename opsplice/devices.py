@@ -123,6 +123,13 @@ def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collectio
         ) from None
 
 
+def limit_threads(count: int) -> None:
+    """Have the devices `local-task` that are opened from now on work with at most so many threads."""
+    import iree.runtime
+
+    iree.runtime.flags.parse_flags(f"--task_topology_max_group_count={count}")
+
+
 def _new(uri: str) -> Any:
     """A device of a driver of its own; of the package's public calls each gives the driver that was made first."""
     from iree.runtime._binding import create_hal_driver

@@ -34,7 +34,9 @@ FLAGS = ("--iree-input-demote-f64-to-f32=false",)
 class Options:
     """What `torch.compile(..., options={...})` takes; specs to no_code are as for `opsplice.compile`.
 
-    device: where programs run, `local-task` (all cores) or `local-sync` (the calling thread).
+    device: where programs run, `local-task` (as many threads as PyTorch has) or `local-sync` (the calling thread); None
+    for the calling thread until calls of a graph take long, and then for the others.
+    cache: keep programs on disk (docs/cache.md).
     plugins: the files with what programs import.
     """
 
@@ -42,8 +44,9 @@ class Options:
     flags: tuple[str, ...] = ()
     packages: PackageOptions | None = None
     no_code: bool = False
-    device: str = "local-task"
+    device: str | None = None
     plugins: tuple[Any, ...] = ()
+    cache: bool = True
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None, mode: str | None) -> Options:
@@ -108,6 +111,7 @@ def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Seque
         flags=[*FLAGS, *options.flags],
         packages=options.packages,
         no_code=options.no_code,
+        cache=options.cache,
     )
     assert program.report is not None
     seconds = time.perf_counter() - started

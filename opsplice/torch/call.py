@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,48 @@ from opsplice.errors import OpspliceError
 Call = Callable[[Sequence[Any]], list[Any]]
 
 
-def compiled_call(program: Program, device: str, plugins: Sequence[Any] = ()) -> Call:
+# Calls that take longer, in seconds, are worth waking other threads for, which takes 50 us.
+LONG = 200e-6
+_IN_A_ROW = 3
+
+
+def compiled_call(program: Program, device: str | None, plugins: Sequence[Any] = ()) -> Call:
     """A function from tensors and numbers to the program's results.
 
+    device: None for the calling thread until calls take long, and then for as many threads as PyTorch has.
     Raises OpspliceError for tensors that are not on the CPU, and when the program fails.
     """
+    if device is not None:
+        return _on(program, device, plugins)
+    alone = _on(program, "local-sync", plugins)
+    return alone if torch.get_num_threads() == 1 else _Growing(alone, partial(_on, program, "local-task", plugins))
+
+
+def _on(program: Program, device: str, plugins: Sequence[Any]) -> Call:
+    if device == "local-task":
+        devices.limit_threads(torch.get_num_threads())
     return _Call(program.direct("main", device=device, plugins=plugins))
+
+
+class _Growing:
+    """Calls in the calling thread; when some in a row have taken long, other threads help with all that follow."""
+
+    __slots__ = ("_call", "_helped", "_left")
+
+    def __init__(self, alone: Call, helped: Callable[[], Call]) -> None:
+        self._call = alone
+        self._helped = helped
+        self._left = _IN_A_ROW
+
+    def __call__(self, given: Sequence[Any]) -> list[Any]:
+        if not self._left:
+            return self._call(given)
+        start = perf_counter()
+        results = self._call(given)
+        self._left = self._left - 1 if perf_counter() - start > LONG else _IN_A_ROW
+        if not self._left:
+            self._call = self._helped()
+        return results
 
 
 class _Call:

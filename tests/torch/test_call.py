@@ -134,6 +134,29 @@ def test_tensors_that_are_not_in_memory_are_refused(call, tensor, message):
     assert raised.value.message == message
 
 
+def test_other_threads_help_when_calls_take_long(program, monkeypatch):
+    used = []
+    direct = opsplice.Program.direct
+
+    def noted(self, function, device, plugins):
+        used.append(device)
+        return direct(self, function, device=device, plugins=plugins)
+
+    monkeypatch.setattr(opsplice.Program, "direct", noted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    given = [torch.arange(3.0), torch.arange(4.0), 0]
+    call = compiled_call(program, None)
+    for long, wanted in ((3600, 1), (3600, 1), (0, 1), (0, 1), (3600, 1), (0, 1), (0, 1), (0, 2), (0, 2)):
+        monkeypatch.setattr("opsplice.torch.call.LONG", long)
+        assert call(given)[0].tolist() == [0, 2, 4]
+        assert len(used) == wanted
+    assert used == ["local-sync", "local-task"]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    call = compiled_call(program, None)
+    assert [call(given)[3] for _ in range(5)] == [0] * 5
+    assert used[2:] == ["local-sync"]
+
+
 def test_a_model_in_threads():
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
     fast = torch.compile(model, backend="opsplice", options={"device": "local-task"})
