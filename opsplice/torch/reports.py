@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
-from opsplice.render import report_text
 from opsplice.report import Report
 
 
@@ -46,10 +46,16 @@ class GraphReport:
         }
 
     def __str__(self) -> str:
-        head = f"{self.name}: {sum(self.ops.values())} ops"
-        if self.eager:
-            return f"{head}, runs eagerly: {self.eager}"
-        return "\n".join([head, report_text(self.report, verbose=False, color=False)])
+        return self._head if self.eager else f"{self._head}\n{self.report}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        head = f"<p>{escape(self._head)}</p>"
+        return head if self.eager else f"{head}\n{self.report._repr_html_()}"
+
+    @property
+    def _head(self) -> str:
+        return f"{self.name}: {sum(self.ops.values())} ops" + f", runs eagerly: {self.eager}" * bool(self.eager)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,10 @@ class TorchReport:
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.graphs)) or "no graph was compiled"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return "\n".join(graph._repr_html_() for graph in self.graphs) or "no graph was compiled"
 
 
 @dataclass
