@@ -17,7 +17,7 @@ from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from scripts.conformance import Case, Outcome, SkippedError, Specs, WrongError
 
 # What `make conformance` runs, in the order of the page.
-SUITES = {"torch": "scripts.conformance.torch_ops"}
+SUITES = {"torch": "scripts.conformance.torch_ops", "onnx": "scripts.conformance.onnx_nodes"}
 VARIANTS: dict[str, Specs] = {"plain": (), "rules": (str(Path(__file__).with_name("rules.splice")),)}
 
 # A case and a variant.
