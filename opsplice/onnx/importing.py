@@ -10,12 +10,14 @@ Only the child process of an import loads this module.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 from iree.compiler import ir
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
@@ -23,6 +25,7 @@ from iree.compiler.extras import onnx_importer
 from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
+from opsplice.onnx.expansion import FUNCTIONS, WIDENED, Expansion
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
 from opsplice.parameters import SCOPE
 
@@ -42,9 +45,11 @@ def import_model(request: Request) -> dict[str, Any]:
     model, files = read_model(request.path, name)
     _bind(model, request.dims, name)
     facts = _facts(model, name)
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
     _name_nodes(model.graph)
     weights = _take_weights(model, request)
-    model = _inferred(model, weights, name)
+    model = _typed(model, weights, name)
     _emit(model, weights, request)
     facts["flags"] = ["--iree-input-demote-f64-to-f32=false"] if _has_doubles(model) else []
     facts["depends"] = [str(path) for path in files]
@@ -124,29 +129,56 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
                 node.name = f"{node.op_type} of {next(filter(None, node.output), 'nothing')}"
 
 
-def _inferred(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], name: str) -> onnx.ModelProto:
-    """The model with a type for each value. Raises OpspliceError for a value of the main graph that gets none."""
+def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) -> onnx.ModelProto:
+    """The model with nodes that IREE takes, and a type for each value.
+
+    Large constants are inputs meanwhile. Raises OpspliceError for a value of the main graph that gets no type.
+    """
     own = len(model.graph.input)
     for each, array in weights.items():
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
+    # What comes of operators that ONNX does not know has types only when these are expanded.
+    for _ in range(2):
+        model = _inferred(model, name)
+        if not Expansion(model.graph, _kinds(model.graph), weights).run():
+            break
+    functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
+    if functions:
+        model = onnx.inliner.inline_selected_functions(model, sorted(functions), inline_schema_functions=True)
+        _name_nodes(model.graph)
+    model = _inferred(model, name)
+    graph = model.graph
+    graph.value_info.extend(graph.input[own:])
+    del graph.input[own:]
+    used = {each for inner in graphs(graph) for node in inner.node for each in node.input}
+    for each in set(weights) - used - {value.name for value in graph.output}:
+        del weights[each]
+    _check_types(graph, name)
+    return model
+
+
+def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise OpspliceError(f"the types of {name} do not fit together", details=str(error)[:2000]) from None
-    inferred.graph.value_info.extend(inferred.graph.input[own:])
-    del inferred.graph.input[own:]
-    graph = inferred.graph
-    typed = {value.name: value.type for value in (*graph.value_info, *graph.output)}
+
+
+def _kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+
+
+def _check_types(graph: onnx.GraphProto, name: str) -> None:
+    kinds = _kinds(graph)
     for node in graph.node:
         for output in filter(None, node.output):
-            if output not in typed or typed[output].WhichOneof("value") is None:
+            if output not in kinds or kinds[output].WhichOneof("value") is None:
                 raise OpspliceError(
                     f"node '{node.name}' of {name} has a result '{output}' of unknown type",
                     hint=f"the operator {node.domain or 'ai.onnx'}.{node.op_type} is not one of ONNX's, or is newer "
                     "than the installed package 'onnx'",
                 )
-            _check_rank(node, output, typed[output], name)
-    return inferred
+            _check_rank(node, output, kinds[output], name)
 
 
 def _check_rank(node: onnx.NodeProto, output: str, kind: onnx.TypeProto, name: str) -> None:
@@ -167,10 +199,17 @@ def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndar
         tensor.name = output
     constants = [*graph.initializer, *named.values()]
     kept = [node for node in graph.node if not _is_constant(node)]
+    readers: dict[str, set[str]] = defaultdict(set)
+    for node in graph.node:
+        for each in node.input:
+            readers[each].add(node.op_type)
     small = []
     for tensor in constants:
         array = elements(tensor, request.path.parent, request.name)
-        if array.nbytes >= _LARGE and tensor.data_type in _PARAMETERS:
+        if array.dtype in WIDENED and readers[tensor.name] == {"DequantizeLinear"}:
+            array = array.astype(WIDENED[array.dtype])
+            tensor = onnx.numpy_helper.from_array(array, tensor.name)
+        if array.nbytes >= _LARGE and array.dtype in _PARAMETERS.values():
             found[tensor.name] = array
         else:
             small.append(_within(tensor, array))

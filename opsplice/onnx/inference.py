@@ -93,13 +93,14 @@ class InferenceSession:
         packages: PackageOptions | None = None,
         no_code: bool = False,
         plugins: Sequence[SpecPath] = (),
+        cache: bool = True,
     ) -> None:
         """path_or_bytes: a file, its bytes, or an `onnx.ModelProto`.
 
         providers: where to run, the first that is there: names of onnxruntime (`CPUExecutionProvider`) or devices of
         IREE (`local-sync`, `vulkan`); by default this machine's CPU. sess_options and provider_options are
         onnxruntime's own: they are not used, which a warning says.
-        specs, flags, dims, packages, no_code: as for `opsplice.compile`. plugins: as for `Program.run`.
+        specs, flags, dims, packages, no_code, cache: as for `opsplice.compile`. plugins: as for `Program.run`.
 
         Raises OpspliceError for a model that cannot be imported or compiled, and for unknown providers.
         """
@@ -114,7 +115,7 @@ class InferenceSession:
         archs = (_ARCHS[driver],) if driver in _ARCHS else ()
         if not archs and not any(flag.startswith("--iree-llvmcpu-target-cpu") for flag in flags):
             flags = (*flags, "--iree-llvmcpu-target-cpu=host")
-        program = api.compile(source, specs, flags, archs=archs, packages=packages, no_code=no_code)
+        program = api.compile(source, specs, flags, archs=archs, packages=packages, no_code=no_code, cache=cache)
         self._bind(program, source.facts, provider, program.direct(None, device=device, plugins=tuple(plugins)))
 
     @classmethod
@@ -212,6 +213,7 @@ def session(
     packages: PackageOptions | None = None,
     no_code: bool = False,
     plugins: Sequence[SpecPath] = (),
+    cache: bool = True,
 ) -> InferenceSession:
     """A model with specs, ready to be run: see InferenceSession, which takes the same in onnxruntime's order."""
     return InferenceSession(
@@ -223,6 +225,7 @@ def session(
         packages=packages,
         no_code=no_code,
         plugins=plugins,
+        cache=cache,
     )
 
 

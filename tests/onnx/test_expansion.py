@@ -1,0 +1,155 @@
+"""Quantised models and operators that are written as others: numbers against onnxruntime's, or ONNX's reference."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
+
+import ml_dtypes
+import onnx.parser
+import onnxruntime as ort
+from onnx import TensorProto, numpy_helper
+
+import opsplice.onnx
+from tests.onnx.models import RANDOM, make_model, node
+
+CONTRIB = {"com.microsoft": 1}
+U8, I8 = TensorProto.UINT8, TensorProto.INT8
+
+
+def check(model, feed, tolerance=1e-5, steps=0):
+    """steps: by how much integers may be off: two right programs may round a tie differently."""
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    # Its optimiser computes in other types than the model says.
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    wanted = ort.InferenceSession(model.SerializeToString(), options).run(None, feed)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        if one.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+        else:
+            assert abs(one.astype(np.int64) - other.astype(np.int64)).max() <= steps
+
+
+def floats(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def integers(kind, *shape):
+    limits = np.iinfo(kind)
+    return RANDOM.integers(limits.min, limits.max, shape, kind, endpoint=True)
+
+
+def scale(value):
+    return np.array(value, np.float32)
+
+
+def test_models_with_quantize_and_dequantize():
+    """A convolution with a scale for each channel and a linear layer, as quantisers write them."""
+    constants = {
+        "s": scale(0.05), "z": np.uint8(120),
+        "wq": integers(np.int8, 8, 3, 3, 3), "ws": abs(floats(8)) * 0.01, "wz": np.zeros(8, np.int8),
+        "bq": integers(np.int32, 8) // 2**22, "bs": abs(floats(8)) * 1e-3, "bz": np.zeros(8, np.int32),
+        "lq": integers(np.int8, 8, 16), "ls": scale(0.01), "lz": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"),
+        node("DequantizeLinear", "wq ws wz", "wd", axis=0), node("DequantizeLinear", "bq bs bz", "bd", axis=0),
+        node("Conv", "xd wd bd", "c", pads=[1, 1, 1, 1]), node("Relu", "c", "r"),
+        node("QuantizeLinear", "r s z", "rq"), node("DequantizeLinear", "rq s z", "rd"),
+        node("GlobalAveragePool", "rd", "p"), node("Flatten", "p", "f"),
+        node("DequantizeLinear", "lq ls lz", "ld"), node("MatMul", "f ld", "y"),
+    ]  # fmt: skip
+    model = make_model(nodes, {"x": ["n", 3, 8, 8]}, {"y": ["n", 16]}, constants)
+    check(model, {"x": floats(2, 3, 8, 8)}, 1e-3)
+
+
+def test_operators_on_quantised_numbers():
+    """QLinearMatMul of matrices and of batches, QLinearConv, MatMulInteger, ConvInteger, DynamicQuantizeLinear."""
+    constants = {
+        "as": scale(0.02), "az": np.uint8(113), "bs": scale(0.01), "bz": np.uint8(130), "ys": scale(0.2),
+        "yz": np.uint8(118), "b": integers(np.uint8, 6, 5), "bb": integers(np.uint8, 2, 6, 5),
+        "k": integers(np.int8, 4, 3, 3, 3), "ks": abs(floats(4)) * 0.02, "kz": np.zeros(4, np.int8),
+        "d": integers(np.int8, 6, 5), "dz": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        node("QLinearMatMul", "a as az b bs bz ys yz", "y2"),
+        node("QLinearMatMul", "aa as az bb bs bz ys yz", "y3"),
+        node("QLinearConv", "i as az k ks kz ys yz", "c", pads=[1, 1, 1, 1]),
+        node("MatMulInteger", "a b az bz", "m"),
+        node("DynamicQuantizeLinear", "x", "xq xs xz"),
+        node("MatMulInteger", "xq d xz dz", "total"),
+        node("Cast", "total", "wide", to=TensorProto.FLOAT),
+        node("Mul", "wide xs", "dynamic"),
+    ]
+    inputs = {"a": (U8, [4, 6]), "aa": (U8, [2, 4, 6]), "i": (U8, [1, 3, 5, 5]), "x": [3, 6]}
+    outputs = {"y2": (U8, [4, 5]), "y3": (U8, [2, 4, 5]), "c": (U8, [1, 4, 5, 5]), "m": (TensorProto.INT32, [4, 5])}
+    model = make_model(nodes, inputs, {**outputs, "dynamic": [3, 5]}, constants)
+    feed = {name: integers(np.uint8, *shape) for name, (_, shape) in list(inputs.items())[:3]}
+    check(model, {**feed, "x": floats(3, 6)}, steps=1)
+
+
+def test_scales_for_blocks_and_integers_of_16_bits():
+    constants = {
+        "w4": integers(np.int8, 32, 6) // 16, "s4": abs(floats(2, 6)), "z4": integers(np.int8, 2, 6) // 16,
+        "s16": scale(0.001), "z16": np.int16(300), "x8s": abs(floats(4, 2)) + 0.1,
+    }  # fmt: skip
+    nodes = [
+        node("DequantizeLinear", "w4 s4 z4", "w", axis=0, block_size=16),
+        node("MatMul", "x w", "y"),
+        node("QuantizeLinear", "x s16 z16", "q16"),
+        node("DequantizeLinear", "q16 s16 z16", "d16"),
+        node("QuantizeLinear", "x x8s", "q8", axis=1, block_size=16, output_dtype=I8),
+    ]
+    outputs = {"y": [4, 6], "q16": (TensorProto.INT16, [4, 32]), "d16": [4, 32], "q8": (I8, [4, 32])}
+    model = make_model(nodes, {"x": [4, 32]}, outputs, constants)
+    for tensor in model.graph.initializer:
+        if tensor.name in ("w4", "z4"):
+            tensor.CopyFrom(numpy_helper.from_array(constants[tensor.name].astype(ml_dtypes.int4), tensor.name))
+    check(model, {"x": floats(4, 32) * 10}, 1e-4)
+
+
+@pytest.mark.parametrize(("bits", "columns"), [(4, 64), (4, 40), (8, 64)])
+def test_weights_of_a_few_bits(bits, columns):
+    """onnxruntime's MatMulNBits, with and without zero points, and with a block that is not full."""
+    rows, block = 24, 32
+    blocks = -(-columns // block)
+    packed = integers(np.uint8, rows, blocks, block * bits // 8)
+    if bits == 8:
+        packed |= 1  # a middle of 128 leaves no room for 0
+        packed = np.clip(packed, 1, 255)
+    constants = {"w": packed, "s": abs(floats(rows * blocks)), "bias": floats(rows)}
+    constants["z"] = integers(np.uint8, rows * (-(-blocks * bits // 8)))
+    form = {"N": rows, "K": columns, "bits": bits, "block_size": block, "domain": "com.microsoft"}
+    nodes = [node("MatMulNBits", "x w s - - bias", "y", **form)]
+    if bits == 4:
+        nodes.append(node("MatMulNBits", "x w s z", "with_zeros", **form))
+    else:
+        del constants["z"]
+    outputs = {each.output[0]: ["n", rows] for each in nodes}
+    model = make_model(nodes, {"x": ["n", columns]}, outputs, constants, domains=CONTRIB)
+    check(model, {"x": floats(3, columns)}, 1e-3)
+
+
+def test_operators_of_onnxruntime_alone():
+    kinds = ["Gelu", "BiasGelu", "FastGelu"]
+    nodes = [node(kind, "x" if kind == "Gelu" else "x b", kind.lower(), domain="com.microsoft") for kind in kinds]
+    outputs = {kind.lower(): [3, 8] for kind in kinds}
+    model = make_model(nodes, {"x": [3, 8]}, outputs, {"b": floats(8)}, domains=CONTRIB)
+    check(model, {"x": floats(3, 8)}, 1e-3)
+
+
+def test_functions_of_models_and_of_onnx():
+    """A model's own function, and an operator that ONNX defines as one: attention."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 23, "own": 1]>
+        main (float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 2, 5, 4] v) => (float[1, 2, 3, 4] y) {
+          a = Attention <scale: float = 0.5> (q, k, v)
+          y = own.twice (a)
+        }
+        <domain: "own", opset_import: ["": 23]>
+        twice (x) => (y) { y = Add (x, x) }"""
+    )
+    check(model, {"q": floats(1, 2, 3, 4), "k": floats(1, 2, 5, 4), "v": floats(1, 2, 5, 4)}, 1e-4)
