@@ -40,6 +40,10 @@ _SPAWNED = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); " + (
     "from opsplice.pipeline.isolate import _serve_spawned; _serve_spawned(*map(int, sys.argv[2:]))"
 )
 
+# The children of calls that are going on, and those of them that `end_all` has ended.
+_children: set[int] = set()
+_ended: set[int] = set()
+
 Report = Callable[[Any], None]
 Method = Literal["fork", "spawn"]
 
@@ -101,6 +105,7 @@ def call_isolated(
         job = _Job(function, args, folder, capture_stderr)
         child = (_fork if method == "fork" else _spawn)(job, stderr.fileno())
         last_event = None
+        _children.add(child.pid)
         try:
             for kind, value in _messages(child.pipe):
                 if kind == _PROGRESS:
@@ -114,11 +119,22 @@ def call_isolated(
                 else:
                     raise RuntimeError(f"the isolated call failed:\n{value}")
             status = _wait(child.pid)
+            if child.pid in _ended:
+                raise KeyboardInterrupt
         finally:
+            _children.discard(child.pid)
+            _ended.discard(child.pid)
             os.close(child.pipe)
             _kill_group(child.pid)
         stderr.seek(0)
         raise _crash(status, last_event, stderr.read().decode("utf-8", "replace"))
+
+
+def end_all() -> None:
+    """End the calls that other threads have going on: they raise KeyboardInterrupt."""
+    for pid in tuple(_children):
+        _ended.add(pid)
+        _kill_group(pid)
 
 
 def method() -> Method:

@@ -1,7 +1,8 @@
 """PyTorch: `torch.compile(model, backend="opsplice")`, found by its entry point, and `export` ahead of time."""
 
 from opsplice.torch.backend import Options, backend
+from opsplice.torch.background import wait
 from opsplice.torch.export import export
 from opsplice.torch.reports import GraphReport, TorchReport, report, reports, reset
 
-__all__ = ["GraphReport", "Options", "TorchReport", "backend", "export", "report", "reports", "reset"]
+__all__ = ["GraphReport", "Options", "TorchReport", "backend", "export", "report", "reports", "reset", "wait"]

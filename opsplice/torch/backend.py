@@ -21,6 +21,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang.diagnostics import did_you_mean
 from opsplice.spec_sources import PackageOptions
+from opsplice.torch.background import Later
 from opsplice.torch.call import Call, compiled_call
 from opsplice.torch.decompositions import table
 from opsplice.torch.importing import Output, import_graph
@@ -37,6 +38,7 @@ class Options:
     device: where programs run, `local-task` (as many threads as PyTorch has) or `local-sync` (the calling thread); None
     for the calling thread until calls of a graph take long, and then for the others.
     cache: keep programs on disk (docs/cache.md).
+    background: run graphs with PyTorch until a child process has compiled them (`wait` waits for that).
     plugins: the files with what programs import.
     """
 
@@ -47,6 +49,7 @@ class Options:
     device: str | None = None
     plugins: tuple[Any, ...] = ()
     cache: bool = True
+    background: bool = False
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None, mode: str | None) -> Options:
@@ -105,18 +108,23 @@ def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Seque
     if graph.is_empty:
         log.add(GraphReport(number, part, compile_id, graph.ops, opsplice.Report()))
         return _Running(graph.outputs, lambda _arguments: [])
-    program = opsplice.compile(
-        graph.bytecode,
-        specs=options.specs,
-        flags=[*FLAGS, *options.flags],
-        packages=options.packages,
-        no_code=options.no_code,
-        cache=options.cache,
-    )
-    assert program.report is not None
-    seconds = time.perf_counter() - started
-    log.add(GraphReport(number, part, compile_id, graph.ops, program.report, seconds))
-    return _Running(graph.outputs, compiled_call(program, options.device, options.plugins))
+
+    def running() -> _Running:
+        program = opsplice.compile(
+            graph.bytecode,
+            specs=options.specs,
+            flags=[*FLAGS, *options.flags],
+            packages=options.packages,
+            no_code=options.no_code,
+            cache=options.cache,
+            isolate=options.background,
+        )
+        assert program.report is not None
+        seconds = time.perf_counter() - started
+        log.add(GraphReport(number, part, compile_id, graph.ops, program.report, seconds))
+        return _Running(graph.outputs, compiled_call(program, options.device, options.plugins))
+
+    return Later(module.forward, running) if options.background else running()
 
 
 class _Running:
