@@ -91,10 +91,15 @@ def save(program: Path, vmfb: bytes, parameters: Parameters) -> list[Path]:
             files = [stack.enter_context(replacing(path)) for path in paths]
             files[0].write(vmfb)
             if own:
-                _index(own).create_archive_file(files[1].name)
+                write_archive(files[1].name, own)
     except (OSError, *FAILURES) as error:
         raise OpspliceError(f"cannot write {' and '.join(map(str, paths))}: {status(error)}") from None
     return paths
+
+
+def write_archive(path: str | os.PathLike[str], parameters: Iterable[Archive | Arrays]) -> None:
+    """Write parameters to a new archive, a `.irpa`."""
+    _index(parameters).create_archive_file(os.fspath(path))
 
 
 def module_of(instance: Any, parameters: Parameters) -> Any:

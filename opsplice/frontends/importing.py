@@ -41,15 +41,21 @@ _KEPT_SECONDS = 30 * 24 * 3600
 
 @dataclass(frozen=True)
 class Format:
-    """A format of model files. importer: see above. package: what has to be installed, and the name of our extra."""
+    """A format of model files.
+
+    importer: see above. package: what has to be installed, and the name of our extra. largest: how many bytes a file
+    may have, None for any number.
+    """
 
     name: str
     importer: str
     package: str
+    largest: int | None = 2 << 30
 
 
 ONNX = Format("ONNX", "opsplice.onnx.importing", "onnx")
-FORMATS = {".onnx": ONNX}
+EXPORTED = Format("PyTorch", "opsplice.torch.pt2", "torch", largest=None)
+FORMATS = {".onnx": ONNX, ".pt2": EXPORTED}
 
 
 @dataclass(frozen=True)

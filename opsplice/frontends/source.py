@@ -40,8 +40,7 @@ _ZIP_MAGIC = b"PK\x03\x04"
 _ONNX = re.compile(rb"\x08[\x03-\x20][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
 
 _OTHER_FORMATS = {
-    ".pt": "export the PyTorch program to MLIR first, with iree.turbine.aot.export or torch_mlir.fx.export_and_import",
-    ".pt2": "export the PyTorch program to MLIR first, with iree.turbine.aot.export or torch_mlir.fx.export_and_import",
+    ".pt": "export the PyTorch model with opsplice.torch.export, or to a .pt2 with torch.export.save",
     ".vmfb": "this is a compiled program already; it can be run as it is",
 }
 
@@ -172,7 +171,7 @@ def _from_model(model: Path | bytes, form: Format, dims: Mapping[str, int] | Non
     given = f"<{form.name} model>"
     if isinstance(model, Path):
         given = str(model)
-        check_file(model, _LARGEST, hint=f"a model is a file, {form.name} here")
+        check_file(model, form.largest, hint=f"a model is a file, {form.name} here")
         check_name(model)
         if not model.stat().st_size:
             raise OpspliceError(f"{model} is empty", hint=f"a model in {form.name} was expected")

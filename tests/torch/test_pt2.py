@@ -1,0 +1,194 @@
+"""Files of torch.export.save: compiled and run by the commands, and nothing of what they hold is run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+
+import opsplice
+from opsplice.frontends.importing import Request
+from opsplice.torch.pt2 import import_model
+from tests.command_line import opsplice as command
+
+
+class Model(torch.nn.Module):
+    """A weight out of order in memory, a buffer that changes, a constant, sizes that depend on others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(4, 4)
+        self.turned = torch.nn.Parameter(torch.randn(4, 4).t())
+        self.register_buffer("calls", torch.zeros(()))
+        self.constant = torch.arange(4.0)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+        self.calls.add_(1)
+        with torch.no_grad():
+            scaled = y * 2
+        return {"flat": (self.linear(x) @ self.turned + self.constant).reshape(-1), "pair": (scaled, self.calls + 0)}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = torch.export.Dim("rows", min=2, max=8)
+    dynamic = {"x": {0: rows}, "y": {0: 2 * rows + 1}}
+    program = torch.export.export(Model().eval(), (torch.ones(3, 4), torch.ones(7)), dynamic_shapes=dynamic)
+    path = tmp_path_factory.mktemp("pt2") / "model.pt2"
+    torch.export.save(program, path)
+    return path
+
+
+def test_a_file_is_compiled_and_run(file: Path, tmp_path: Path) -> None:
+    done = command("compile", file, "-o", tmp_path / "m.vmfb", check=True)
+    assert (tmp_path / "m.irpa").exists(), done.stderr
+    program = opsplice.load(tmp_path / "m.vmfb")
+    x, y = torch.randn(5, 4), torch.randn(11)
+    expected = Model()(x, y)
+    flat, scaled, calls = program.run("main", x.numpy(), y.numpy())
+    np.testing.assert_allclose(flat, expected["flat"].detach().numpy(), atol=1e-5)
+    np.testing.assert_allclose(scaled, expected["pair"][0].numpy(), atol=1e-6)
+    assert calls == 1
+    assert [value.name for value in program.functions["main"].outputs] == ["flat", "pair.0", "pair.1"]
+    with pytest.raises(opsplice.OpspliceError, match="has size 10 in dim 0, the function takes"):
+        program.run("main", x.numpy(), np.ones(10, np.float32))
+    with pytest.raises(opsplice.OpspliceError, match=r"the dims of .* have no names"):
+        opsplice.compile(file, dims={"rows": 4})
+
+
+# ---- what others could write into a file -----------------------------------------------------------------------------
+
+TOUCH = "__import__('pathlib').Path('{}').touch()"
+
+
+class Touches:
+    """What touches a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def rewritten(file: Path, into: Path, change: Callable[[str, bytes], bytes]) -> Path:
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(into, "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, change(entry.filename, old.read(entry)))
+    return into
+
+
+def edited(change: Callable[[Any], None], name: str = "model.json") -> Callable[[str, bytes], bytes]:
+    def edit(entry: str, data: bytes) -> bytes:
+        if not entry.endswith(name):
+            return data
+        content = json.loads(data)
+        change(content)
+        return json.dumps(content).encode()
+
+    return edit
+
+
+def pickled(path: Path) -> bytes:
+    stream = io.BytesIO()
+    torch.save(Touches(path), stream)
+    return stream.getvalue()
+
+
+def attacks(touched: Path) -> dict[str, tuple[Callable[[str, bytes], bytes], str]]:
+    """Ways to run code, each with what is said; "" for what is left out, so that the model is read."""
+    code = TOUCH.format(touched)
+
+    def size(content: Any) -> None:
+        dim = content["graph_module"]["graph"]["tensor_values"]["x"]["sizes"][0]
+        dim["as_expr"]["expr_str"] = code
+
+    def symbol(content: Any) -> None:
+        dim = content["graph_module"]["graph"]["tensor_values"]["x"]["sizes"][0]
+        dim["as_expr"]["expr_str"] = f'Symbol("s", integer={code})'
+
+    def operator(content: Any) -> None:
+        node = content["graph_module"]["graph"]["nodes"][0]
+        node["inputs"][0]["arg"] = {"as_operator": "torch.os.system"}
+
+    def guard(content: Any) -> None:
+        content["guards_code"] = [code]
+
+    def argument(content: Any) -> None:
+        named = f'"name": {json.dumps(f"x={code}")}'
+        content.update(json.loads(json.dumps(content).replace('"name": "x"', named)))
+
+    def tree(content: Any) -> None:
+        module, spec = "antigravity:a", {"type": "collections.defaultdict", "children_spec": []}
+        spec["context"] = json.dumps(
+            {"default_factory_module": module, "default_factory_name": "x", "dict_context": []}
+        )
+        signature = content["graph_module"]["module_call_graph"][0]["signature"]
+        protocol, given = json.loads(signature["in_spec"])
+        spec["children_spec"] = given["children_spec"]
+        signature["in_spec"] = json.dumps([protocol, spec])
+
+    def weight(content: Any) -> None:
+        content["config"]["linear.bias"]["use_pickle"] = True
+
+    def opaque(content: Any) -> None:
+        content["config"]["constant"]["path_name"] = "opaque_obj_0"
+
+    return {
+        "size": (edited(size), "the size"),
+        "symbol": (edited(symbol), "the size"),
+        "operator": (edited(operator), "the name 'torch.os.system'"),
+        "guard": (edited(guard), ""),
+        "argument": (edited(argument), "holds the name"),
+        "tree": (edited(tree), ""),
+        "weight": (edited(weight, "weights_config.json"), "the pickled object 'linear.bias'"),
+        "opaque": (edited(opaque, "constants_config.json"), "the pickled object 'constant'"),
+        "sample": (lambda entry, data: pickled(touched) if "sample_inputs" in entry else data, ""),
+    }
+
+
+@pytest.mark.parametrize("attack", list(attacks(Path())))
+def test_nothing_of_a_file_is_run(file: Path, tmp_path: Path, attack: str) -> None:
+    touched = tmp_path / "touched"
+    change, message = attacks(touched)[attack]
+    path = rewritten(file, tmp_path / "model.pt2", change)
+    (tmp_path / "out").mkdir()
+    request = Request(path, "model.pt2", tmp_path / "out", {})
+    if message:
+        with pytest.raises(opsplice.OpspliceError, match="could run code of whoever wrote it") as raised:
+            import_model(request)
+        assert message in str(raised.value)
+    else:
+        import_model(request)
+    assert not touched.exists()
+
+
+def test_the_attacks_are_real(file: Path, tmp_path: Path) -> None:
+    """PyTorch's own reader runs them."""
+    touched = tmp_path / "touched"
+    for attack in ("size", "sample"):
+        path = rewritten(file, tmp_path / "model.pt2", attacks(touched)[attack][0])
+        with contextlib.suppress(Exception):
+            torch.export.load(path)
+        assert touched.exists(), attack
+        touched.unlink()
+
+
+def test_other_files_are_refused_in_words(tmp_path: Path) -> None:
+    for name, content in (("text.pt2", b"hello"), ("pickle.pt2", pickle.dumps([1]))):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(opsplice.OpspliceError, match="is no program that this PyTorch can read"):
+            import_model(Request(tmp_path / name, name, tmp_path, {}))
