@@ -24,7 +24,7 @@ from opsplice.spec_sources import PackageOptions
 from opsplice.torch.background import Later
 from opsplice.torch.call import Call, compiled_call
 from opsplice.torch.decompositions import table
-from opsplice.torch.importing import Output, import_graph
+from opsplice.torch.importing import ImportedGraph, import_graph
 from opsplice.torch.reports import GraphReport, log
 
 # IREE computes f64 as f32 unless it is told not to, and then refuses the tensors that it is called with.
@@ -107,7 +107,7 @@ def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Seque
     compile_id = str(torch._guards.CompileContext.current_compile_id() or "")
     if graph.is_empty:
         log.add(GraphReport(number, part, compile_id, graph.ops, opsplice.Report()))
-        return _Running(graph.outputs, lambda _arguments: [])
+        return _Running(graph, lambda _arguments: [])
 
     def running() -> _Running:
         program = opsplice.compile(
@@ -122,7 +122,7 @@ def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Seque
         assert program.report is not None
         seconds = time.perf_counter() - started
         log.add(GraphReport(number, part, compile_id, graph.ops, program.report, seconds))
-        return _Running(graph.outputs, compiled_call(program, options.device, options.plugins))
+        return _Running(graph, compiled_call(program, options.device, options.plugins))
 
     return Later(module.forward, running) if options.background else running()
 
@@ -134,10 +134,11 @@ class _Running:
     nothing stands there but the mark for such calls.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "call", "outputs")
+    __slots__ = ("__dict__", "__weakref__", "call", "draws", "outputs")
 
-    def __init__(self, outputs: Sequence[Output], call: Call) -> None:
-        self.outputs = outputs
+    def __init__(self, graph: ImportedGraph, call: Call) -> None:
+        self.outputs = graph.outputs
+        self.draws = graph.draws
         self.call = call
         self._boxed_call = True
         _running.add(self)
@@ -145,6 +146,8 @@ class _Running:
     def __call__(self, arguments: list[Any]) -> list[Any]:
         given = tuple(arguments)
         arguments.clear()
+        if self.draws is not None:
+            given += self.draws(*given)
         sources = {"result": self.call(given), "input": given}
         return [out.value if out.kind == "constant" else sources[out.kind][out.value] for out in self.outputs]
 

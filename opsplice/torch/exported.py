@@ -34,7 +34,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.frontends.declarations import declare_function
 from opsplice.parameters import SCOPE, Arrays
 from opsplice.sizes import Size, Sizes
-from opsplice.torch.importing import locate
+from opsplice.torch.importing import prepare
 from opsplice.values import ELEMENT_TYPES
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
@@ -54,7 +54,7 @@ def import_programs(programs: Mapping[str, ExportedProgram]) -> ModuleSource:
     importer = FxImporter(hooks=weights, graph_node_importer_cls=_NodeImporter)
     for name, program in programs.items():
         outputs = _return_changes(program)
-        locate(program.graph)
+        prepare(program.graph)
         symbolic = bool(program.range_constraints)
         try:
             function = importer.import_program(program, func_name=name, import_symbolic_shape_expressions=symbolic)

@@ -38,13 +38,6 @@ def line_of(text: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    opsplice.torch.reset()
-
-
 @pytest.fixture
 def specs(samples):
     return [samples / "transformer" / "transformer.splice"]

@@ -1,0 +1,337 @@
+"""Ops that PyTorch cannot take apart, in ops that IREE takes. Each has the signature of the op that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+# ---- attention -------------------------------------------------------------------------------------------------------
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention as products around a softmax, laid out as PyTorch lays its result out."""
+    weights = _attention_weights(query, key, is_causal, attn_mask, scale)
+    result = weights @ _per_query_head(value, query)
+    # What the backward pass makes of the second result, the sums of the softmax, it computes again.
+    return _rows_outside(result), query.new_zeros(query.shape[:-1], dtype=torch.float32)
+
+
+def attention_backward(
+    gradient: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    _result: torch.Tensor,
+    _sums: torch.Tensor,
+    dropout: float,
+    is_causal: bool,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    weights = _attention_weights(query, key, is_causal, attn_mask, scale)
+    of_weights = gradient @ _per_query_head(value, query).transpose(-2, -1)
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * _scale(query, scale)
+    of_query = of_scores @ _per_query_head(key, query)
+    of_key = _per_own_head(of_scores.transpose(-2, -1) @ query, key)
+    of_value = _per_own_head(weights.transpose(-2, -1) @ gradient, value)
+    return _rows_outside(of_query), _rows_outside(of_key), _rows_outside(of_value)
+
+
+def _attention_weights(
+    query: torch.Tensor, key: torch.Tensor, is_causal: bool, mask: torch.Tensor | None, scale: float | None
+) -> torch.Tensor:
+    scores = query @ _per_query_head(key, query).transpose(-2, -1) * _scale(query, scale)
+    if is_causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = torch.where(seen, scores, -torch.inf)
+    if mask is not None:
+        scores = torch.where(mask, scores, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return torch.softmax(scores, -1)
+
+
+def _scale(query: torch.Tensor, scale: float | None) -> float:
+    return query.shape[-1] ** -0.5 if scale is None else scale
+
+
+def _per_query_head(tensor: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Keys or values, repeated for the heads of the queries that share them."""
+    heads = query.shape[1] // tensor.shape[1]
+    return tensor if heads == 1 else tensor.repeat_interleave(heads, 1)
+
+
+def _per_own_head(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    heads = gradient.shape[1] // tensor.shape[1]
+    return gradient if heads == 1 else gradient.unflatten(1, (tensor.shape[1], heads)).sum(2)
+
+
+def _rows_outside(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers with heads inside rows in memory: views behind an attention count on that."""
+    return tensor.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def squeeze(tensor: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    for dim in sorted((dim % max(tensor.dim(), 1) for dim in dims), reverse=True):
+        tensor = aten.squeeze.dim(tensor, dim)
+    return tensor
+
+
+def pad(tensor: torch.Tensor, amounts: Sequence[int], value: float = 0) -> torch.Tensor:
+    """IREE takes no negative amounts, which cut off, as the gradients of padding do."""
+    if all(amount >= 0 for amount in amounts):
+        return NotImplemented
+    for number, amount in enumerate(amounts):
+        if amount < 0:
+            dim = tensor.dim() - 1 - number // 2
+            tensor = tensor.narrow(dim, 0 if number % 2 else -amount, tensor.shape[dim] + amount)
+    return aten.constant_pad_nd(tensor, [max(amount, 0) for amount in amounts], value)
+
+
+def roll(tensor: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+    if not dims:
+        return roll(tensor.flatten(), shifts, [0]).view(tensor.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = tensor.shape[dim]
+        if size:
+            tensor = torch.cat(
+                [tensor.narrow(dim, size - shift % size, shift % size), tensor.narrow(dim, 0, size - shift % size)], dim
+            )
+    return tensor
+
+
+def diagonal_scatter(
+    tensor: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> torch.Tensor:
+    moved = tensor.movedim((dim1, dim2), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    above = max(0, -offset)
+    diagonal = torch.nn.functional.pad(source, (above, rows - above - source.shape[-1])).unsqueeze(-1)
+    at = torch.arange(columns, device=tensor.device) == torch.arange(rows, device=tensor.device).unsqueeze(-1) + offset
+    return torch.where(at, diagonal, moved).movedim((-2, -1), (dim1, dim2))
+
+
+def empty_permuted(size: Sequence[int], _order: Sequence[int], **options: Any) -> torch.Tensor:
+    return torch.empty(size, dtype=options.get("dtype"), device=options.get("device"))
+
+
+def zero_tensor(size: Sequence[int], **options: Any) -> torch.Tensor:
+    return torch.zeros(size, dtype=options.get("dtype"), device=options.get("device"))
+
+
+# ---- random numbers --------------------------------------------------------------------------------------------------
+
+
+def dropout(tensor: torch.Tensor, chance: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Drawn as eager draws it, so that a seed drops the same."""
+    if train is False or chance == 0:
+        return tensor.clone(), torch.ones_like(tensor, dtype=torch.bool)
+    if chance == 1:
+        return torch.zeros_like(tensor), torch.zeros_like(tensor, dtype=torch.bool)
+    kept = aten.bernoulli.p(torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device), 1 - chance)
+    return tensor * (kept / (1 - chance)), kept.to(torch.bool)
+
+
+def like(draw: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """What draws values in the shape of a tensor, as what draws them in a shape: it then needs no numbers of it."""
+
+    def drawn(tensor: torch.Tensor, *args: Any, dtype: torch.dtype | None = None, **_options: Any) -> torch.Tensor:
+        return draw(*args, tensor.shape, dtype=dtype or tensor.dtype, device=tensor.device)
+
+    return drawn
+
+
+def bernoulli(chances: torch.Tensor, *, generator: Any = None) -> torch.Tensor:
+    return (torch.rand(chances.shape, dtype=chances.dtype, device=chances.device) < chances).to(chances.dtype)
+
+
+# ---- order and places ------------------------------------------------------------------------------------------------
+
+
+def counted_from_front(scatter: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A scatter along a dim that is counted from the first: IREE ends the process at one counted from the last."""
+
+    def scattered(tensor: torch.Tensor, dim: int, *args: Any, **options: Any) -> torch.Tensor:
+        if dim >= 0:
+            return NotImplemented
+        return scatter(tensor, dim + max(tensor.dim(), 1), *args, **options)
+
+    return scattered
+
+
+def sort(tensor: torch.Tensor, dim: int = -1, descending: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return aten.sort.stable(tensor, stable=False, dim=dim, descending=descending)
+
+
+def stable_sort(tensor: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    if not tensor.dim():
+        return tensor.clone(), torch.zeros_like(tensor, dtype=torch.int64)
+    if tensor.dtype not in (torch.bool, torch.uint8):
+        return NotImplemented
+    # IREE compares them with signs: true is less than false to it.
+    values, indices = aten.sort.stable(tensor.to(torch.int16), **options)
+    return values.to(tensor.dtype), indices
+
+
+def topk(
+    tensor: torch.Tensor, count: int, dim: int = -1, largest: bool = True, in_order: bool = True
+) -> tuple[torch.Tensor, torch.Tensor]:
+    values, indices = sort(tensor, dim, largest)
+    return (values.narrow(dim, 0, count), indices.narrow(dim, 0, count)) if tensor.dim() else (values, indices)
+
+
+def kth_value(
+    tensor: torch.Tensor, number: int, dim: int = -1, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    values, indices = (each.narrow(dim, number - 1, 1) for each in sort(tensor, dim))
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+def median(tensor: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return kth_value(tensor, (tensor.shape[dim] + 1) // 2, dim, keepdim)
+
+
+# ---- pooling and convolutions ----------------------------------------------------------------------------------------
+
+
+def _shares(
+    size: int, starts: torch.Tensor, ends: torch.Tensor, counts: torch.Tensor | int, like: torch.Tensor
+) -> torch.Tensor:
+    """What part of each output each of `size` inputs is, a row for each output."""
+    at = torch.arange(size, device=like.device)
+    inside = (at >= starts.unsqueeze(-1)) & (at < ends.unsqueeze(-1))
+    weights = inside.to(like.dtype)
+    return weights / (counts.unsqueeze(-1).to(like.dtype) if isinstance(counts, torch.Tensor) else counts)
+
+
+def _spread(gradient: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The gradient of an average over windows, a matrix for each of the last dims."""
+    for dim, matrix in enumerate(shares, gradient.dim() - len(shares)):
+        gradient = (gradient.movedim(dim, -1) @ matrix).movedim(-1, dim)
+    return gradient
+
+
+def average_pool_backward(
+    gradient: torch.Tensor,
+    tensor: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    _ceil: bool,
+    count_padding: bool,
+    divisor: int | None,
+) -> torch.Tensor:
+    dims = len(kernel)
+    stride, padding = [*(stride or kernel)] * (dims // len(stride or kernel)), [*padding] * (dims // len(padding))
+    shares = []
+    for number in range(dims):
+        size, padded = tensor.shape[number - dims], padding[number]
+        starts = torch.arange(gradient.shape[number - dims], device=tensor.device) * stride[number] - padded
+        ends = (starts + kernel[number]).clamp(max=size + padded)
+        counts: torch.Tensor | int = ends - starts if count_padding else ends.clamp(max=size) - starts.clamp(min=0)
+        shares.append(_shares(size, starts, ends, 1 if divisor else counts, gradient))
+    return _spread(gradient, shares) / (divisor or 1)
+
+
+def adaptive_average_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    shares = []
+    for dim in (-2, -1):
+        size, outputs = tensor.shape[dim], gradient.shape[dim]
+        at = torch.arange(outputs, device=tensor.device)
+        starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
+        shares.append(_shares(size, starts, ends, ends - starts, gradient))
+    return _spread(gradient, shares)
+
+
+def replication_pad_backward(gradient: torch.Tensor, tensor: torch.Tensor, amounts: Sequence[int]) -> torch.Tensor:
+    shares = []
+    for dim in range(-len(amounts) // 2, 0):
+        size = tensor.shape[dim]
+        copied = torch.arange(gradient.shape[dim], device=tensor.device) - amounts[-2 * dim - 2]
+        copied = copied.clamp(0, size - 1)
+        shares.append(_shares(size, copied, copied + 1, 1, gradient))
+    return _spread(gradient, shares)
+
+
+def adaptive_max_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    flat = torch.zeros_like(tensor).flatten(-2)
+    return flat.scatter_add(-1, indices.flatten(-2), gradient.flatten(-2)).view(tensor.shape)
+
+
+def convolution_backward(
+    gradient: torch.Tensor,
+    tensor: torch.Tensor,
+    weight: torch.Tensor,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    wanted: Sequence[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """A transposed convolution is the gradient of a plain one, so its own gradients are plain ones."""
+    if not transposed:
+        return NotImplemented
+    of_tensor = of_weight = of_bias = None
+    none = [0] * len(stride)
+    if wanted[0]:
+        of_tensor = aten.convolution(gradient, weight, None, stride, padding, dilation, False, none, groups)
+    if wanted[1]:
+        of_weight = aten.convolution_backward(
+            tensor, gradient, weight, None, stride, padding, dilation, False, none, groups, [False, True, False]
+        )[1]
+    if wanted[2]:
+        of_bias = gradient.sum([0, *range(2, gradient.dim())])
+    return of_tensor, of_weight, of_bias
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def remainder_of_division(tensor: torch.Tensor, divisor: torch.Tensor | float) -> torch.Tensor:
+    """IREE takes `fmod` of floats alone."""
+    if tensor.is_floating_point():
+        return NotImplemented
+    return tensor - torch.div(tensor, divisor, rounding_mode="trunc") * divisor
+
+
+def log10(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.log(tensor if tensor.is_floating_point() else tensor.float()) * 0.4342944819032518
+
+
+def shift_left(tensor: torch.Tensor, by: torch.Tensor | int) -> torch.Tensor:
+    return torch.bitwise_left_shift(tensor, torch.as_tensor(by, dtype=tensor.dtype))
+
+
+def shift_right(tensor: torch.Tensor, by: torch.Tensor | int) -> torch.Tensor:
+    return torch.bitwise_right_shift(tensor, torch.as_tensor(by, dtype=tensor.dtype))
+
+
+def distances(left: torch.Tensor, right: torch.Tensor, power: float, _mode: int | None) -> torch.Tensor:
+    return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), power, -1)
+
+
+def distances_backward(
+    gradient: torch.Tensor, left: torch.Tensor, right: torch.Tensor, power: float, found: torch.Tensor
+) -> torch.Tensor:
+    if power != 2:
+        return NotImplemented
+    share = torch.where(found == 0, 0, gradient / found)
+    return left * share.sum(-1, keepdim=True) - share @ right

@@ -1,0 +1,146 @@
+"""Ops that IREE does not take as PyTorch has them: the same numbers and gradients as in eager."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import opsplice
+
+
+class Images(nn.Module):
+    """Layers for images, in training: batch norms change their buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True)])
+        self.grow = nn.ConvTranspose2d(4, 4, 3, stride=2, groups=2)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        normed = sum(norm(x) for norm in self.norms)
+        return [
+            self.grow(normed),
+            functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+            functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+            functional.max_pool2d(x, 3, 2, 1),
+            functional.adaptive_avg_pool2d(x, (4, 2)),
+            functional.adaptive_max_pool2d(x, 2),
+            functional.pad(x, (1, 2, 0, 1)),
+            functional.pad(x, (1, 1, 2, 1), mode="replicate"),
+            functional.pad(x, (1, 1, 2, 1), mode="reflect"),
+            functional.interpolate(x, scale_factor=2, mode="bilinear"),
+        ]
+
+
+class Rows(nn.Module):
+    """Ops on rows of numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 5, padding_idx=0)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        labels = torch.tensor([1, -100, 4])
+        places = torch.tensor([[0, 3], [2, 1], [4, 0]])
+        return [
+            self.embed(places),
+            functional.cross_entropy(x, labels, label_smoothing=0.1),
+            x.scatter(-1, places, 2 * x[:, :2]),
+            x.scatter_add(-1, places, x[:, :2]),
+            x.gather(-1, places),
+            x.sort(-1, descending=True)[0],
+            x.topk(2)[0],
+            x.median(-1)[0],
+            x.kthvalue(2, -1)[0],
+            x.roll((1, -2), (0, 1)),
+            torch.diag(x[:, 2]),
+            x.diagonal(1),
+            torch.cdist(x, 2 * x + 1),
+            x.abs().log10(),
+            x.std(-1) + x.var(-1, unbiased=False),
+            x.cumsum(-1),
+            torch.atanh(x / 10),
+            x.view(3, 1, 5).squeeze((1,)) + places.sum() % 3,
+            x * (torch.fmod(places, 3) << 1).sum(),
+        ]
+
+
+def outcome(model, x):
+    """What a model returns, its gradients and its buffers."""
+    x = x.clone().requires_grad_()
+    results = model(x)
+    sum((each * torch.linspace(1, 2, each.numel()).view(each.shape)).sum() for each in results).backward()
+    return [*results, x.grad, *(p.grad for p in model.parameters()), *model.buffers()]
+
+
+@pytest.mark.parametrize(
+    ("model", "x"), [(Images(), torch.randn(2, 4, 7, 6)), (Rows(), torch.randn(3, 5))], ids=["images", "rows"]
+)
+def test_ops_give_the_numbers_and_gradients_of_eager(model, x):
+    fast = copy.deepcopy(model)
+    fast.compile(backend="opsplice")
+    torch.testing.assert_close(outcome(fast, x), outcome(model, x), rtol=1e-4, atol=1e-5)
+    assert [graph.part for graph in opsplice.torch.reports()] == ["forward", "backward"]
+
+
+def test_seeds_give_the_random_numbers_of_eager():
+    layer = nn.Linear(6, 6)
+
+    def draw(x):
+        h = functional.dropout(layer(x), 0.4)
+        return [
+            h,
+            h * torch.rand(6),
+            torch.randn_like(h),
+            torch.randint(0, 9, (6,)),
+            torch.randperm(6),
+            torch.empty(6).exponential_(),
+        ]
+
+    def drawn(function):
+        torch.manual_seed(7)
+        layer.zero_grad()
+        results = [*function(x), *function(x)]
+        results[1].sum().backward()
+        return [*results, layer.weight.grad]
+
+    x = torch.rand(2, 6)
+    torch.testing.assert_close(drawn(torch.compile(draw, backend="opsplice")), drawn(draw))
+
+
+def test_several_sorts_in_a_graph_have_their_own_indices():
+    def order(x, whole):
+        sorts = [*x.sort(stable=True), *x.sort(stable=True, descending=True), *x.topk(2), x.argsort(dim=0, stable=True)]
+        return [
+            *sorts,
+            whole.argsort(stable=True),
+            whole.argsort(stable=True, descending=True),
+            (x > 0).sort(descending=True)[0],
+        ]
+
+    x = torch.tensor([[1.0, 3.0, -torch.inf, 1.0, torch.inf], [0.0, 2.0, 2.0, 0.0, -1.0]])
+    whole = torch.tensor([3, 1, 1, 2, 1, 3, 2**63 - 1, -(2**63)])
+    torch.testing.assert_close(torch.compile(order, backend="opsplice")(x, whole), order(x, whole), rtol=0, atol=0)
+
+
+def test_computed_chances_of_bernoulli_keep_their_distribution():
+    def draw(x):
+        return torch.bernoulli(torch.sigmoid(x))
+
+    drawn = torch.compile(draw, backend="opsplice")(torch.zeros(10_000) - 1)
+    assert abs(drawn.mean() - torch.sigmoid(torch.tensor(-1.0))) < 0.03
+
+
+def test_draws_that_need_what_the_graph_computes_are_refused_at_their_line():
+    def draw(x):
+        return torch.multinomial(torch.softmax(x, -1), 2)
+
+    with pytest.raises(Exception, match=r"test_decompositions.py:\d+: the graph draws random numbers"):
+        torch.compile(draw, backend="opsplice")(torch.rand(5))
