@@ -14,6 +14,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from opsplice.errors import OpspliceError
+
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
 FUNCTIONS = (
     "AffineGrid",
@@ -25,6 +27,12 @@ FUNCTIONS = (
 )
 
 _INT32 = TensorProto.INT32
+_EIGHT_BIT_FLOATS = (
+    TensorProto.FLOAT8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ,
+)
 # Numbers of a few bits, each in a byte of its own.
 WIDENED = {
     np.dtype(ml_dtypes.int2): np.int8,
@@ -165,6 +173,8 @@ def _quantize(on: Expansion, node: onnx.NodeProto) -> str | None:
     x, scale, zero = node.input[0], node.input[1], _input(node, 2)
     block = attribute(node, "block_size", 0)
     element = on.element(zero) if zero else attribute(node, "output_dtype", 0) or TensorProto.UINT8
+    if element in _EIGHT_BIT_FLOATS:
+        raise _wrong(node, "numbers that are too large become NaN")
     if not block or element not in (TensorProto.INT8, TensorProto.INT16, TensorProto.UINT8):
         return None
     spread = [_along(on, node, each, block) for each in (scale, zero) if each]
@@ -193,6 +203,21 @@ def _along(on: Expansion, node: onnx.NodeProto, values: str, block: int) -> str 
     if flat[axis] == shape[axis]:
         return spread
     return on.put("Slice", spread, *(on.give(np.array([each])) for each in (0, shape[axis], axis)))
+
+
+# ---- what IREE computes wrongly, and is refused ----------------------------------------------------------------------
+
+
+def _lstm(_on: Expansion, node: onnx.NodeProto) -> None:
+    if _input(node, 7):
+        raise _wrong(node, "it leaves out the peepholes (input P)")
+
+
+def _wrong(node: onnx.NodeProto, how: str) -> OpspliceError:
+    return OpspliceError(
+        f"IREE 3.13 computes node '{node.name}' ({node.op_type}) wrongly: {how}",
+        hint="write it with other operators, or run that part elsewhere",
+    )
 
 
 # ---- onnxruntime's own operators -------------------------------------------------------------------------------------
@@ -256,6 +281,7 @@ def _quantized(kind: str) -> Callable[[Expansion, onnx.NodeProto], str]:
 
 
 _RULES: dict[tuple[str, str], Callable[[Expansion, onnx.NodeProto], str | None]] = {
+    ("", "LSTM"): _lstm,
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "DequantizeLinear"): _dequantize,
     ("", "QuantizeLinear"): _quantize,

@@ -12,6 +12,8 @@ import onnxruntime as ort
 from onnx import TensorProto, numpy_helper
 
 import opsplice.onnx
+from opsplice import frontends
+from opsplice.errors import OpspliceError
 from tests.onnx.models import RANDOM, make_model, node
 
 CONTRIB = {"com.microsoft": 1}
@@ -153,3 +155,21 @@ def test_functions_of_models_and_of_onnx():
         twice (x) => (y) { y = Add (x, x) }"""
     )
     check(model, {"q": floats(1, 2, 3, 4), "k": floats(1, 2, 5, 4), "v": floats(1, 2, 5, 4)}, 1e-4)
+
+
+def test_what_iree_computes_wrongly_is_refused():
+    weights = {
+        "w": floats(1, 8, 3),
+        "r": floats(1, 8, 2),
+        "p": floats(1, 6),
+        "e": np.zeros((), ml_dtypes.float8_e4m3fn),
+    }
+    lstm = node("LSTM", "x w r - - - - p", "y", hidden_size=2, name="/lstm")
+    model = make_model([lstm], {"x": [4, 1, 3]}, {"y": [4, 1, 1, 2]}, weights)
+    with pytest.raises(OpspliceError, match=r"computes node '/lstm' \(LSTM\) wrongly: it leaves out the peepholes"):
+        frontends.load(model)
+    weights["s"] = scale(1)
+    kind = TensorProto.FLOAT8E4M3FN
+    model = make_model([node("QuantizeLinear", "x s e", "y", name="/q")], {"x": [4]}, {"y": (kind, [4])}, weights)
+    with pytest.raises(OpspliceError, match="become NaN"):
+        frontends.load(model)
