@@ -41,6 +41,7 @@ _ONNX = re.compile(rb"\x08[\x03-\x20][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
 
 _OTHER_FORMATS = {
     ".pt": "export the PyTorch model with opsplice.torch.export, or to a .pt2 with torch.export.save",
+    ".tflite": "convert it to ONNX first, as with tf2onnx: there is no package with IREE's importer for it",
     ".vmfb": "this is a compiled program already; it can be run as it is",
 }
 

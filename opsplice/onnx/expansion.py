@@ -18,7 +18,6 @@ from opsplice.errors import OpspliceError
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
 FUNCTIONS = (
-    "AffineGrid",
     "Attention",
     "CausalConvWithState",
     "LinearAttention",

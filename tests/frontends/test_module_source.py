@@ -103,7 +103,9 @@ def test_empty_is_said(tmp_path, content):
     assert error_of(content).message == "the module is empty"
 
 
-@pytest.mark.parametrize(("name", "hint"), [("m.pt", "torch.export.save"), ("m.vmfb", "compiled program")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("m.pt", "torch.export.save"), ("m.tflite", "to ONNX"), ("m.vmfb", "compiled program")]
+)
 def test_other_formats_say_what_to_do(tmp_path, name, hint):
     path = tmp_path / name
     path.write_bytes(b"\x08\x0a\x00something else")
