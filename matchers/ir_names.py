@@ -54,6 +54,7 @@ def places_of(op: ir.Operation) -> list[tuple[str, int, int]]:
 def location_of(op: ir.Operation) -> str:
     """`file:line:column`: the innermost place, where an op was inlined or fused; else its name there, or "".
 
+    Without the column where there is none: Python's traces end with the line.
     Files of installed packages do not count where there are others: users look for the line that calls a framework.
     Ops that came without a place have the name that `frontends/numbering.py` gives them.
     """
@@ -61,7 +62,7 @@ def location_of(op: ir.Operation) -> str:
     places = list(_PLACE.finditer(text))
     if places:
         place = next((each for each in places if not is_installed(each[1])), places[0])
-        return f"{place[1]}:{place[2]}:{place[3]}"
+        return f"{place[1]}:{place[2]}" if place[3] == "0" else f"{place[1]}:{place[2]}:{place[3]}"
     name = _NAME.search(text)
     return name[1] if name is not None else ""
 

@@ -50,7 +50,7 @@ _GENERIC_CPU_ADVICE = (
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a file, line and column from 1; line 0 means the file as a whole."""
+    """A place in a file, line and column from 1; line 0 means the file as a whole, column 0 the whole line."""
 
     file: str
     line: int = 0
@@ -59,7 +59,7 @@ class Location:
     def __str__(self) -> str:
         if self.line == 0:
             return self.file
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True)
