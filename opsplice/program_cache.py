@@ -18,6 +18,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
@@ -40,6 +41,8 @@ LARGEST = 4 << 30
 
 # The folder of a file that generates code is part of what is read, unless it is larger.
 _MOST_FILES = 1000
+
+_WORDS = re.compile(r"[^\s,;={}()\"']+")
 
 # What is asked: a kind, and what it is asked of.
 Question = tuple[str, ...]
@@ -74,7 +77,8 @@ def cached(job: Job, compile_: Callable[[], Outcome]) -> Outcome:
         questions = _questions(job)
         key = _answered(known, questions, others)
         outcome = compile_()
-        if _questions(job) != questions or _answered(known, questions, others) != key:
+        after = (_key_of_job(job), _questions(job), _answered(known, questions, others))
+        if after != (known, questions, key):
             return _not_kept(outcome, "what it is made from changed meanwhile")
     except UnknownInputsError as reason:
         return _not_kept(compile_(), str(reason))
@@ -143,12 +147,15 @@ def _questions(job: Job) -> list[Question]:
     from opsplice.specs import TransformSpec, load_specs  # the parser, which a program that is kept does without
 
     asked: list[Question] = []
+    if b"executable.object" in job.source.read():
+        raise UnknownInputsError("the model names files of objects")
     for flag in job.flags:
-        value = flag.partition("=")[2]
-        if os.path.isdir(value):
-            raise UnknownInputsError(f"what is in the folder of {flag} is not known")
-        if os.path.isfile(value):
-            asked.append(("file", os.path.abspath(value)))
+        # A list of files, or passes with files among their options.
+        for value in _WORDS.findall(flag.partition("=")[2]):
+            if os.sep in value and os.path.isdir(value):
+                raise UnknownInputsError(f"what is in the folder of {flag} is not known")
+            if os.path.isfile(value):
+                asked.append(("file", os.path.abspath(value)))
     for spec in load_specs(job.specs):
         if isinstance(spec, TransformSpec):
             asked.append(("source", os.path.abspath(spec.path)))

@@ -43,6 +43,7 @@ FILES = {
     "transform.mlir": 'module { "stored.o" }\n',
     "stored.o": "\x7fELF",
     "flag.mlir": "module {}\n",
+    "passes.mlir": "module {}\n",
 }
 REPORT = Report(
     replacements=(
@@ -84,7 +85,12 @@ def folder(tmp_path, monkeypatch):
 
 
 def job(*flags, model=MODEL, specs=("replace.splice", "transform.mlir"), **options):
-    return Job(frontends.load(model), resolve(specs), ("--iree-x=flag.mlir", *flags), **options)
+    return Job(
+        frontends.load(model),
+        resolve(specs),
+        ("--iree-x=flag.mlir", '--iree-y=p{file="passes.mlir"}', *flags),
+        **options,
+    )
 
 
 def compiles(asked, outcome=OUTCOME, meanwhile=lambda: None):
@@ -227,6 +233,15 @@ def test_what_changes_while_it_is_compiled_is_not_kept(folder):
     assert not is_kept(job())
 
 
+def test_a_model_that_changes_while_it_is_compiled_is_not_kept(folder):
+    (folder / "model.mlir").write_text(MODEL)
+    asked = job(model=folder / "model.mlir")
+    _, found = compiles(asked, meanwhile=lambda: (folder / "model.mlir").write_text(MODEL + "//"))
+    assert "changed meanwhile" in found.warnings[-1]
+    (folder / "model.mlir").write_text(MODEL)
+    assert not is_kept(asked)
+
+
 @pytest.mark.parametrize("part", ["keys", "blobs"])
 @pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-3], lambda data: data + b"x"])
 def test_damaged_entries_are_compiled_again(part, damage):
@@ -258,6 +273,7 @@ def test_what_cannot_be_kept_is_said(folder):
         assert compiled
         return found.warnings[-1].removeprefix("warning: the program is not kept in the cache: ")
 
+    assert warning(job(model=MODEL + "// #hal.executable.object")) == "the model names files of objects"
     assert warning(job(f"--iree-path={folder}")) == f"what is in the folder of --iree-path={folder} is not known"
     for number in range(1001):
         (folder / "make" / str(number)).touch()
