@@ -7,7 +7,9 @@ import dataclasses
 import functools
 import gc
 import time
+import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +21,15 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import opsplice
 from opsplice.errors import OpspliceError
+from opsplice.pipeline.compiler import CompileError
 from opsplice.spec_lang.diagnostics import did_you_mean
 from opsplice.spec_sources import PackageOptions
-from opsplice.torch.background import Later
+from opsplice.torch.background import Later, unboxed
 from opsplice.torch.call import Call, compiled_call
 from opsplice.torch.decompositions import table
 from opsplice.torch.importing import ImportedGraph, import_graph
+from opsplice.torch.progress import watching
+from opsplice.torch.refusals import GraphError, UnsupportedError, check, uncompilable
 from opsplice.torch.reports import GraphReport, log
 
 # IREE computes f64 as f32 unless it is told not to, and then refuses the tensors that it is called with.
@@ -40,6 +45,8 @@ class Options:
     cache: keep programs on disk (docs/cache.md).
     background: run graphs with PyTorch until a child process has compiled them (`wait` waits for that).
     plugins: the files with what programs import.
+    fallback: let PyTorch run the graphs that cannot be compiled, with a warning for each; else that is an error.
+    progress: say on stderr what a long compile does; None to say so in a terminal only.
     """
 
     specs: tuple[Any, ...] = ()
@@ -50,6 +57,8 @@ class Options:
     plugins: tuple[Any, ...] = ()
     cache: bool = True
     background: bool = False
+    fallback: bool = False
+    progress: bool | None = None
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None, mode: str | None) -> Options:
@@ -89,7 +98,10 @@ def backend(
 
     options: the fields of `Options`. Raises OpspliceError for others, and for what cannot be compiled.
     """
-    compiler = functools.partial(_compile, Options.read(options, mode))
+    try:
+        compiler = functools.partial(_compile, Options.read(options, mode))
+    except OpspliceError as error:
+        raise GraphError.of(error) from None
     return aot_autograd(
         fw_compiler=functools.partial(compiler, "forward"),
         bw_compiler=functools.partial(compiler, "backward"),
@@ -101,30 +113,48 @@ def backend(
 
 
 def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
-    started = time.perf_counter()
-    number = log.next_number()
-    graph = import_graph(module)
     compile_id = str(torch._guards.CompileContext.current_compile_id() or "")
-    if graph.is_empty:
-        log.add(GraphReport(number, part, compile_id, graph.ops, opsplice.Report()))
-        return _Running(graph, lambda _arguments: [])
+    ops = Counter(str(node.target) for node in module.graph.nodes if node.op == "call_function")
+    told = GraphReport(log.next_number(), part, compile_id, ops, opsplice.Report())
 
-    def running() -> _Running:
-        program = opsplice.compile(
-            graph.bytecode,
-            specs=options.specs,
-            flags=[*FLAGS, *options.flags],
-            packages=options.packages,
-            no_code=options.no_code,
-            cache=options.cache,
-            isolate=options.background,
-        )
-        assert program.report is not None
-        seconds = time.perf_counter() - started
-        log.add(GraphReport(number, part, compile_id, graph.ops, program.report, seconds))
-        return _Running(graph, compiled_call(program, options.device, options.plugins))
+    def running() -> Callable[..., Any]:
+        try:
+            return _compiled(options, told, module)
+        except OpspliceError as error:
+            if not (options.fallback and isinstance(error, UnsupportedError)):
+                raise GraphError.of(error) from None
+            warnings.warn(f"{told.name} runs with PyTorch: {error.message}", stacklevel=2)
+            log.add(dataclasses.replace(told, eager=error.message))
+            return unboxed(module.forward)
 
     return Later(module.forward, running) if options.background else running()
+
+
+def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Callable[..., Any]:
+    """Raises OpspliceError for what cannot be compiled, with the line of the user's code."""
+    started = time.perf_counter()
+    check(module.graph)
+    graph = import_graph(module)
+    if graph.is_empty:
+        log.add(told)
+        return _Running(graph, lambda _arguments: [])
+    try:
+        with watching(told.name, sum(told.ops.values()), options.progress) as watch:
+            program = opsplice.compile(
+                graph.bytecode,
+                specs=options.specs,
+                flags=[*FLAGS, *options.flags],
+                packages=options.packages,
+                no_code=options.no_code,
+                cache=options.cache,
+                isolate=options.background,
+                on_progress=watch,
+            )
+    except CompileError as error:
+        raise uncompilable(error, module) from None
+    assert program.report is not None
+    log.add(dataclasses.replace(told, report=program.report, seconds=time.perf_counter() - started))
+    return _Running(graph, compiled_call(program, options.device, options.plugins))
 
 
 class _Running:

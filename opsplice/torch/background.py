@@ -24,7 +24,7 @@ class Later:
     def __init__(self, eager: Callable[..., Any], make: Callable[[], Graph]) -> None:
         """make: compiles the graph, in a thread."""
         self._boxed_call = True
-        self._graph = _unboxed(eager)
+        self._graph = unboxed(eager)
         _start()
         _waiting.put((self, make))
 
@@ -44,12 +44,15 @@ def wait() -> None:
     _waiting.join()
 
 
-def _unboxed(eager: Callable[..., Any]) -> Graph:
+def unboxed(eager: Callable[..., Any]) -> Graph:
+    """What takes its arguments one by one, as what takes a list, which it empties."""
+
     def call(arguments: list[Any]) -> Any:
         given = tuple(arguments)
         arguments.clear()
         return eager(*given)
 
+    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

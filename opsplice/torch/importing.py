@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from torch import fx
 from opsplice.torch.empty import fill_empty
 from opsplice.torch.lines import locate
 from opsplice.torch.random_numbers import take_draws
+from opsplice.torch.refusals import unimportable
 from opsplice.torch.sorting import keep_sorts_apart
 
 
@@ -32,13 +32,11 @@ class ImportedGraph:
     """A graph as a program to be compiled.
 
     outputs: what the graph returns. draws: what gives the program's last inputs, its random numbers, from the others.
-    ops: how many there are of each.
     """
 
     bytecode: bytes
     outputs: tuple[Output, ...]
     draws: fx.GraphModule | None
-    ops: Counter[str]
 
     @property
     def is_empty(self) -> bool:
@@ -49,7 +47,8 @@ class ImportedGraph:
 def import_graph(module: fx.GraphModule) -> ImportedGraph:
     """Bring a graph without mutation, as aot_autograd makes it, into IREE's Torch dialect.
 
-    Raises OpspliceError where random numbers depend on what the graph computes.
+    Raises OpspliceError where random numbers depend on what the graph computes, and for what IREE's importer does not
+    know.
     """
     from iree.compiler.extras.fx_importer import FxImporter
 
@@ -62,11 +61,13 @@ def import_graph(module: fx.GraphModule) -> ImportedGraph:
     graph.eliminate_dead_code()
     prepare(graph)
     importer = FxImporter()
-    importer.import_graph_module(fx.GraphModule(module, graph))
+    try:
+        importer.import_graph_module(fx.GraphModule(module, graph))
+    except Exception as error:  # it raises what Python raises
+        raise unimportable(error) from error
     buffer = io.BytesIO()
     importer.module_op.write_bytecode(buffer)
-    ops = Counter(str(node.target) for node in graph.nodes if node.op == "call_function")
-    return ImportedGraph(buffer.getvalue(), tuple(outputs), draws, ops)
+    return ImportedGraph(buffer.getvalue(), tuple(outputs), draws)
 
 
 def _outputs(graph: fx.Graph, returned: Any) -> tuple[list[Output], list[fx.Node]]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import torch
 from torch import fx
 
-from opsplice.errors import OpspliceError
 from opsplice.torch.lines import location_of
+from opsplice.torch.refusals import UnsupportedError
 
 _Nodes = dict[fx.Node, None]
 
@@ -19,7 +19,7 @@ _Nodes = dict[fx.Node, None]
 def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | None:
     """Make inputs, behind the others, of the values that a graph draws; what draws them from the inputs is returned.
 
-    None where the graph draws nothing. Raises OpspliceError where a distribution depends on what the graph computes.
+    None where the graph draws nothing. Raises UnsupportedError where a distribution depends on what the graph computes.
     """
     drawn = [node for node in graph.nodes if _draws(node)]
     if not drawn:
@@ -60,11 +60,11 @@ def _needed(nodes: Iterable[fx.Node]) -> _Nodes:
 
 
 def _check(node: fx.Node) -> None:
-    """Raise OpspliceError for a node that computes what a distribution depends on."""
+    """Raise UnsupportedError for a node that computes what a distribution depends on."""
     if node.op != "call_function" or _draws(node) or not isinstance(node.meta.get("val"), torch.Tensor):
         return
     if any(isinstance(source.meta.get("val"), torch.Tensor) for source in node.all_input_nodes):
-        raise OpspliceError(
+        raise UnsupportedError(
             f"{location_of(node)}the graph draws random numbers with what {node.target} computes",
             hint="compare torch.rand_like(p) with p, or put the call into a function with @torch.compiler.disable",
         )

@@ -1,0 +1,85 @@
+"""What cannot be compiled of a graph, said with the line of the user's Python and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.exc import ShortenTraceback
+
+from opsplice.errors import OpspliceError
+from opsplice.pipeline.diagnostics import unlowered
+from opsplice.render import short_location
+from opsplice.torch.lines import location_of
+
+_WAYS = (
+    "write it with other ops, put it into a function with @torch.compiler.disable, or let PyTorch run such graphs: "
+    "options={'fallback': True}"
+)
+_ERROR = re.compile(r"^(\S+?:\d+)(?::\d+)?: error: ", re.MULTILINE)
+
+
+class _Passing(ShortenTraceback):
+    """What torch.compile hands on to the user as it is."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args, first_useful_frame=None)
+
+
+class GraphError(OpspliceError, _Passing):
+    """A graph, or the options that it is to be compiled with, that the backend does not take."""
+
+    @classmethod
+    def of(cls, error: OpspliceError) -> GraphError:
+        return cls(error.message, hint=error.hint, details=error.details)
+
+
+class UnsupportedError(OpspliceError):
+    """Something in a graph that only PyTorch can run."""
+
+
+def check(graph: fx.Graph) -> None:
+    """Raise UnsupportedError for the first value of a graph that programs have no type for, or that is elsewhere."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        for tensor in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(tensor, torch.Tensor):
+                _check_tensor(node, tensor)
+
+
+def _check_tensor(node: fx.Node, tensor: torch.Tensor) -> None:
+    what = f"{location_of(node)}{'an input' if node.op == 'placeholder' else f'the result of {node.target}'}"
+    if tensor.is_complex():
+        raise UnsupportedError(
+            f"{what} is complex ({tensor.dtype}), which the backend does not compile",
+            hint=f"compute with real and imaginary parts, {_WAYS.partition(', ')[2]}",
+        )
+    if tensor.device.type != "cpu":
+        raise UnsupportedError(
+            f"{what} is on the device '{tensor.device}', and programs run on the CPU",
+            hint="move the model and its inputs: model.cpu(), x.cpu()",
+        )
+    if tensor.layout != torch.strided:
+        raise UnsupportedError(f"{what} is sparse ({tensor.layout})", hint="use x.to_dense()")
+
+
+def unimportable(error: Exception) -> UnsupportedError:
+    """What IREE's importer says of a graph."""
+    words = str(error).strip().partition("\n")[0] or type(error).__name__
+    return UnsupportedError(f"IREE's importer does not take the graph: {words}", hint=_WAYS)
+
+
+def uncompilable(error: OpspliceError, graph: fx.GraphModule) -> UnsupportedError:
+    """A failure of the compiler with the op that it stands for and the line that asks for it, where they are known."""
+    op = unlowered(error.details)
+    if not op:
+        return UnsupportedError(error.message, hint=error.hint or _WAYS, details=error.details)
+    place = _ERROR.search(error.details)
+    line = f"{short_location(place[1])}: " if place else ""
+    # Of what an op is converted to, IREE names a part: the constants, say.
+    targets = {f"torch.{node.target}" for node in graph.graph.nodes if location_of(node) == line and node.op[0] == "c"}
+    if not any(target.startswith(op) for target in targets) and targets:
+        op = " or ".join(sorted(targets))
+    return UnsupportedError(f"{line}IREE has no code for {op}", hint=_WAYS, details=error.details)

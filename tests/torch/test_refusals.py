@@ -1,0 +1,60 @@
+"""What cannot be compiled is said with the line of the user's Python; PyTorch runs it only where that is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+
+import opsplice
+
+
+def unknown_op(x):
+    return torch.special.bessel_j0(x + 1)
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="opsplice", options=options)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (unknown_op, r"test_refusals.py:15: IREE has no code for torch.aten.special_bessel_j0"),
+        (lambda x: torch.copysign(x, x), r"test_refusals.py:\d+: IREE has no code for torch.aten.copysign.Tensor"),
+        (lambda x: torch.fft.rfft(x).abs(), r"test_refusals.py:\d+: .* is complex \(torch.complex64\)"),
+        (lambda x: x.to("meta") + 1, r"test_refusals.py:\d+: .* is on the device 'meta'"),
+    ],
+    ids=["op", "part of an op", "complex", "device"],
+)
+def test_errors_name_the_line_and_what_to_do(function, message):
+    with pytest.raises(opsplice.OpspliceError, match=message) as caught:
+        compiled(function)(torch.rand(4))
+    assert "help: " in str(caught.value)
+
+
+def test_a_fallback_is_said_and_reported():
+    x = torch.rand(4)
+    with pytest.warns(
+        UserWarning, match=r"graph 1 \(inference, \[0/0\]\) runs with PyTorch: .* no code for torch.aten"
+    ):
+        assert torch.equal(compiled(unknown_op, fallback=True)(x), unknown_op(x))
+    (report,) = opsplice.torch.reports()
+    assert "IREE has no code" in report.eager
+    assert "runs eagerly" in str(report)
+
+
+def test_a_spec_that_is_not_there_is_an_error_even_with_a_fallback():
+    with pytest.raises(opsplice.OpspliceError, match="no such file"):
+        compiled(unknown_op, fallback=True, specs="nothing.splice")(torch.rand(4))
+
+
+def test_a_long_compile_says_what_it_does_where_that_is_asked_for(monkeypatch, capfd):
+    monkeypatch.setattr("opsplice.torch.progress.LONG", 0)
+    x = torch.rand(4)
+    compiled(torch.sin, progress=True, cache=False)(x)
+    assert "opsplice: compiling graph 1 (inference, [0/0]), 1 ops: phase " in capfd.readouterr().err
+    compiled(torch.cos, cache=False)(x)
+    assert "opsplice" not in capfd.readouterr().err
