@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)}; all if left out")
     parser.add_argument("--only", metavar="REGEX", help="the cases in whose names this is found; write no page")
+    parser.add_argument("--page", action="store_true", help="with --only: write the page, with all that was run so far")
     parser.add_argument("--fresh", action="store_true", help="forget what a run before this one found")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes run cases (1)")
     parser.add_argument("--seconds", type=int, default=120, help="how long a case may take (120)")
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(suite: str, options: argparse.Namespace) -> int:
     module = suite_module(suite)
     results = Results(suite, module.PACKAGES, fresh=options.fresh)
-    names = [name for name in case_names(suite) if not options.only or re.search(options.only, name)]
+    every = case_names(suite)
+    names = [name for name in every if not options.only or re.search(options.only, name)]
     wanted = [(name, variant) for name in names for variant in VARIANTS]
     left = [task for task in wanted if task not in results.outcomes]
     with Status() as status:
@@ -54,12 +56,12 @@ def _run(suite: str, options: argparse.Namespace) -> int:
         run_tasks(suite, left, add, jobs=options.jobs, seconds=options.seconds)
     outcomes = {task: results.outcomes[task] for task in wanted}
     print(f"{suite}: {module.TITLE}\n{table.summary(outcomes)}\n", flush=True)
-    if options.only:
+    if options.only and not options.page:
         print(table.failures(outcomes).strip())
     else:
         before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-        page = table.written_into(before, suite, table.section(suite, module, outcomes), SUITES)
-        PAGE.write_text(page, encoding="utf-8")
+        text = table.section(suite, module, every, results.outcomes)
+        PAGE.write_text(table.written_into(before, suite, text, SUITES), encoding="utf-8")
     worse = table.worse(outcomes)
     for name, outcome in worse.items():
         print(f"{suite}: {name} passes without the rules, and with them: {outcome.word}: {outcome.reason}")

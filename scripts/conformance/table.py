@@ -82,14 +82,18 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def section(suite: str, module: Any, outcomes: Outcomes) -> str:
+def section(suite: str, module: Any, names: Sequence[str], outcomes: Outcomes) -> str:
+    """What the page says of a suite with cases of these names, of those that ran to their end."""
+    ran = [name for name in names if all((name, variant) in outcomes for variant in _ROWS)]
+    outcomes = {(name, variant): outcomes[name, variant] for name in ran for variant in _ROWS}
     used = ", ".join(f"{name} {version}" for name, version in versions(module.PACKAGES).items())
+    part = "" if len(ran) == len(names) else f" {len(ran)} of {len(names)} cases were run."
     parts = [
         f"## {module.TITLE}",
         "",
         module.ABOUT,
         "",
-        f"Versions: {used}.",
+        f"Versions: {used}.{part}",
         "",
         summary(outcomes),
         failures(outcomes),
