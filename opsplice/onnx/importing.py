@@ -26,12 +26,14 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx.expansion import FUNCTIONS, WIDENED, Expansion
+from opsplice.onnx.folding import fold
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
 from opsplice.parameters import SCOPE
 
 _FUNCTION = "main"
 # A constant of at least so many bytes is a parameter.
 _LARGE = 4096
+_MOST_ROUNDS = 16
 
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
@@ -137,10 +139,11 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     own = len(model.graph.input)
     for each, array in weights.items():
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
-    # What comes of operators that ONNX does not know has types only when these are expanded.
-    for _ in range(2):
+    # Operators that ONNX does not know have types only when they are expanded, and shapes depend on other shapes.
+    for _ in range(_MOST_ROUNDS):
         model = _inferred(model, name)
-        if not Expansion(model.graph, _kinds(model.graph), weights).run():
+        folded = fold(model)
+        if not Expansion(model.graph, _kinds(model.graph), weights).run() and not folded:
             break
     functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
     if functions:

@@ -173,3 +173,33 @@ def test_what_iree_computes_wrongly_is_refused():
     model = make_model([node("QuantizeLinear", "x s e", "y", name="/q")], {"x": [4]}, {"y": (kind, [4])}, weights)
     with pytest.raises(OpspliceError, match="become NaN"):
         frontends.load(model)
+
+
+@pytest.fixture(scope="module")
+def spread():
+    """A row for each of a batch, with the shape as PyTorch's exporter computes it."""
+    constants = {"zero": np.int64(0), "minus": np.int64(-1), "row": np.ones((1, 4), np.float32)}
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Gather", "sizes zero", "batch"),
+        node("Unsqueeze", "batch zeros", "first"),
+        node("Concat", "first four", "wanted", axis=0),
+        node("Shape", "wanted", "rank"),
+        node("ConstantOfShape", "rank", "ones", value=numpy_helper.from_array(np.array([1]))),
+        node("Mul", "ones minus", "minuses"),
+    ]
+    for given, asked, made in (("row", "once", "narrow"), ("narrow", "wanted", "wide")):
+        nodes += [
+            node("Equal", f"{asked} minuses", f"{asked}_unknown"),
+            node("Where", f"{asked}_unknown ones {asked}", f"{asked}_shape"),
+            node("Expand", f"{given} {asked}_shape", made),
+        ]
+    nodes.append(node("Add", "x wide", "y"))
+    constants |= {"zeros": np.array([0]), "four": np.array([4]), "once": np.array([1, 4])}
+    return make_model(nodes, {"x": ["batch", 4]}, {"y": ["batch", 4]}, constants)
+
+
+def test_shapes_are_computed_where_sizes_are_fixed(spread):
+    x = floats(3, 4)
+    session = opsplice.onnx.session(spread, dims={"batch": 3}, providers=["local-sync"])
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], x + 1, rtol=1e-6)

@@ -1,0 +1,79 @@
+"""Computes what a model says of its own sizes: shapes of values that are fixed, and whole numbers made from constants.
+
+Exporters write `Expand` and `Reshape` with shapes that the model computes from its inputs' sizes. Where these are
+fixed, so are the shapes, and IREE needs to know it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+_MOST_ELEMENTS = 256
+_WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
+_STANDARD = ("", "ai.onnx")
+
+
+def fold(model: onnx.ModelProto) -> bool:
+    """Replace nodes of an inferred model by constants; whether there were any."""
+    graph = model.graph
+    known = {tensor.name: tensor for tensor in graph.initializer}
+    kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output, *graph.input)}
+    outputs = {value.name for value in graph.output}
+    kept, made = [], []
+    for node in graph.node:
+        found = None if outputs & set(node.output) else _value(model, node, known, kinds)
+        if found is None:
+            kept.append(node)
+        else:
+            made.append(numpy_helper.from_array(found, node.output[0]))
+            known[node.output[0]] = made[-1]
+    graph.initializer.extend(made)
+    del graph.node[:]
+    graph.node.extend(kept)
+    return bool(made)
+
+
+def _value(
+    model: onnx.ModelProto,
+    node: onnx.NodeProto,
+    known: dict[str, onnx.TensorProto],
+    kinds: dict[str, onnx.TypeProto.Tensor],
+) -> np.ndarray | None:
+    if node.domain not in _STANDARD or len(node.output) != 1 or not _is_small(kinds.get(node.output[0])):
+        return None
+    if node.op_type == "Shape":
+        sizes = _fixed(kinds.get(node.input[0]))
+        chosen = {each.name: each.i for each in node.attribute}
+        return None if sizes is None else np.array(sizes[chosen.get("start", 0) : chosen.get("end")], np.int64)
+    if not node.input or any(name not in known for name in node.input if name):
+        return None
+    if any(each.HasField("g") for each in node.attribute):
+        return None
+    graph = helper.make_graph([node], "one", [], [helper.make_value_info(node.output[0], onnx.TypeProto())])
+    graph.initializer.extend(known[name] for name in dict.fromkeys(node.input) if name)
+    alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    try:
+        (value,) = ReferenceEvaluator(alone).run(None, {})
+    except Exception:  # whatever it cannot compute is left to the program
+        return None
+    return np.asarray(value)
+
+
+def _fixed(tensor: onnx.TypeProto.Tensor | None) -> list[int] | None:
+    if tensor is None or not tensor.HasField("shape"):
+        return None
+    if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+        return None
+    return [dim.dim_value for dim in tensor.shape.dim]
+
+
+def _is_small(tensor: onnx.TypeProto.Tensor | None) -> bool:
+    sizes = _fixed(tensor)
+    if tensor is None or sizes is None or tensor.elem_type not in _WHOLE:
+        return False
+    return math.prod(sizes) <= _MOST_ELEMENTS
