@@ -42,7 +42,7 @@ from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
 from opsplice.matchers.nodes import nodes_of
 from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Index, Reduce, Started, Term
 from opsplice.matchers.verdicts import Verdicts, number_text
-from opsplice.matchers.views import Origin, Views, defining_op, element_type, is_structured, is_tensor, shape_of
+from opsplice.matchers.views import Origin, Views, defining_op, is_structured, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -315,7 +315,7 @@ class Search(Verdicts):
         if not is_tensor(value):
             self._fail(result.node, "a tensor", f"a value of type {value.type}", Kind.NO_VALUE)
             return None
-        if result.element and not self._bind_type(result.node, result.element, element_type(value)):
+        if result.element and not self._bind_type(result.node, result.element, self.views.element_type(value)):
             return None
         access = self.grouped if self.grouped is not None and number == 0 else self.views.whole(value)
         self._set(self.roots, number, access)
@@ -614,7 +614,7 @@ class Search(Verdicts):
                 node, f"{node.op} without side effects, as it is inside the pattern", "one that has some", Kind.EFFECTS
             )
             return None
-        if node.element and not self._bind_type(node, node.element, element_type(op.results[number])):
+        if node.element and not self._bind_type(node, node.element, self.views.element_type(op.results[number])):
             return None
         # A scalar is the same for all elements.
         if place is not None and is_tensor(place.value) and self._unify(node, node.labels, place.indices) is None:
@@ -771,7 +771,7 @@ class Search(Verdicts):
             at = self._passed(node, found)
         for access in self._chain(term):
             if not access.indices:
-                yield Binding(value=access.value, element=element_type(access.value))
+                yield Binding(value=access.value, element=self.views.element_type(access.value))
 
     def _wanted_elements(self, kind: tree.ScalarType) -> tuple[str, ...] | None:
         """The element types that a scalar may have, None for any."""
@@ -798,7 +798,9 @@ class Search(Verdicts):
         if not is_tensor(value):
             self._fail(node, f"a tensor for {node.name}", f"a scalar of type {value.type}", Kind.NO_VALUE)
             return None
-        if not self._bind(node, parameter.type.element.name, Binding(value=value, element=element_type(value))):
+        if not self._bind(
+            node, parameter.type.element.name, Binding(value=value, element=self.views.element_type(value))
+        ):
             return None
         pairs = self._unify(node, node.labels, access.indices if reshaped is None else reshaped.indices)
         if pairs is None or not self._bind_dims(node, parameter.type, pairs, access, reshaped):

@@ -33,14 +33,9 @@ class Template:
     @staticmethod
     def of(match: Match, numbers: Mapping[ir.Value, int]) -> Template | None:
         """The template of a match, or None if something in it is not among the values."""
-        makers: dict[ir.Operation, int] = {}
-        for value, number in numbers.items():
-            op = defining_op(value)
-            if op is not None:
-                makers.setdefault(op, number)
         try:
             inputs = tuple((n, None if b.value is None else numbers[b.value]) for n, b in match.inputs.items())
-            ops = tuple(makers[op] for op in match.ops)
+            ops = tuple(_number_of(op, numbers) for op in match.ops)
             sizes = (match.root_sizes, match.shapes, match.dims)
             numbered = _replaced(sizes, numbers.__getitem__)
             return Template(match, numbers[match.roots[0]], inputs, ops, None if numbered == sizes else numbered)
@@ -70,6 +65,14 @@ class Template:
             function=function,
             location=location_text(root.owner.operation),
         )
+
+
+def _number_of(op: ir.Operation, numbers: Mapping[ir.Value, int]) -> int:
+    """The number of a value that an op makes. Raises KeyError if there is none."""
+    for value in op.results:
+        if value in numbers:
+            return numbers[value]
+    raise KeyError
 
 
 def _replaced(sizes: Any, replace: Callable[[Any], Any]) -> Any:

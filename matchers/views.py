@@ -105,6 +105,7 @@ class Views:
         self._inner: dict[Term, ir.Value] = {}
         self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
         self._structured: dict[ir.Operation, Structured | None] = {}
+        self._elements: dict[ir.Value, str] = {}
         self._loops = 0
         self._looking = 0
 
@@ -189,6 +190,7 @@ class Views:
         self._inner.clear()
         self._origins.clear()
         self._structured.clear()
+        self._elements.clear()
         self.reads.clear()
 
     def __len__(self) -> int:
@@ -250,6 +252,12 @@ class Views:
     def note(self, term: Term, op: ir.Operation, number: int, args: tuple[Term, ...]) -> None:
         """Keep which op in the body of a structured op has made a term as its result `number`, and of what."""
         self._origins.setdefault(id(term), Origin(term, op, number, args))
+
+    def element_type(self, value: ir.Value) -> str:
+        """The element type of a value, which takes long to ask for."""
+        if value not in self._elements:
+            self._elements[value] = element_type(value)
+        return self._elements[value]
 
     def origin(self, term: Term) -> Origin | None:
         """Which op in a body has made a term, and of what."""

@@ -22,7 +22,7 @@ from opsplice.targets.artifacts import Artifact
 NEAREST = 3
 # Of so many rules that matched nothing a compile says where they came near, if others matched. Else, and in `match` and
 # `explain`, it is said of all.
-MOST_NEAR = 16
+MOST_NEAR = 8
 
 
 def joined(reports: Sequence[Report]) -> Report:

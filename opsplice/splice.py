@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.matchers import engine
 from opsplice.matchers.graph import Graph, compile_pattern
-from opsplice.matchers.match import Found, Match
+from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.places import as_known
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, Replacement, Report, UnmatchedRule
@@ -92,8 +92,7 @@ class Splicer:
             found = engine.find(module, patterns, near_misses=0)
             chosen = self._plan(module, spec, found)
             looked = frozenset() if number else outcomes.looked_at(spec, chosen)
-            graphs = [graph for graph in patterns.graphs if graph.pattern.name in looked]
-            near_misses = engine.find(module, graphs, outcomes.NEAREST).near_misses if graphs else ()
+            near_misses = near_misses_of(module, patterns, looked)
             reports.append(outcomes.report(spec, near_misses, chosen, number, looked))
             actions = chosen.actions
             if any(map(fallback.is_split, actions, chosen.kept)):
@@ -277,6 +276,12 @@ def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
     """The compiled patterns that the rules of a spec use, in the order of the rules."""
     names = dict.fromkeys(rule.pattern for rule in spec.rules)
     return [g for n in names for g in compile_pattern(spec.patterns[n], spec.patterns, spec.types)]
+
+
+def near_misses_of(module: ir.Module, patterns: engine.Patterns, names: Collection[str]) -> Sequence[NearMiss]:
+    """The nearest misses of the patterns of some names."""
+    graphs = [graph for graph in patterns.graphs if graph.pattern.name in names]
+    return engine.find(module, graphs, outcomes.NEAREST).near_misses if graphs else ()
 
 
 def _is_recorded(actions: Sequence[Action]) -> bool:
