@@ -25,6 +25,7 @@ from opsplice.frontends.source import ModuleSource
 from opsplice.matchers import engine
 from opsplice.matchers.explain import Explainer
 from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.views import Views
 from opsplice.pipeline.compiler import Compilation
 from opsplice.pipeline.phases import END
 from opsplice.spec_lang.libraries import OWN
@@ -87,12 +88,13 @@ def _find(module: ir.Module, patterns: engine.Patterns) -> tuple[float, int]:
 
 def _found(module: ir.Module, patterns: engine.Patterns) -> int:
     """Find matches and near misses as `opsplice.splice` does. Returns the number of matches."""
-    matches = engine.find(module, patterns, near_misses=0).matches
+    views = Views()
+    matches = engine.find(module, patterns, near_misses=0, views=views).matches
     matched = {match.pattern.name for match in matches}
     rest = [name for graph in patterns.graphs if (name := graph.pattern.name) not in matched]
     rest = rest[: outcomes.MOST_NEAR] if matches else rest
-    near = near_misses_of(module, patterns, rest)
-    explainer = Explainer({graph.pattern.name: graph.pattern for graph in patterns.graphs})
+    near = near_misses_of(module, patterns, rest, views)
+    explainer = Explainer({graph.pattern.name: graph.pattern for graph in patterns.graphs}, views=views)
     for name in rest:
         explainer.near_misses((miss for miss in near if miss.pattern == name), drawn=False)
     return len(matches)

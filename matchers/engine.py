@@ -71,15 +71,20 @@ class Patterns:
         return self._families[graph]
 
 
-def find(module: ir.Module, graphs: Sequence[Graph] | Patterns, near_misses: int = MAX_NEAR_MISSES) -> Found:
+def find(
+    module: ir.Module,
+    graphs: Sequence[Graph] | Patterns,
+    near_misses: int = MAX_NEAR_MISSES,
+    views: Views | None = None,
+) -> Found:
     """Every match of every graph in the module, in program order, with the nearest misses of each pattern.
 
     Matches of different graphs may overlap; settling that is the planner's work. What is found holds values of the
     module, which are only good while the module is alive and unchanged. near_misses: how many to keep of each pattern;
-    they change no match, and none cost nothing.
+    they change no match, and none cost nothing. views: of the module, where several searches share what they read.
     """
     patterns = graphs if isinstance(graphs, Patterns) else Patterns(graphs)
-    return _Finder(patterns, near_misses).find(module)
+    return _Finder(patterns, near_misses, Views() if views is None else views).find(module)
 
 
 @dataclass(frozen=True)
@@ -139,11 +144,11 @@ class _Result:
 
 
 class _Finder:
-    def __init__(self, patterns: Patterns, near_misses: int) -> None:
+    def __init__(self, patterns: Patterns, near_misses: int, views: Views) -> None:
         self.patterns = patterns
         self.most_misses = near_misses
         self.recall = Recall(patterns.traits, patterns.index.names)
-        self.views = Views()
+        self.views = views
         self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
         self.nearest = _Nearest(near_misses)

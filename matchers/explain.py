@@ -94,12 +94,16 @@ class Explainer:
     """Tells of one module why graphs do not match in it.
 
     patterns: all that the spec declares, by name. others: makes the patterns to look for where one does not match.
+    views: of the module, where it was searched before.
     """
 
     def __init__(
-        self, patterns: Mapping[str, tree.Pattern], others: Callable[[], Mapping[str, Sequence[Graph]]] = dict
+        self,
+        patterns: Mapping[str, tree.Pattern],
+        others: Callable[[], Mapping[str, Sequence[Graph]]] = dict,
+        views: Views | None = None,
     ) -> None:
-        self.views = Views()
+        self.views = Views() if views is None else views
         self._others = cache(lambda: Others(self.views, others()))
         self.alignment = Alignment(self.views)
         self._splits: dict[tuple[Graph, ir.Value], bool] = {}

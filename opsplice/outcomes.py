@@ -11,6 +11,7 @@ from opsplice.files import read_file
 from opsplice.matchers.explain import Explainer
 from opsplice.matchers.match import Match, NearMiss, Size
 from opsplice.matchers.places import as_known
+from opsplice.matchers.views import Views
 from opsplice.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.calls import Action, KernelCall
 from opsplice.rewrites.devices import ProgramTarget
@@ -53,9 +54,10 @@ def report(
     chosen: Plan,
     number: int = 0,
     looked: Collection[str] | None = None,
+    views: Views | None = None,
 ) -> Report:
     """number: how often rules have written what this round found. looked: the patterns that near misses were looked
-    for of, None for all.
+    for of, None for all. views: of the module, as it was searched.
     """
     replacements = []
     for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
@@ -66,7 +68,7 @@ def report(
     replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     replacements = [dataclasses.replace(each, round=number) for each in replacements]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
-    explainer = Explainer(spec.patterns)
+    explainer = Explainer(spec.patterns, views=views)
     misses: dict[str, list[NearMiss]] = {}
     for miss in near_misses:
         misses.setdefault(miss.pattern, []).append(miss)

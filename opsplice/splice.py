@@ -19,6 +19,7 @@ from opsplice.matchers import engine
 from opsplice.matchers.graph import Graph, compile_pattern
 from opsplice.matchers.match import Found, Match, NearMiss
 from opsplice.matchers.places import as_known
+from opsplice.matchers.views import Views
 from opsplice.pipeline.compiler import Step
 from opsplice.report import ArtifactUse, Replacement, Report, UnmatchedRule
 from opsplice.resolution import Artifacts
@@ -89,11 +90,12 @@ class Splicer:
         patterns = engine.Patterns(graphs_of(spec))
         beside = functools.partial(self._beside, spec)
         for number in itertools.count():
-            found = engine.find(module, patterns, near_misses=0)
+            views = Views()
+            found = engine.find(module, patterns, near_misses=0, views=views)
             chosen = self._plan(module, spec, found)
             looked = frozenset() if number else outcomes.looked_at(spec, chosen)
-            near_misses = near_misses_of(module, patterns, looked)
-            reports.append(outcomes.report(spec, near_misses, chosen, number, looked))
+            near_misses = near_misses_of(module, patterns, looked, views)
+            reports.append(outcomes.report(spec, near_misses, chosen, number, looked, views))
             actions = chosen.actions
             if any(map(fallback.is_split, actions, chosen.kept)):
                 split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
@@ -278,10 +280,12 @@ def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
     return [g for n in names for g in compile_pattern(spec.patterns[n], spec.patterns, spec.types)]
 
 
-def near_misses_of(module: ir.Module, patterns: engine.Patterns, names: Collection[str]) -> Sequence[NearMiss]:
+def near_misses_of(
+    module: ir.Module, patterns: engine.Patterns, names: Collection[str], views: Views
+) -> Sequence[NearMiss]:
     """The nearest misses of the patterns of some names."""
     graphs = [graph for graph in patterns.graphs if graph.pattern.name in names]
-    return engine.find(module, graphs, outcomes.NEAREST).near_misses if graphs else ()
+    return engine.find(module, graphs, outcomes.NEAREST, views).near_misses if graphs else ()
 
 
 def _is_recorded(actions: Sequence[Action]) -> bool:
