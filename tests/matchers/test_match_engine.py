@@ -119,6 +119,31 @@ def test_what_looks_the_same_is_searched_once(session, monkeypatch):
     assert counts[0] == counts[1] > 0
 
 
+NORMS = """
+pattern either(x: tensor<m x n x f32>) {
+  s = broadcast[m -> m n](reduce addf[m n -> m](x))
+  mulf(subf(x, s), rsqrt(s)) | addf(mulf(x, rsqrt(s)), negf(s))
+}
+pattern window(x: tensor<b x i x c x f32>, w: tensor<r x c x f x f32>) {
+  contract[b (o + r) c, r c f -> b o f](x, w)
+}
+pattern started(x: tensor<m x n x f32>) { accumulated(reduce addf[m n -> m](exp(x))) }
+"""
+
+
+def test_an_outermost_op_alone_costs_no_search_of_alternatives_windows_and_accumulated_reductions(session, monkeypatch):
+    from iree.compiler import ir
+
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    body = "%0 = arith.addf %x, %x : tensor<8x8xf32> %1 = arith.mulf %0, %x : tensor<8x8xf32>"
+    text = f"func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {{ {body} return %1 : tensor<8x8xf32> }}"
+    module = ir.Module.parse(text + NORMALISED.format(i=1, size=64), context=session.context)
+    assert not engine.find(module, graphs_of(load_text(NORMS))).matches
+    assert searches == []
+
+
 def test_ops_that_no_pattern_starts_at_are_no_places(session):
     from iree.compiler import ir
 

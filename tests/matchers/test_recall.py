@@ -114,6 +114,24 @@ def test_attributes_that_no_pattern_reads_do_not_count(session):
     assert look_alike(session, marked, marked, traits=reading)
 
 
+def test_imports_of_arguments_look_alike_whatever_they_are_called(session):
+    text = """(%v: !hal.buffer_view) -> tensor<4xf32> {{
+      %0 = hal.tensor.import %v "{name}" : !hal.buffer_view -> tensor<4xf32>
+      %1 = math.absf %0 : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }}"""
+    assert look_alike(session, text.format(name="input0"), text.format(name="input1"), reads=2)
+
+
+def test_patterns_that_ask_how_a_value_is_made_are_remembered():
+    from tests.matchers.test_match_engine import graphs_of, load_text
+
+    asked = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) where y is not addf(_, _) { mulf(x, rsqrt(y)) }"
+    shared = "pattern q(x: tensor<n x f32>) where only(e) { e = exp(x) absf(e) }"
+    graphs = graphs_of(load_text(f"{asked}\n{shared}"))
+    assert [graph.pattern.name for graph in graphs if graph in Traits.of(graphs).local] == ["p"]  # q looks at uses
+
+
 def test_a_rounding_mode_counts(session):
     given = {"arguments": "%x: f32, %y: f32", "op": "arith.addf", "operands": "%x, %y", "type": "f32"}
     assert not look_alike(session, SUM.format(**given), SUM.format(**given | {"operands": "%x, %y downward"}))
