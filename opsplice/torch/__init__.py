@@ -2,7 +2,19 @@
 
 from opsplice.torch.backend import Options, backend
 from opsplice.torch.background import wait
+from opsplice.torch.explaining import explain
 from opsplice.torch.export import export
 from opsplice.torch.reports import GraphReport, TorchReport, report, reports, reset
 
-__all__ = ["GraphReport", "Options", "TorchReport", "backend", "export", "report", "reports", "reset", "wait"]
+__all__ = [
+    "GraphReport",
+    "Options",
+    "TorchReport",
+    "backend",
+    "explain",
+    "export",
+    "report",
+    "reports",
+    "reset",
+    "wait",
+]

@@ -30,7 +30,7 @@ from opsplice.torch.decompositions import table
 from opsplice.torch.importing import ImportedGraph, import_graph
 from opsplice.torch.progress import watching
 from opsplice.torch.refusals import GraphError, UnsupportedError, check, uncompilable
-from opsplice.torch.reports import GraphReport, log
+from opsplice.torch.reports import GraphReport, log, warn_unmatched
 
 # IREE computes f64 as f32 unless it is told not to, and then refuses the tensors that it is called with.
 FLAGS = ("--iree-input-demote-f64-to-f32=false",)
@@ -164,16 +164,21 @@ class _Running:
     nothing stands there but the mark for such calls.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "call", "draws", "outputs")
+    __slots__ = ("__dict__", "__weakref__", "call", "calls", "draws", "outputs")
 
     def __init__(self, graph: ImportedGraph, call: Call) -> None:
         self.outputs = graph.outputs
         self.draws = graph.draws
         self.call = call
+        self.calls = 0
         self._boxed_call = True
         _running.add(self)
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
+        if self.calls < 2:
+            self.calls += 1
+            if self.calls == 2:  # all graphs that the first call of the model needs are there
+                warn_unmatched()
         given = tuple(arguments)
         arguments.clear()
         if self.draws is not None:

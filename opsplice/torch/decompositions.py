@@ -98,6 +98,7 @@ OWN: Table = {
     aten.sort.stable: formulas.stable_sort,
     aten.squeeze.dims: formulas.squeeze,
     aten.topk.default: formulas.topk,
+    torch.ops.prims.fma.default: formulas.multiply_add,
 }
 
 

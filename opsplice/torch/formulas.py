@@ -312,6 +312,10 @@ def remainder_of_division(tensor: torch.Tensor, divisor: torch.Tensor | float) -
     return tensor - torch.div(tensor, divisor, rounding_mode="trunc") * divisor
 
 
+def multiply_add(left: torch.Tensor, right: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+    return left * right + added
+
+
 def log10(tensor: torch.Tensor) -> torch.Tensor:
     return torch.log(tensor if tensor.is_floating_point() else tensor.float()) * 0.4342944819032518
 

@@ -9,11 +9,15 @@ from collections.abc import Iterable
 
 import torch
 from torch import fx
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
 from opsplice.torch.lines import location_of
 from opsplice.torch.refusals import UnsupportedError
 
 _Nodes = dict[fx.Node, None]
+
+# What a checkpoint draws with a state of the generator, to draw the same again in the backward pass.
+_WITH_STATES = (run_and_save_rng_state, run_with_rng_state)
 
 
 def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | None:
@@ -21,7 +25,8 @@ def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | Non
 
     None where the graph draws nothing. Raises UnsupportedError where a distribution depends on what the graph computes.
     """
-    drawn = [node for node in graph.nodes if _draws(node)]
+    drawing = [node for node in graph.nodes if _draws(node)]
+    drawn = [part for node in drawing for part in ([node] if _is_tensor(node) else node.users)]
     if not drawn:
         return None
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -41,10 +46,19 @@ def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | Non
         node.replace_all_uses_with(given)
         graph.erase_node(node)
         inputs.append(given)
+    for node in drawing:
+        if node in graph.nodes and not node.users:
+            graph.erase_node(node)
     return fx.GraphModule(module, apart)
 
 
+def _is_tensor(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
 def _draws(node: fx.Node) -> bool:
+    if node.target in _WITH_STATES:
+        return True
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
@@ -61,9 +75,9 @@ def _needed(nodes: Iterable[fx.Node]) -> _Nodes:
 
 def _check(node: fx.Node) -> None:
     """Raise UnsupportedError for a node that computes what a distribution depends on."""
-    if node.op != "call_function" or _draws(node) or not isinstance(node.meta.get("val"), torch.Tensor):
+    if node.op != "call_function" or _draws(node) or not _is_tensor(node):
         return
-    if any(isinstance(source.meta.get("val"), torch.Tensor) for source in node.all_input_nodes):
+    if any(_is_tensor(source) for source in node.all_input_nodes):
         raise UnsupportedError(
             f"{location_of(node)}the graph draws random numbers with what {node.target} computes",
             hint="compare torch.rand_like(p) with p, or put the call into a function with @torch.compiler.disable",

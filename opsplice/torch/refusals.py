@@ -19,6 +19,8 @@ _WAYS = (
     "options={'fallback': True}"
 )
 _ERROR = re.compile(r"^(\S+?:\d+)(?::\d+)?: error: ", re.MULTILINE)
+# Ops without a line are numbered (`frontends/numbering.py`).
+_UNPLACED = re.compile(r"^(torch\.aten\S+) number \d+: error: ", re.MULTILINE)
 
 
 class _Passing(ShortenTraceback):
@@ -79,7 +81,10 @@ def uncompilable(error: OpspliceError, graph: fx.GraphModule) -> UnsupportedErro
     place = _ERROR.search(error.details)
     line = f"{short_location(place[1])}: " if place else ""
     # Of what an op is converted to, IREE names a part: the constants, say.
-    targets = {f"torch.{node.target}" for node in graph.graph.nodes if location_of(node) == line and node.op[0] == "c"}
-    if not any(target.startswith(op) for target in targets) and targets:
+    nodes = [node for node in graph.graph.nodes if place and location_of(node) == line and node.op == "call_function"]
+    targets = {f"torch.{node.target}" for node in nodes}
+    if unplaced := _UNPLACED.search(error.details):
+        op = unplaced[1]
+    elif targets and not any(target.startswith(op) for target in targets):
         op = " or ".join(sorted(targets))
     return UnsupportedError(f"{line}IREE has no code for {op}", hint=_WAYS, details=error.details)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from opsplice.render import short_location
 from opsplice.report import Report
 
 
@@ -88,6 +90,7 @@ class _Log:
     lock: threading.Lock = field(default_factory=threading.Lock)
     graphs: list[GraphReport] = field(default_factory=list)
     count: int = 0
+    warned: set[str] = field(default_factory=set)
 
     def next_number(self) -> int:
         with self.lock:
@@ -100,6 +103,23 @@ class _Log:
 
 
 log = _Log()
+
+
+def warn_unmatched() -> None:
+    """Warn, once for each, of the user's rules that matched in none of the graphs so far."""
+    whole = report().report
+    lost = [each for each in whole.unmatched if not each.library or not whole.replacements]
+    with log.lock:
+        new = [each for each in lost if each.rule_location not in log.warned]
+        log.warned |= {each.rule_location for each in new}
+        count = len(log.graphs)
+    for rule in new:
+        graphs = "the graph" if count == 1 else f"any of the {count} graphs"
+        warnings.warn(
+            f"{short_location(rule.rule_location)}: `{rule.rule}` matched nothing in {graphs}: "
+            "opsplice.torch.report() says where it came near",
+            stacklevel=2,
+        )
 
 
 def reports() -> Sequence[GraphReport]:
@@ -118,3 +138,4 @@ def reset() -> None:
     with log.lock:
         log.graphs.clear()
         log.count = 0
+        log.warned.clear()

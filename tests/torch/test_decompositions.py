@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils import checkpoint
 
 import opsplice
 
@@ -113,6 +114,40 @@ def test_seeds_give_the_random_numbers_of_eager():
 
     x = torch.rand(2, 6)
     torch.testing.assert_close(drawn(torch.compile(draw, backend="opsplice")), drawn(draw))
+
+
+def test_a_checkpoint_drops_the_same_again_in_the_backward_pass():
+    layer = nn.Linear(6, 6)
+
+    def inner(x):
+        return functional.dropout(layer(x), 0.5).sin()
+
+    def gradient(function):
+        torch.manual_seed(5)
+        layer.zero_grad()
+        function(x).sum().backward()
+        return layer.weight.grad.clone()
+
+    def model(x):
+        return checkpoint.checkpoint(inner, x, use_reentrant=False)
+
+    x = torch.rand(3, 6)
+    torch.testing.assert_close(gradient(torch.compile(model, backend="opsplice")), gradient(model))
+
+
+def test_an_optimizers_step_changes_weights_as_in_eager():
+    def weights(compiled):
+        torch.manual_seed(3)
+        layer = nn.Linear(4, 4)
+        step = (optimizer := torch.optim.AdamW(layer.parameters(), lr=0.1)).step
+        step = torch.compile(step, backend="opsplice") if compiled else step
+        for _ in range(2):
+            optimizer.zero_grad()
+            layer(torch.ones(2, 4)).square().sum().backward()
+            step()
+        return list(layer.parameters())
+
+    torch.testing.assert_close(weights(True), weights(False))
 
 
 def test_several_sorts_in_a_graph_have_their_own_indices():
