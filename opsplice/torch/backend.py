@@ -154,7 +154,7 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
         raise uncompilable(error, module) from None
     assert program.report is not None
     log.add(dataclasses.replace(told, report=program.report, seconds=time.perf_counter() - started))
-    return _Running(graph, compiled_call(program, options.device, options.plugins))
+    return _Running(graph, compiled_call(program, options.device, options.plugins, graph.dtypes))
 
 
 class _Running:

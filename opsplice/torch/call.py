@@ -26,22 +26,28 @@ LONG = 200e-6
 _IN_A_ROW = 3
 
 
-def compiled_call(program: Program, device: str | None, plugins: Sequence[Any] = ()) -> Call:
+Dtypes = Sequence[torch.dtype | None]
+
+
+def compiled_call(program: Program, device: str | None, plugins: Sequence[Any] = (), dtypes: Dtypes = ()) -> Call:
     """A function from tensors and numbers to the program's results.
 
+    dtypes: of the results, whose integers have no sign in the program; else they are signed.
     device: None for the calling thread until calls take long, and then for as many threads as PyTorch has.
     Raises OpspliceError for tensors that are not on the CPU, and when the program fails.
     """
     if device is not None:
-        return _on(program, device, plugins)
-    alone = _on(program, "local-sync", plugins)
-    return alone if torch.get_num_threads() == 1 else _Growing(alone, partial(_on, program, "local-task", plugins))
+        return _on(device, program, plugins, dtypes)
+    alone = _on("local-sync", program, plugins, dtypes)
+    if torch.get_num_threads() == 1:
+        return alone
+    return _Growing(alone, partial(_on, "local-task", program, plugins, dtypes))
 
 
-def _on(program: Program, device: str, plugins: Sequence[Any]) -> Call:
+def _on(device: str, program: Program, plugins: Sequence[Any], dtypes: Dtypes) -> Call:
     if device == "local-task":
         devices.limit_threads(torch.get_num_threads())
-    return _Call(program.direct("main", device=device, plugins=plugins))
+    return _Call(program.direct("main", device=device, plugins=plugins), dtypes)
 
 
 class _Growing:
@@ -71,12 +77,20 @@ class _Call:
     PyTorch's guards have seen to it that the tensors have the types that the program was compiled for.
     """
 
-    __slots__ = ("_direct",)
+    __slots__ = ("_direct", "_views")
 
-    def __init__(self, direct: DirectCall) -> None:
+    def __init__(self, direct: DirectCall, dtypes: Dtypes) -> None:
         self._direct = direct
+        # The results that are to be seen as another type of the same bits.
+        self._views = {index: dtype for index, dtype in enumerate(dtypes) if dtype is not None and dtype in _UNSIGNED}
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
+        results = self._results(given)
+        for index, dtype in self._views.items():
+            results[index] = results[index].view(dtype)
+        return results
+
+    def _results(self, given: Sequence[Any]) -> list[Any]:
         direct = self._direct
         if direct.generation != devices.generation:
             direct.prepare()
@@ -102,6 +116,7 @@ class _Call:
         return [_result(direct, results, index, places) for index in range(results.size)]
 
 
+_UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 _NOT_SHARED = (*devices.FAILURES, BufferError)
 
 

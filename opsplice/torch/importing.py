@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import fx
 
 from opsplice.torch.empty import fill_empty
@@ -31,11 +32,13 @@ class Output:
 class ImportedGraph:
     """A graph as a program to be compiled.
 
-    outputs: what the graph returns. draws: what gives the program's last inputs, its random numbers, from the others.
+    outputs: what the graph returns. dtypes: of the program's results, None for numbers. draws: what gives the program's
+    last inputs, its random numbers, from the others.
     """
 
     bytecode: bytes
     outputs: tuple[Output, ...]
+    dtypes: tuple[torch.dtype | None, ...]
     draws: fx.GraphModule | None
 
     @property
@@ -67,7 +70,8 @@ def import_graph(module: fx.GraphModule) -> ImportedGraph:
         raise unimportable(error) from error
     buffer = io.BytesIO()
     importer.module_op.write_bytecode(buffer)
-    return ImportedGraph(buffer.getvalue(), tuple(outputs), draws)
+    dtypes = tuple(getattr(node.meta.get("val"), "dtype", None) for node in results)
+    return ImportedGraph(buffer.getvalue(), tuple(outputs), dtypes, draws)
 
 
 def _outputs(graph: fx.Graph, returned: Any) -> tuple[list[Output], list[fx.Node]]:

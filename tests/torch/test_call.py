@@ -115,6 +115,13 @@ def test_elements_of_all_types(others):
             assert torch.equal(result.to(torch.complex64), value.to(torch.complex64))
 
 
+def test_integers_without_a_sign_stay_so():
+    added = torch.compile(lambda x, y: (x + 1, y + 1, x > 9), backend="opsplice", options={"device": "local-sync"})
+    bytes_, integers = torch.tensor([200, 3], dtype=torch.uint8), torch.tensor([200, 3], dtype=torch.int16)
+    for result, wanted in zip(added(bytes_, integers), (bytes_ + 1, integers + 1, bytes_ > 9), strict=True):
+        assert (result.dtype, result.tolist()) == (wanted.dtype, wanted.tolist())
+
+
 def test_devices_with_memory_of_their_own(vulkan):
     shaders = opsplice.compile(MODEL, archs=["vulkan"])
     y, v, w, number = compiled_call(shaders, "vulkan")([torch.arange(5.0), Parameter(torch.ones(4)), 3])
