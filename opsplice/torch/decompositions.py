@@ -58,14 +58,32 @@ _SCATTERS = (
 
 _SCATTERED: Table = {op: formulas.counted_from_front(op) for op in _SCATTERS}
 
+# Ops on integers, of a tensor and a number, by the op on tensors that they stand for.
+_OF_NUMBERS: Table = {
+    op: formulas.of_tensors(whole)
+    for whole, ops in {
+        aten.bitwise_and.Tensor: (aten.bitwise_and.Scalar, aten.__and__.Scalar),
+        aten.bitwise_or.Tensor: (aten.bitwise_or.Scalar, aten.__or__.Scalar),
+        aten.bitwise_xor.Tensor: (aten.bitwise_xor.Scalar, aten.__xor__.Scalar),
+        aten.bitwise_left_shift.Tensor: (
+            aten.bitwise_left_shift.Tensor_Scalar,
+            aten.bitwise_left_shift.Scalar_Tensor,
+            aten.__lshift__.Scalar,
+            aten.__lshift__.Tensor,
+        ),
+        aten.bitwise_right_shift.Tensor: (
+            aten.bitwise_right_shift.Tensor_Scalar,
+            aten.bitwise_right_shift.Scalar_Tensor,
+            aten.__rshift__.Scalar,
+            aten.__rshift__.Tensor,
+        ),
+    }.items()
+    for op in ops
+}
+
 OWN: Table = {
     **_SCATTERED,
-    aten.bitwise_left_shift.Tensor_Scalar: formulas.shift_left,
-    aten.bitwise_right_shift.Tensor_Scalar: formulas.shift_right,
-    aten.__lshift__.Scalar: formulas.shift_left,
-    aten.__lshift__.Tensor: formulas.shift_left,
-    aten.__rshift__.Scalar: formulas.shift_right,
-    aten.__rshift__.Tensor: formulas.shift_right,
+    **_OF_NUMBERS,
     aten._adaptive_avg_pool2d_backward.default: formulas.adaptive_average_pool_backward,
     aten._cdist_backward.default: formulas.distances_backward,
     aten._cdist_forward.default: formulas.distances,

@@ -320,12 +320,19 @@ def log10(tensor: torch.Tensor) -> torch.Tensor:
     return torch.log(tensor if tensor.is_floating_point() else tensor.float()) * 0.4342944819032518
 
 
-def shift_left(tensor: torch.Tensor, by: torch.Tensor | int) -> torch.Tensor:
-    return torch.bitwise_left_shift(tensor, torch.as_tensor(by, dtype=tensor.dtype))
+def of_tensors(op: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """An op on integers for which IREE wants tensors alone: a number becomes one, of the other's type.
 
+    It is filled, and no constant: torch.export would not find that among the program's.
+    """
 
-def shift_right(tensor: torch.Tensor, by: torch.Tensor | int) -> torch.Tensor:
-    return torch.bitwise_right_shift(tensor, torch.as_tensor(by, dtype=tensor.dtype))
+    def formula(left: torch.Tensor | int, right: torch.Tensor | int) -> torch.Tensor:
+        tensor = left if isinstance(left, torch.Tensor) else right
+        assert isinstance(tensor, torch.Tensor)
+        whole = (x.to(tensor.dtype) if isinstance(x, torch.Tensor) else tensor.new_full((), x) for x in (left, right))
+        return op(*whole)
+
+    return formula
 
 
 def distances(left: torch.Tensor, right: torch.Tensor, power: float, _mode: int | None) -> torch.Tensor:

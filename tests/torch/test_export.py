@@ -173,6 +173,24 @@ def test_buffers_of_every_dtype() -> None:
             np.testing.assert_array_equal(np.float64(result), expected.double().numpy())
 
 
+def test_weights_of_four_bits_are_unpacked_in_the_program() -> None:
+    """Numbers in ops on integers become no constants, which torch.export would not find."""
+
+    class Grouped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("packed", torch.arange(256, dtype=torch.uint8).reshape(8, 32))
+            self.register_buffer("scale", torch.rand(8, 4, 1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            whole = torch.stack([self.packed & 0xF, self.packed >> 4], -1).reshape(8, 4, 16)
+            return x @ ((whole.to(torch.float32) - 8) * self.scale).reshape(8, 64).T
+
+    model, x = Grouped().eval(), torch.randn(4, 64)
+    program = opsplice.torch.export(model, (x,))
+    np.testing.assert_allclose(program.run("main", x.numpy()), model(x).numpy(), rtol=1e-4, atol=1e-4)
+
+
 def test_an_input_that_the_model_changes_is_a_result() -> None:
     class Changes(torch.nn.Module):
         def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
