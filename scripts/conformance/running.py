@@ -17,7 +17,11 @@ from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from scripts.conformance import Case, Outcome, SkippedError, Specs, WrongError
 
 # What `make conformance` runs, in the order of the page.
-SUITES = {"torch": "scripts.conformance.torch_ops", "onnx": "scripts.conformance.onnx_nodes"}
+SUITES = {
+    "torch": "scripts.conformance.torch_ops",
+    "onnx": "scripts.conformance.onnx_nodes",
+    "jax": "scripts.conformance.jax_numpy",
+}
 VARIANTS: dict[str, Specs] = {"plain": (), "rules": (str(Path(__file__).with_name("rules.splice")),)}
 
 # A case and a variant.
