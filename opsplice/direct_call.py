@@ -77,7 +77,7 @@ class DirectCall:
             view = self._shared(wanted, value, places)
             self.push(given, runtime.checked_input(self.function, index, value) if view is None else view)
         results = self.invoke(given)
-        return [self._result(results, index, places) for index in range(results.size)]
+        return [self.result(results, index, places) for index in range(results.size)]
 
     def push(self, given: VmVariantList, value: Any) -> None:
         """Add an argument to those of a call: a view of a buffer, an array, which is copied, or a number."""
@@ -130,7 +130,8 @@ class DirectCall:
             element_type=map_dtype_to_element_type(array.dtype),
         )
 
-    def _result(self, results: VmVariantList, index: int, places: set[int]) -> Any:
+    def result(self, results: VmVariantList, index: int, places: set[int]) -> Any:
+        """A result; one in memory that is among the places already is copied, another's place is added."""
         if index in self.scalars:
             return self.number(results, index)
         result = Result(self.device, results.get_as_object(index, HalBufferView))

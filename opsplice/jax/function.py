@@ -22,11 +22,10 @@ from jax._src.config import trace_context
 from jax._src.core import trace_state_clean
 
 import opsplice
-from opsplice.direct_call import DirectCall
 from opsplice.errors import OpspliceError
 from opsplice.explanation import Explanation
 from opsplice.files import is_installed
-from opsplice.jax import arrays
+from opsplice.jax.call import Call
 from opsplice.jax.lowering import Lowered, lower
 from opsplice.jax.reports import FunctionReport, ProgramReport
 from opsplice.report import Report
@@ -63,12 +62,8 @@ class _Compiled:
 
     lowered: Lowered
     report: Report
-    call: DirectCall | None
+    call: Call | None
     reason: str = ""
-
-    @functools.cached_property
-    def results(self) -> Callable[[Sequence[Any]], list[jax.Array]]:
-        return arrays.results(self.lowered.outputs)
 
     def told(self) -> ProgramReport:
         return ProgramReport(self.lowered.signature, self.report, self.reason)
@@ -99,7 +94,7 @@ class Function:
         if compiled is None or compiled.call is None:
             return self._plain(*args, **kwargs)
         lowered = compiled.lowered
-        results = compiled.results(compiled.call(arrays.arguments(leaves, lowered.inputs)))
+        results = compiled.call(leaves)
         for leaf, donated in zip(leaves, lowered.donated, strict=True):
             if donated and isinstance(leaf, jax.Array):
                 leaf.delete()
@@ -160,13 +155,14 @@ class Function:
     def _compile(self, lowered: Lowered) -> _Compiled:
         try:
             program = lowered.compile()
-            call = program.direct("main", device=self._options.device, plugins=self._options.plugins)
+            direct = program.direct("main", device=self._options.device, plugins=self._options.plugins)
         except OpspliceError as error:
             if not self._options.fallback or isinstance(error, SpecError):
                 raise
             text = f"JAX runs {lowered.signature}, and no spec applies: {error.message}"
             warnings.warn(text, NotSplicedWarning, stacklevel=_outside())
             return _Compiled(lowered, Report(), None, error.message)
+        call = Call(direct, lowered.inputs, lowered.outputs)
         return _Compiled(lowered, program.report or Report(), call)
 
     def _warn_of_tracing(self) -> None:

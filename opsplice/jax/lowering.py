@@ -30,12 +30,14 @@ LARGEST_LITERAL = 64
 class Lowered:
     """A function for arguments of certain shapes, as StableHLO, and the specs that it is compiled with.
 
+    signature: `f(4 arrays, float32[8,64])`, what it takes, in few words.
     inputs, outputs: what the program takes and returns, as JAX describes arrays. tree: of the outputs.
     donated: the inputs that a call takes away from its caller.
     options: further arguments of `opsplice.compile`.
     """
 
     name: str
+    signature: str
     source: ModuleSource = field(repr=False)
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -44,11 +46,6 @@ class Lowered:
     specs: tuple[Any, ...] = ()
     flags: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def signature(self) -> str:
-        """`f(float32[8,64], int32[8])`."""
-        return f"{self.name}({', '.join(map(str, self.inputs))})"
 
     def match(self) -> Report:
         """What the specs would replace; nothing is built."""
@@ -114,7 +111,18 @@ def lower(traced: Any, name: str, **options: Any) -> Lowered:
     donated = tuple(info.donated for info in jax.tree.leaves(traced.args_info))
     held = {each: np.asarray(value) for each, value in constants.items()}
     source = ModuleSource(content=with_parameters(module, list(held)), parameters=(Arrays(held),) if held else ())
-    return Lowered(name, source, inputs, outputs, traced.out_tree, donated, **options)
+    return Lowered(
+        name, _signature(name, *traced.in_avals), source, inputs, outputs, traced.out_tree, donated, **options
+    )
+
+
+def _signature(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    given = [*(("", each) for each in args), *((f"{key}=", each) for key, each in kwargs.items())]
+    return f"{name}({', '.join(key + _summary(jax.tree.leaves(each)) for key, each in given)})"
+
+
+def _summary(leaves: Sequence[Any]) -> str:
+    return str(leaves[0]) if len(leaves) == 1 else f"{len(leaves)} arrays"
 
 
 def _is_weight(value: Any) -> bool:

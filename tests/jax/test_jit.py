@@ -97,7 +97,7 @@ def test_a_program_for_each_set_of_shapes_and_static_arguments():
     assert [each.signature for each in f.report().programs] == [
         "f(float32[3])",
         "f(float32[3])",
-        "f(float32[3], float32[3])",
+        "f(float32[3], y=float32[3])",
         "f(~float32[])",
     ]
     with pytest.raises(ValueError, match="unhashable"):
