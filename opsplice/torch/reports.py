@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from opsplice.render import short_location
+from opsplice.render import short_location, unmatched_lines
 from opsplice.report import Report
 
 
@@ -78,7 +79,11 @@ class TorchReport:
         return {"graphs": [graph.to_json() for graph in self.graphs]}
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.graphs)) or "no graph was compiled"
+        """Each graph with what was done to it, then the rules that matched in none, with where they came near."""
+        if not self.graphs:
+            return "no graph was compiled"
+        done = (dataclasses.replace(g, report=dataclasses.replace(g.report, unmatched=())) for g in self.graphs)
+        return "\n\n".join(filter(None, [*map(str, done), "\n".join(unmatched_lines(self.report, near=True))]))
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
