@@ -11,7 +11,6 @@ import math
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 _MOST_ELEMENTS = 256
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
@@ -54,6 +53,8 @@ def _value(
         return None
     if any(each.HasField("g") for each in node.attribute):
         return None
+    from onnx.reference import ReferenceEvaluator  # it takes long to load
+
     graph = helper.make_graph([node], "one", [], [helper.make_value_info(node.output[0], onnx.TypeProto())])
     graph.initializer.extend(known[name] for name in dict.fromkeys(node.input) if name)
     alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)

@@ -83,7 +83,7 @@ def elements(tensor: onnx.TensorProto, folder: Path, name: str) -> np.ndarray:
         return _mapped(tensor, _place(tensor, folder, name), shape, name)
     try:
         return onnx.numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, KeyError) as error:  # KeyError: a type that there is not
         raise OpspliceError(f"tensor '{tensor.name}' of {name} is damaged: {str(error).lower()[:200]}") from None
 
 

@@ -186,6 +186,16 @@ def test_damaged_models_are_refused_in_words(mlp, tmp_path):
     assert error_of(path).message == f"{path} is empty"
 
 
+@pytest.mark.parametrize("change", [{"data_type": 2**31 - 1}, {"dims": [3]}])
+def test_damaged_tensors_are_named(mlp, change):
+    model = copy.deepcopy(mlp)
+    tensor = model.graph.initializer[0]
+    for name in change:
+        tensor.ClearField(name)
+    tensor.MergeFrom(TensorProto(**change))
+    assert error_of(model).message.startswith("tensor 'w' of the ONNX model is damaged: ")
+
+
 def test_what_iree_has_no_type_for_is_named(mlp):
     strings = make_model(
         [node("Identity", "x", "y")], {"x": (TensorProto.STRING, [2])}, {"y": (TensorProto.STRING, [2])}
