@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,45 @@ def test_weights_that_change_in_place_are_seen():
         model.weight.mul_(2)
         torch.testing.assert_close(fast(x), model(x))
         assert not torch.equal(before, fast(x))
+
+
+def test_sizes_that_change_share_one_more_program():
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8))
+    fast = torch.compile(model, backend="opsplice")
+    for rows in (3, 5, 7, 9):
+        x = torch.rand(rows, 4)
+        torch.testing.assert_close(
+            gradients(model, fast(x).square().sum()), gradients(model, model(x).square().sum()), rtol=1e-4, atol=1e-4
+        )
+    assert [graph.part for graph in opsplice.torch.reports()] == ["forward", "backward"] * 2
+
+
+def test_inputs_that_change_views_breaks_and_missing_gradients_are_as_in_eager():
+    frozen, free = nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 4)
+
+    def model(x, counts, scale):
+        counts.add_(1)
+        torch._dynamo.graph_break()
+        mixed = free(x.t()) * scale + frozen(x.t())
+        return mixed, x[1:], counts.sum().double() / 3, mixed > 0, x.to(torch.bfloat16) * 2
+
+    def outcome(function):
+        free.zero_grad()
+        x, counts = torch.arange(16.0).view(4, 4), torch.tensor([1, 2])
+        results = function(x, counts, 0.5)
+        results[0].sum().backward()
+        assert results[1].data_ptr() == x[1:].data_ptr()
+        return [*results, counts, free.weight.grad.clone()]
+
+    torch.testing.assert_close(outcome(torch.compile(model, backend="opsplice")), outcome(model))
+    assert frozen.weight.grad is None
+
+
+def test_threads_compile_and_call_one_model():
+    model = nn.Linear(4, 4)
+    fast = torch.compile(model, backend="opsplice")
+    inputs = [torch.rand(2, 4) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(fast, inputs))
+    for x, result in zip(inputs, results, strict=True):
+        torch.testing.assert_close(result, model(x))
