@@ -286,9 +286,18 @@ def convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-    """A transposed convolution is the gradient of a plain one, so its own gradients are plain ones."""
+    """A transposed convolution is the gradient of a plain one, so its own gradients are plain ones.
+
+    One number for all dims, as `padding="valid"` gives it, is written out: IREE reads past the end of shorter lists.
+    """
     if not transposed:
-        return NotImplemented
+        lists = (stride, padding, dilation, output_padding)
+        stride, padding, dilation, output_padding = (_for_each(dim, tensor.dim() - 2) for dim in lists)
+        if (stride, padding, dilation, output_padding) == tuple(map(list, lists)):
+            return NotImplemented
+        return aten.convolution_backward(
+            gradient, tensor, weight, bias_sizes, stride, padding, dilation, False, output_padding, groups, wanted
+        )
     of_tensor = of_weight = of_bias = None
     none = [0] * len(stride)
     if wanted[0]:
@@ -300,6 +309,10 @@ def convolution_backward(
     if wanted[2]:
         of_bias = gradient.sum([0, *range(2, gradient.dim())])
     return of_tensor, of_weight, of_bias
+
+
+def _for_each(numbers: Sequence[int], dims: int) -> list[int]:
+    return list(numbers) * dims if len(numbers) == 1 else list(numbers)
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------

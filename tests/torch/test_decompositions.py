@@ -22,12 +22,14 @@ class Images(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norms = nn.ModuleList([nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True)])
+        self.valid = nn.Conv2d(4, 1, (2, 3), stride=2, padding="valid")
         self.grow = nn.ConvTranspose2d(4, 4, 3, stride=2, groups=2)
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         normed = sum(norm(x) for norm in self.norms)
         return [
             self.grow(normed),
+            self.valid(normed),
             functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
             functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
             functional.max_pool2d(x, 3, 2, 1),
