@@ -204,6 +204,23 @@ def _along(on: Expansion, node: onnx.NodeProto, values: str, block: int) -> str 
     return on.put("Slice", spread, *(on.give(np.array([each])) for each in (0, shape[axis], axis)))
 
 
+# ---- norms -----------------------------------------------------------------------------------------------------------
+
+
+def _rms_norm(on: Expansion, node: onnx.NodeProto) -> str | None:
+    x, scale = node.input
+    shape, element = on.shape(x), on.element(x)
+    if shape is None or not element:
+        return None
+    axis = attribute(node, "axis", -1) % len(shape)
+    stash = attribute(node, "stash_type", TensorProto.FLOAT)
+    wide = on.cast(x, stash)
+    mean = on.put("ReduceMean", on.put("Mul", wide, wide), on.give(np.arange(axis, len(shape))))
+    epsilon = on.put("Cast", on.give(np.array(attribute(node, "epsilon", 1e-5), np.float32)), to=stash)
+    normed = on.put("Div", wide, on.put("Sqrt", on.put("Add", mean, epsilon)))
+    return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
+
+
 # ---- what IREE computes wrongly, and is refused ----------------------------------------------------------------------
 
 
@@ -284,6 +301,7 @@ _RULES: dict[tuple[str, str], Callable[[Expansion, onnx.NodeProto], str | None]]
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "DequantizeLinear"): _dequantize,
     ("", "QuantizeLinear"): _quantize,
+    ("", "RMSNormalization"): _rms_norm,
     ("com.microsoft", "MatMulNBits"): _matmul_nbits,
     ("com.microsoft", "Gelu"): _gelu("none"),
     ("com.microsoft", "BiasGelu"): _gelu("none"),

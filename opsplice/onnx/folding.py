@@ -49,6 +49,9 @@ def _value(
         sizes = _fixed(kinds.get(node.input[0]))
         chosen = {each.name: each.i for each in node.attribute}
         return None if sizes is None else np.array(sizes[chosen.get("start", 0) : chosen.get("end")], np.int64)
+    if node.op_type == "Size":
+        sizes = _fixed(kinds.get(node.input[0]))
+        return None if sizes is None else np.array(math.prod(sizes), np.int64)
     if not node.input or any(name not in known for name in node.input if name):
         return None
     if any(each.HasField("g") for each in node.attribute):

@@ -142,13 +142,13 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     # Operators that ONNX does not know have types only when they are expanded, and shapes depend on other shapes.
     for _ in range(_MOST_ROUNDS):
         model = _inferred(model, name)
-        folded = fold(model)
-        if not Expansion(model.graph, _kinds(model.graph), weights).run() and not folded:
+        changed = fold(model)
+        changed |= Expansion(model.graph, _kinds(model.graph), weights).run()
+        functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
+        if functions:
+            model = _inlined(model, sorted(functions), name)
+        if not changed and not functions:
             break
-    functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
-    if functions:
-        model = onnx.inliner.inline_selected_functions(model, sorted(functions), inline_schema_functions=True)
-        _name_nodes(model.graph)
     model = _inferred(model, name)
     graph = model.graph
     graph.value_info.extend(graph.input[own:])
@@ -165,6 +165,21 @@ def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise OpspliceError(f"the types of {name} do not fit together", details=str(error)[:2000]) from None
+
+
+def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str) -> onnx.ModelProto:
+    """The model with nodes as ONNX's own functions, which the inliner chooses by the types of all inputs."""
+    known = _kinds(model.graph)
+    for tensor in model.graph.initializer:
+        if tensor.name not in known:
+            kind = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            model.graph.value_info.append(kind)
+    try:
+        model = onnx.inliner.inline_selected_functions(model, functions, inline_schema_functions=True)
+    except RuntimeError as error:
+        raise OpspliceError(f"ONNX cannot expand operators of {name}", details=str(error)[:2000]) from None
+    _name_nodes(model.graph)
+    return model
 
 
 def _kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
