@@ -8,6 +8,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.jax.gathers import clamp_gathers
 from opsplice.parameters import SCOPE
 
 
@@ -19,6 +20,7 @@ def with_parameters(module: Any, names: Sequence[str]) -> bytes:
         ours = ir.Module.parse(text)
         if names:
             _replace_inputs(ours, names)
+        clamp_gathers(ours)
         buffer = io.BytesIO()
         ours.operation.write_bytecode(buffer)
     return buffer.getvalue()

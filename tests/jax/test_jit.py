@@ -66,6 +66,14 @@ def test_values_types_and_trees_are_those_of_jax():
     same(opsplice.jax.jit(everything)(*given), jax.jit(everything)(*given))
 
 
+def test_indices_outside_of_an_array_are_held_within():
+    def f(x, i):
+        return x[i[0]], jnp.take(x, i, mode="clip"), x[i, i], jnp.take(x, i), jnp.take(x, i[0, 0], 1)
+
+    x, i = jnp.arange(12.0).reshape(3, 4), jnp.array([[-9, -1, 0], [2, 3, 9]])
+    same(opsplice.jax.jit(f)(x, i), jax.jit(f)(x, i))
+
+
 def test_x64_is_as_the_context_says():
     f = opsplice.jax.jit(lambda x, n: (x * 1.1 + n, n))
     x, n = np.array([1.0, 2.0]), np.int64(2**31 - 1)
