@@ -103,6 +103,7 @@ OWN: Table = {
     aten.kthvalue.default: formulas.kth_value,
     aten.log10.default: formulas.log10,
     aten.median.dim: formulas.median,
+    aten.mul.Tensor: formulas.product,
     aten.native_dropout.default: formulas.dropout,
     aten.rand_like.default: formulas.like(torch.rand),
     aten.randint_like.default: formulas.like(torch.randint),

@@ -148,8 +148,9 @@ class _Weights(FxImporterHooks):
         self._body = module_op.regions[0].blocks[0]
 
     def resolve_input(self, gni: GraphNodeImporter, value: Any, info: InputInfo) -> ir.Value | None:
-        is_parameter = info.input_spec.kind == InputKind.PARAMETER
-        if not is_parameter and _identity(value) not in self._changed and value.nbytes <= LARGEST_LITERAL:
+        may_be_literal = info.input_spec.kind != InputKind.PARAMETER and _identity(value) not in self._changed
+        # IREE's importer gives literals of bytes the wrong type.
+        if may_be_literal and value.nbytes <= LARGEST_LITERAL and value.dtype != torch.uint8:
             return None
         return self.load(gni, value)
 

@@ -348,6 +348,15 @@ def of_tensors(op: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return formula
 
 
+def product(left: torch.Tensor | float, right: torch.Tensor | float) -> torch.Tensor:
+    """IREE's compiler crashes on a product of a tensor of 8-bit integers and a number."""
+    tensor, number = (left, right) if isinstance(left, torch.Tensor) else (right, left)
+    assert isinstance(tensor, torch.Tensor)
+    if tensor.dtype not in (torch.int8, torch.uint8) or not isinstance(number, int):
+        return NotImplemented
+    return torch.mul(tensor, tensor.new_full((), number))
+
+
 def distances(left: torch.Tensor, right: torch.Tensor, power: float, _mode: int | None) -> torch.Tensor:
     return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), power, -1)
 

@@ -17,7 +17,16 @@ import torch
 
 from opsplice.torch.exported import LARGEST_LITERAL
 
-DTYPES = (torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64, torch.bool)
+DTYPES = (
+    torch.bfloat16,
+    torch.float16,
+    torch.float64,
+    torch.int8,
+    torch.uint8,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+)
 
 
 def values(dtype: torch.dtype, count: int) -> torch.Tensor:
