@@ -45,6 +45,7 @@ class Options:
     cache: keep programs on disk (docs/cache.md).
     background: run graphs with PyTorch until a child process has compiled them (`wait` waits for that).
     plugins: the files with what programs import.
+    isolate: compile in a child process, so that a crash of IREE's compiler is an error.
     fallback: let PyTorch run the graphs that cannot be compiled, with a warning for each; else that is an error.
     progress: say on stderr what a long compile does; None to say so in a terminal only.
     """
@@ -57,6 +58,7 @@ class Options:
     plugins: tuple[Any, ...] = ()
     cache: bool = True
     background: bool = False
+    isolate: bool = False
     fallback: bool = False
     progress: bool | None = None
 
@@ -147,7 +149,7 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
                 packages=options.packages,
                 no_code=options.no_code,
                 cache=options.cache,
-                isolate=options.background,
+                isolate=options.isolate or options.background,
                 on_progress=watch,
             )
     except CompileError as error:
