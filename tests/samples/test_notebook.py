@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
-
-import opsplice
 
 
 def shown(code: str, names: dict[str, Any]) -> list[dict[str, Any]]:
@@ -29,22 +27,24 @@ def shown(code: str, names: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"}]
 
 
-def test_the_notebook_shows_what_is_checked_in(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_shows_what_is_checked_in(
+    samples: Path, monkeypatch: pytest.MonkeyPatch, entered: Callable[[Path], None]
+) -> None:
     path = samples / "notebook" / "report.ipynb"
     monkeypatch.chdir(path.parent)
-    monkeypatch.syspath_prepend(str(path.parent))
-    monkeypatch.delitem(sys.modules, "model", raising=False)
-    opsplice.torch.reset()
+    entered(path.parent)
     notebook = json.loads(path.read_text(encoding="utf-8"))
+    writes = os.environ.get("OPSPLICE_NOTEBOOK") == "write"
     names: dict[str, Any] = {}
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
             continue
         outputs = shown("".join(cell["source"]), names)
-        if os.environ.get("OPSPLICE_NOTEBOOK") == "write":
+        if writes:
             cell["outputs"] = outputs
         assert cell["outputs"] == outputs
-    path.write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
+    if writes:
+        path.write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
     report = "".join(notebook["cells"][3]["outputs"][0]["data"]["text/html"])
     assert "model.py:18" in report
     assert "linear_bias_nk from linear.c" in report

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 
-import torch
-
 import opsplice
 
 
-def test_a_block_trains_as_in_eager_with_its_layers_replaced(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_trains_as_in_eager_with_its_layers_replaced(
+    samples: Path, monkeypatch: pytest.MonkeyPatch, entered: Callable[[Path], None]
+) -> None:
     sample = samples / "torch_compile"
-    monkeypatch.syspath_prepend(str(sample))
+    entered(sample)
     monkeypatch.chdir(samples.parent)
-    torch._dynamo.reset()
-    opsplice.torch.reset()
     import train
 
     assert train.train(compiled=True) == pytest.approx(train.train(compiled=False), abs=1e-4)

@@ -1,0 +1,29 @@
+"""What tests of samples share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def entered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Lets a test import what is in a sample's folder: samples have modules of one name, and PyTorch keeps graphs."""
+    before = set(sys.modules)
+
+    def enter(sample: Path) -> None:
+        import torch
+
+        import opsplice
+
+        monkeypatch.syspath_prepend(str(sample))
+        torch._dynamo.reset()
+        opsplice.torch.reset()
+
+    yield enter
+    for name in set(sys.modules) - before:
+        if (file := getattr(sys.modules[name], "__file__", None)) and "samples" in Path(file).parts:
+            del sys.modules[name]
