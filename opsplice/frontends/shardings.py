@@ -17,7 +17,7 @@ _AXIS = re.compile(r'"=(\d+)')
 
 def drop_shardings(module: ir.Module) -> None:
     """Remove the ops of Shardy, which IREE does not know. Raises OpspliceError where they name several devices."""
-    from iree.compiler import ir
+    from opsplice.matchers.ir_names import ops_in
 
     meshes = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
     if not meshes:
@@ -28,14 +28,7 @@ def drop_shardings(module: ir.Module) -> None:
             f"the module is spread over {devices} devices, and a program runs on one",
             hint="export the function without a mesh, for arrays of one device",
         )
-    constraints: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "sdy.sharding_constraint":
-            constraints.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    constraints = ops_in(module.operation, "sdy.sharding_constraint")
     for op in constraints:
         op.results[0].replace_all_uses_with(op.operands[0])
     for op in [*constraints, *(mesh.operation for mesh in meshes)]:

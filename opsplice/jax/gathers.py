@@ -6,21 +6,15 @@ import re
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir_names import ops_in
+
 _MAP = re.compile(r"start_index_map = \[([\d, ]*)\]")
 _VECTOR = re.compile(r"index_vector_dim = (\d+)")
 
 
 def clamp_gathers(module: ir.Module) -> None:
     """Clamp the indices of each `stablehlo.gather`. It needs a location and a context, as making ops does."""
-    gathers: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "stablehlo.gather":
-            gathers.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in gathers:
+    for op in ops_in(module.operation, "stablehlo.gather"):
         _clamp(op)
 
 
