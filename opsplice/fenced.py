@@ -21,8 +21,3 @@ class FencedInvoker(FunctionInvoker):  # type: ignore[misc]
             arg_list.push_ref(fence.ref)
         super()._invoke(arg_list, ret_list)
         done.wait()
-
-
-def fenced(invoker: Any) -> FencedInvoker:
-    """A call of the function that an invoker of IREE's is for."""
-    return FencedInvoker(invoker._vm_context, invoker._device, invoker.vm_function)

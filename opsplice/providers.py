@@ -65,6 +65,12 @@ class Provider:
             return linked((name, form), found, self._functions)
         return linked((name, form), read_kernel((name, form), found), self._functions, found)
 
+    def take_failure(self) -> OpspliceError:
+        """Why the last `load` in a module failed, once: kept here, its traceback would keep the device open."""
+        assert self.failure is not None
+        failure, self.failure = self.failure, None
+        return failure
+
     def modules(self, load: Callable[[Path, str], Any]) -> list[Any]:
         """The modules to load before the program. When `load` fails in them, `failure` says why.
 

@@ -104,11 +104,12 @@ class Function:
 class LoadedProgram:
     """A program on a device, ready to be called any number of times. Made by `load_program`."""
 
-    def __init__(self, bound_module: Any, device: devices.Device, commands: Commands | None = None) -> None:
-        self._bound = bound_module
+    def __init__(self, module: Any, context: Any, device: devices.Device, commands: Commands | None = None) -> None:
+        self._module = module
+        self._context = context
         self._device = device
         self._commands = commands
-        self._functions = _exported(bound_module.vm_module)
+        self._functions = _exported(module)
         self._invokers: dict[str, Any] = {}
 
     @property
@@ -170,11 +171,12 @@ class LoadedProgram:
 
     def _invoker(self, name: str) -> Any:
         if name not in self._invokers:
-            self._invokers[name] = self._bound[name]
-            if self._functions[name].takes_fences:
-                from opsplice.fenced import fenced  # it loads IREE's runtime
+            from iree.runtime import FunctionInvoker
 
-                self._invokers[name] = fenced(self._bound[name])
+            from opsplice.fenced import FencedInvoker
+
+            invoker = FencedInvoker if self._functions[name].takes_fences else FunctionInvoker
+            self._invokers[name] = invoker(self._context, self._device.hal, self._module.lookup_function(name))
         return self._invokers[name]
 
 
@@ -209,35 +211,38 @@ def load_program(
         found = _some_plugin(name)
     wanted = None if imports is None else imports | optional
     opened = devices.open_device(device, found, wanted)
-    config = iree.runtime.Config(device=opened.hal)
     helpers = [] if provider is None else provider.modules(partial(read_module, instance=instance))
     commands = commands or Commands({})
     if weights:
         helpers.append(parameters.module_of(instance, weights))
-    helpers += commands.modules(module, config.device, partial(read_module, instance=instance))
+    helpers += commands.modules(module, opened.hal, partial(read_module, instance=instance))
     try:
-        *_, bound = iree.runtime.load_vm_modules(*helpers, module, config=config)
+        # IREE's `load_vm_modules` makes a cycle, which keeps the device open until garbage is collected.
+        hal = iree.runtime.create_hal_module(instance, opened.hal)
+        context = iree.runtime.VmContext(instance, [hal, *helpers, module])
     except devices.FAILURES as error:
         if provider is not None and provider.failure is not None:
-            failure, provider.failure = provider.failure, None
-            raise failure from None
+            raise provider.take_failure() from None
         refused = "no executable loader" in str(error)
         if imports and refused:
             raise devices.missing_imports(name, sorted(imports), found) from None
         reason = devices.status(error)
-        hint = "if it imports functions from plugins, one of them may be missing: --plugin=FILE" if refused else None
-        if f"'{providers.MODULE}'" in reason:
-            hint = "the program has kernels that a provider is to give it: name their folder with --provider"
-        if f"'{parameters.MODULE}'" in reason:
-            hint = "the program takes parameters from an archive: name it with --parameters=SCOPE=FILE"
-        if "handles scopes like" in reason:
-            hint = "the scope of an archive stands before it: --parameters=SCOPE=FILE"
-        if "signature mismatch" in reason:
-            hint = (
-                "compile the module of a command with --iree-execution-model=async-external, and compare its parameters"
-            )
-        raise OpspliceError(f"{name} does not load on device '{device}'", details=reason, hint=hint) from None
-    return LoadedProgram(bound, opened, commands)
+        raise OpspliceError(
+            f"{name} does not load on device '{device}'", details=reason, hint=_load_hint(reason, refused)
+        ) from None
+    return LoadedProgram(module, context, opened, commands)
+
+
+def _load_hint(reason: str, refused: bool) -> str | None:
+    if "signature mismatch" in reason:
+        return "compile the module of a command with --iree-execution-model=async-external, and compare its parameters"
+    if "handles scopes like" in reason:
+        return "the scope of an archive stands before it: --parameters=SCOPE=FILE"
+    if f"'{parameters.MODULE}'" in reason:
+        return "the program takes parameters from an archive: name it with --parameters=SCOPE=FILE"
+    if f"'{providers.MODULE}'" in reason:
+        return "the program has kernels that a provider is to give it: name their folder with --provider"
+    return "if it imports functions from plugins, one of them may be missing: --plugin=FILE" if refused else None
 
 
 def read_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) -> Any:

@@ -6,8 +6,9 @@ import gc
 import os
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,28 @@ def must_end() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _gpus_close(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Programs on Vulkan go with their tests: Mesa's device for the CPU keeps a core busy while it is open."""
+@pytest.fixture(autouse=True)
+def _gpus_close() -> Iterator[None]:
+    """Devices of GPUs close with their tests, errors that hold them too: Mesa's for the CPU keeps a core busy."""
     yield
-    if "vulkan" in request.path.read_text(encoding="utf-8"):
+    devices = sys.modules.get("opsplice.devices")
+    if devices and devices._others:
         gc.collect()
+
+
+@pytest.fixture
+def garbage() -> Iterator[Callable[[Callable[[], object]], int]]:
+    """How many objects a call leaves that refer to each other, so that only the garbage collector frees them."""
+
+    def left(call: Callable[[], object]) -> int:
+        call()  # once, for what it keeps
+        gc.collect()
+        call()
+        return gc.collect()
+
+    gc.disable()
+    yield left
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

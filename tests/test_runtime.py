@@ -8,6 +8,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.parameters import read_archives
 from opsplice.pipeline.compiler import compile_module
+from opsplice.providers import Provider
 from opsplice.runtime import load_program, run
 from opsplice.values import parse_input, save_values
 
@@ -199,6 +200,17 @@ def test_functions_that_take_fences(device):
     assert fenced.call("nothing") == []
     assert fenced.call("scalars", 1.5, 2, 3, 4.5, True, 6, -7) == [1.5, 2, 3, 4.5, True, 6, -7]
     assert "takes 1 inputs, not 2" in error_of(fenced.call, "double", np.ones(1), np.ones(1)).message
+
+
+@pytest.mark.parametrize("provider", [None, Provider([{}])])
+def test_a_program_and_its_device_end_with_the_last_reference(vmfb, provider, garbage):
+    """Not when garbage is collected next: an open device of a GPU may cost as much as one that runs."""
+
+    def use():
+        program = load_program(vmfb, "local-sync", provider=provider)
+        np.testing.assert_array_equal(program.call("double", np.ones(2, np.float32))[0], [2, 2])
+
+    assert garbage(use) == 0
 
 
 def test_parameters_have_a_scope(tmp_path):

@@ -217,6 +217,14 @@ def test_a_file_that_is_no_kernel_is_named(folder, made, tmp_path, how):
     assert not (tmp_path / "registry.vmfb").exists()
 
 
+def test_a_load_that_fails_leaves_no_device_open(made, garbage):
+    def fail():
+        with pytest.raises(OpspliceError, match="no provider has the kernel"):
+            load_program(made.spliced.vmfb, provider=Provider([{}]))
+
+    assert garbage(fail) == 0
+
+
 def test_a_kernel_for_another_target_only(made, tmp_path):
     (tmp_path / "product.vulkan-spirv-fb.bin").write_bytes(b"")
     with pytest.raises(OpspliceError, match="no provider has") as failure:
