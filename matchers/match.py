@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -19,6 +19,17 @@ Size = int | DimSize
 def flat(sizes: Iterable[Size | tuple[Size, ...]]) -> tuple[Size, ...]:
     """The sizes of a tensor, axis by axis, from those of its dims and packs."""
     return tuple(part for size in sizes for part in (size if isinstance(size, tuple) else (size,)))
+
+
+def paired(
+    dims: Sequence[tree.Dim], shape: Sequence[Size | tuple[Size, ...]]
+) -> Iterator[tuple[tree.Dim, Size | tuple[Size, ...]]]:
+    """Each of a kernel's dims with its size; a pack has those that are left. The checker has compared the ranks."""
+    at = next((number for number, dim in enumerate(dims) if dim.pack is not None), None)
+    if at is not None:
+        end = len(shape) - (len(dims) - at - 1)
+        shape = [*shape[:at], flat(shape[at:end]), *shape[end:]]
+    return zip(dims, shape, strict=True)
 
 
 @dataclass(frozen=True)

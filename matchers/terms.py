@@ -60,10 +60,12 @@ class Part:
 class Sum:
     """A sum of indices, each times a whole number, as a convolution's window has it. It has no part that is `UNIT`.
 
-    Without terms it is zero, in a dim that is larger than one.
+    constant: what is added, as a slice's offset is: a number, or a value of the program.
+    Without terms and constant it is zero, in a dim that is larger than one.
     """
 
     terms: tuple[tuple[int, Index], ...]
+    constant: Any = 0
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,9 @@ def apply(
                     writer = dispatches
                 if action.approach == "command" and is_recorded(action.kernel):
                     writer = recorded
-                placer.place(action.match, partial(writer.results, action), whole=action.rule.keep)
+                make = partial(writer.results, action)
+                views = [view for buffer in action.strided for view in buffer.views]
+                placer.place(action.match, make, whole=action.rule.keep, outputs=action.outputs, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)
         placer.sweep()

@@ -13,7 +13,8 @@ def parameters_of(call: KernelCall) -> list[str]:
     """What a kernel with buffers is called with: elements, `ADDRESS` and `index`."""
     parameters = [ir_types.ADDRESS if isinstance(a, Buffer) else a.element for a in call.arguments]
     parameters += [ir_types.ADDRESS for output in call.outputs if output.alias is None]
-    return [*parameters, *["index"] * (len(call.dims) + len(call.kernel.grid))]
+    strides = sum(dim.pack is None for buffer in call.strided for dim in buffer.shape)
+    return [*parameters, *["index"] * (len(call.dims) + strides + len(call.kernel.grid))]
 
 
 def check(call: KernelCall, clause: tree.ArtifactClause, artifact: Artifact) -> None:

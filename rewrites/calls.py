@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from opsplice.matchers.address import Layout
 from opsplice.matchers.match import Binding, Match, Size
 from opsplice.spec_lang import tree
 
@@ -18,12 +19,18 @@ Approach = Literal["static function", "dynamic function", "static dispatch", "dy
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor argument: a dense row-major buffer of `element`s, whose dims are `shape`."""
+    """A tensor argument: a buffer of `element`s, whose dims are `shape`.
+
+    layout: where these lie in the memory of `value`, for each dim of `shape`; None for a dense row-major buffer.
+    views: the ops between `value` and what the match is bound to.
+    """
 
     name: str
     value: Any
     element: str
     shape: tuple[tree.Dim, ...]
+    layout: Layout | None = None
+    views: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,19 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Output:
-    """A result: a fresh buffer, or (`alias`) the argument that is overwritten. `root` is the value that it replaces."""
+    """A result: a fresh buffer, or (`alias`) the argument that is overwritten. `root` is the value that it replaces.
+
+    layout: where its dims lie in the memory of `root`; None for a dense row-major buffer. views: the ops between the
+    match's root and `root`, which only arrange its elements.
+    """
 
     root: Any
     sizes: tuple[Size, ...]
     element: str
     shape: tuple[tree.Dim, ...]
     alias: str | None = None
+    layout: Layout | None = None
+    views: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,12 @@ class KernelCall:
     optional: bool = False
     approach: Approach = "static function"
     sources: Mapping[Path, Path] = field(default_factory=dict)
+
+    @property
+    def strided(self) -> tuple[Buffer | Output, ...]:
+        """The buffers that lie in memory as they like, in the order of the signature."""
+        inputs = [a for a in self.arguments if isinstance(a, Buffer) and a.layout is not None]
+        return (*inputs, *(output for output in self.outputs if output.layout is not None))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.address import Layout
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.match import Match, Size
 from opsplice.matchers.terms import DimSize
@@ -213,11 +214,21 @@ def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
     def size(old: Size) -> Size:
         return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
 
+    def atom(old: Any) -> Any:
+        return size(old) if isinstance(old, DimSize) else values.get(old, old)
+
+    def layout(old: Layout | None) -> Layout | None:
+        return None if old is None else old.renamed(atom)
+
     def argument(old: Buffer | Scalar) -> Buffer | Scalar:
-        return dataclasses.replace(old, value=values.get(old.value, old.value))
+        value = values.get(old.value, old.value)
+        if isinstance(old, Scalar):
+            return dataclasses.replace(old, value=value)
+        return dataclasses.replace(old, value=value, layout=layout(old.layout))
 
     def output(old: Output) -> Output:
-        return dataclasses.replace(old, root=values.get(old.root, old.root), sizes=tuple(map(size, old.sizes)))
+        root, sizes = values.get(old.root, old.root), tuple(map(size, old.sizes))
+        return dataclasses.replace(old, root=root, sizes=sizes, layout=layout(old.layout))
 
     return dataclasses.replace(
         call,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cmp_to_key
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.address import Amount
 from opsplice.matchers.effects import has_effects
 from opsplice.matchers.ir_names import ops_in, symbol_of
 from opsplice.matchers.match import Match, Size, flat
 from opsplice.matchers.terms import DimSize
 from opsplice.matchers.views import defining_op, element_type, is_builtin, shape_of
 from opsplice.rewrites import emit
+from opsplice.rewrites.calls import Output
 
 
 class Placer:
@@ -25,17 +27,29 @@ class Placer:
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._dead: dict[ir.Operation, None] = {}
 
-    def place(self, match: Match, make: Callable[[], Sequence[ir.Value]], *, whole: bool = False) -> None:
-        """Replace a match by the values that `make` builds, one for each root, at its anchor (`anchor_of`)."""
+    def place(
+        self,
+        match: Match,
+        make: Callable[[], Sequence[ir.Value]],
+        *,
+        whole: bool = False,
+        outputs: Sequence[Output] = (),
+        views: Iterable[ir.Operation] = (),
+    ) -> None:
+        """Replace a match by the values that `make` builds, one for each root, at its anchor (`anchor_of`).
+
+        outputs: what they replace, where that may be views of the roots. views: ops that may be dead then, too.
+        """
         anchor = anchor_of(match, whole=whole)
+        replaced = [(o.root, o.sizes) for o in outputs] or list(zip(match.roots, match.root_sizes, strict=True))
         with ir.InsertionPoint(anchor), anchor.location:
-            results = zip(make(), match.roots, match.root_sizes, strict=True)
-            made = [self._as_typed(new, root, sizes) for new, root, sizes in results]
-        for root, new in zip(match.roots, made, strict=True):
+            results = zip(make(), replaced, strict=True)
+            made = [self._as_typed(new, root, sizes) for new, (root, sizes) in results]
+        for (root, _), new in zip(replaced, made, strict=True):
             # Ops of the match keep the old value: one that lives on for its other uses comes before the replacement.
             root.replace_all_uses_except(new, list(match.ops))
             self._replaced[root] = new
-        self._dead.update(dict.fromkeys(match.ops))
+        self._dead.update(dict.fromkeys((*match.ops, *views)))
 
     def current(self, value: ir.Value) -> ir.Value:
         """A payload value as it is now: what an earlier replacement put in its place, if any. On builtin types."""
@@ -60,6 +74,19 @@ class Placer:
         for factor in values[1:]:
             product = emit.value("arith.muli", [product, factor], ir.IndexType.get())
         return product
+
+    def amount(self, amount: Amount) -> ir.Value:
+        """An offset, a stride or a size as a value of type index."""
+        index = ir.IndexType.get()
+        total = emit.index(0)
+        for term in sorted(amount.terms, key=str):
+            found = emit.index(term.factor)
+            for atom in (atom for atom, power in term.atoms for _ in range(power)):
+                size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
+                size = size if size.type == index else emit.value("arith.index_cast", [size], index)
+                found = emit.value("arith.muli", [found, size], index)
+            total = emit.value("arith.addi", [total, found], index)
+        return total
 
     def axes(self, sizes: tuple[Size, ...]) -> list[ir.Value]:
         """The dynamic ones of some sizes."""

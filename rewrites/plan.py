@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,11 +17,12 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers import conditions, uses
+from opsplice.matchers.address import Layout
 from opsplice.matchers.bounds import bounds_of
-from opsplice.matchers.match import Match, Size, flat
+from opsplice.matchers.match import Match, Size, flat, paired
 from opsplice.matchers.terms import DimSize
-from opsplice.matchers.views import defining_op, element_type
-from opsplice.rewrites import c_types, externals, generation, scalar_function, static_function, workgroups
+from opsplice.matchers.views import Views, defining_op, element_type
+from opsplice.rewrites import c_types, externals, generation, scalar_function, static_function, strides, workgroups
 from opsplice.rewrites.annotation import setters
 from opsplice.rewrites.calls import (
     Action,
@@ -170,6 +171,7 @@ class _Planner:
         self.needed: dict[Any, list[Action]] = {}
         self.set: dict[Any, dict[str, str]] = {}  # by op, with the place of the rule
         self.calls = Calls(codes)
+        self.views = Views()
 
     def plan(self) -> Plan:
         order = {match: i for i, match in enumerate(self.matches)}
@@ -196,7 +198,9 @@ class _Planner:
         actions = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
         choices = tuple(self.choices.get(action, ()) for action in actions)
-        return Plan(actions, tuple(annotations), alone, choices, tuple(self.kept.get(a, ()) for a in actions))
+        kept = tuple(self.kept.get(action, ()) for action in actions)
+        laid_out = strides.laid_out(self.views, actions, self.covered)
+        return Plan(tuple(laid_out), tuple(annotations), alone, choices, kept)
 
     def _annotate(self, match: Match, rule: tree.Rule, annotations: list[Annotation]) -> None:
         """Add the rule's attributes that no earlier rule sets on the op. Raises _LostError if one does."""
@@ -240,7 +244,7 @@ class _Planner:
         return action
 
     def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
-        signature = _Signature(match, rule, kernel)
+        signature = _Signature(match, rule, kernel, self.views)
         call = signature.scalar_call() if kernel.is_scalar else signature.call()
         request = generation.request_of(call, signature.types, _product)
         choices = self._choices(rule, kernel, request)
@@ -577,8 +581,9 @@ def _with_features(target: ProgramTarget) -> str:
 class _Signature:
     """A kernel's signature against a match: arguments, dims and types bound."""
 
-    def __init__(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> None:
+    def __init__(self, match: Match, rule: tree.Rule, kernel: tree.Kernel, views: Views) -> None:
         self.match = match
+        self.views = views
         self.rule = rule
         self.kernel = kernel
         self.dims: dict[str, Size | tuple[Size, ...]] = {}
@@ -662,7 +667,7 @@ class _Signature:
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
         binding = self.match.inputs[arg.name]
         self._bind_type(kind.element, binding.element, arg.name)
-        for dim, size in _paired(kind.dims, self.match.shapes[arg.name]):
+        for dim, size in paired(kind.dims, self.match.shapes[arg.name]):
             if dim.size is not None and dim.size != size:
                 raise _LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {arg.name}")
             if dim.name is None:
@@ -688,7 +693,8 @@ class _Signature:
         if isinstance(parameter.type, tree.TensorType):
             assert isinstance(arg, tree.Name)
             binding = self.match.inputs[arg.name]
-            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims)
+            layout = self._dense(parameter.type)
+            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout)
         element = self.types.get(parameter.type.name, parameter.type.name)
         if isinstance(arg, tree.Literal):
             if not ops.holds(element, arg.value):
@@ -737,13 +743,20 @@ class _Signature:
                 )
             if self.match.ones_first and number == 0:
                 shape = tuple(sorted(shape, key=lambda size: size != 1))
-            for dim, size in _paired(kind.dims, shape):
+            for dim, size in paired(kind.dims, shape):
                 if dim.symbol is not None:
                     self.dims.setdefault(dim.symbol, size)
         made, wanted = self._count(kind.dims), _product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
-        return Output(root, sizes, element, kind.dims, result.alias)
+        return Output(root, sizes, element, kind.dims, result.alias, self._dense(kind))
+
+    def _dense(self, kind: tree.TensorType) -> Layout | None:
+        """Where a strided buffer's elements lie unless the planner finds them elsewhere."""
+        if not kind.strided:
+            return None
+        sizes = [self.dims[dim.name or ""] if dim.size is None else dim.size for dim in kind.dims]
+        return strides.dense(self.views, sizes)
 
     def _count(self, dims: Sequence[tree.Dim]) -> int | None:
         """How many elements a buffer has, None if only known at run time."""
@@ -754,17 +767,6 @@ class _Signature:
         for name, element in self.types.items():
             symbol = symbol.replace("{" + name + "}", element)
         return symbol
-
-
-def _paired(
-    dims: Sequence[tree.Dim], shape: Sequence[Size | tuple[Size, ...]]
-) -> Iterator[tuple[tree.Dim, Size | tuple[Size, ...]]]:
-    """Each of a kernel's dims with its size; a pack has those that are left. The checker has compared the ranks."""
-    at = next((number for number, dim in enumerate(dims) if dim.pack is not None), None)
-    if at is not None:
-        end = len(shape) - (len(dims) - at - 1)
-        shape = [*shape[:at], flat(shape[at:end]), *shape[end:]]
-    return zip(dims, shape, strict=True)
 
 
 def _numbers(size: Size | tuple[Size, ...]) -> conditions.Known | tuple[conditions.Known, ...]:

@@ -8,8 +8,9 @@
 
 The C function gets `const T *` for each input buffer, scalars by value, `T *` for each fresh result, `size_t` for each
 dim in order of first appearance (a pack is one, the product of its dims) and a `size_t` for each workgroup id of the
-grid. Buffers are dense and row-major; one executable serves all calls with the same kernel, types and static dims. Dims
-that are known when compiling are constants in the shim, so bitcode is specialised for them.
+grid. Buffers are dense and row-major, or strided (`strides.py`). One executable serves all calls with the same kernel,
+types, static dims and strides. Dims that are known when compiling are constants in the shim, so bitcode is specialised
+for them.
 
 A dynamic function is called by the same shim: there the declaration has no `hal.import.static`, nothing is linked, and
 IREE's runtime finds the function in a plugin by its name. See `dynamic_function.py` and `targets/plugins.py`.
@@ -34,10 +35,11 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.address import Amount
 from opsplice.matchers.match import Size
 from opsplice.matchers.views import defining_op
-from opsplice.rewrites import dynamic_function, emit, workgroups
-from opsplice.rewrites.calls import Buffer, KernelCall, Scalar
+from opsplice.rewrites import dynamic_function, emit, strides, workgroups
+from opsplice.rewrites.calls import Buffer, KernelCall, Output, Scalar
 from opsplice.rewrites.placing import Placer, builtin_type
 from opsplice.spec_lang import tree
 
@@ -64,12 +66,13 @@ class Writer:
         operands = self.operands(passed)
         sizes = [self.placer.size(size) for size in call.dims.values()]
         dynamic = [v for v in sizes if isinstance(v, ir.Value)]
+        amounts = [self.placer.amount(amount) for amount in strides.passed(call)]
         site = Site(
             executable=self._executable(call),
             operands=operands,
             operand_dims=[dynamic_dims(v) for v in operands],
             workload=dynamic,
-            others=dynamic,
+            others=[*dynamic, *amounts],
         )
         return self.dispatch(call, [a.name for a in passed], site)
 
@@ -193,6 +196,7 @@ def signature(call: KernelCall) -> Any:
         call.imported,
         tuple(sorted(call.origins.items())),
         call.optional,
+        strides.signature(call),
     )
 
 
@@ -301,18 +305,17 @@ class Shim:
         self.binding = ir.Type.parse("!stream.binding")
         self.passed = [a for a in call.arguments if not is_baked(a)]
         self.dynamic = dynamic_names(call)
+        self.amounts: dict[Amount, ir.Value] = {}
 
     def build_call(self, name: str) -> None:
         fresh = [o for o in self.call.outputs if o.alias is None]
         function, given, sizes, results = self.open(name, len(fresh))
         # The declaration's types are those of the call, so the body comes first and the declaration is put before it.
         with ir.InsertionPoint(function.regions[0].blocks[0]):
-            operands = [self._argument(a, given, sizes) for a in self.call.arguments]
-            operands += [
-                self._address(binding, output.element, output.shape, sizes)
-                for output, binding in zip(fresh, results, strict=True)
-            ]
-            operands += sizes.values()
+            moves = strides.Moves(self.call, self.amounts, self.workgroup)
+            operands = [self._argument(a, given, sizes, moves) for a in self.call.arguments]
+            operands += [self._address(b, output, sizes, moves) for output, b in zip(fresh, results, strict=True)]
+            operands += [*sizes.values(), *moves.strides()]
             operands += [self.workgroup(i) for i in range(len(self.call.kernel.grid))]
             emit.op("func.call", operands, attributes={"callee": ir.FlatSymbolRefAttr.get(self.call.symbol)})
             emit.op("func.return")
@@ -349,12 +352,15 @@ class Shim:
         self, name: str, results: int
     ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
         """A function with an empty body: itself, the arguments and the dims by name, and the results' bindings."""
-        kinds = [*map(self._kind, self.passed), *[self.index] * len(self.dynamic), *[self.binding] * results]
+        amounts = strides.passed(self.call)
+        words = [self.index] * (len(self.dynamic) + len(amounts))
+        kinds = [*map(self._kind, self.passed), *words, *[self.binding] * results]
         function = self.function(name, kinds, [])
         block = function.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
         values = list(block.arguments)
         given = {a.name: values.pop(0) for a in self.passed}
         dims = {n: values.pop(0) for n in self.dynamic}
+        self.amounts = {amount: values.pop(0) for amount in amounts}
         with ir.InsertionPoint(block):
             return function, given, dim_values(self.call, dims), values
 
@@ -380,10 +386,14 @@ class Shim:
         return self.binding if isinstance(kind, ir.RankedTensorType) else kind
 
     def _argument(
-        self, argument: Buffer | Scalar, given: Mapping[str, ir.Value], sizes: Mapping[str, ir.Value]
+        self,
+        argument: Buffer | Scalar,
+        given: Mapping[str, ir.Value],
+        sizes: Mapping[str, ir.Value],
+        moves: strides.Moves,
     ) -> ir.Value:
         if isinstance(argument, Buffer):
-            return self._address(given[argument.name], argument.element, argument.shape, sizes)
+            return self._address(given[argument.name], argument, sizes, moves)
         found = self.scalar(argument, given, sizes)
         if argument.element == "bf16":
             # IREE would pass it as an integer. C passes it in the register in which it passes an f16.
@@ -425,16 +435,20 @@ class Shim:
         return emit.value("arith.trunci", [loaded], ir.IntegerType.get_signless(1))
 
     def _address(
-        self, binding: ir.Value, element: str, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]
+        self, binding: ir.Value, buffer: Buffer | Output, sizes: Mapping[str, ir.Value], moves: strides.Moves
     ) -> ir.Value:
-        """The address of a binding's first element. Upstream's strided metadata would lose the binding's offset."""
-        memref = self.subspan(binding, element, self._length(shape, sizes))
+        """The address of a buffer's first element. Upstream's strided metadata would lose the binding's offset."""
+        element, layout = buffer.element, buffer.layout
+        length = self._length(buffer.shape, sizes) if layout is None else moves.value(layout.count)
+        memref = self.subspan(binding, element, length)
         base, offset, _, _ = emit.op(
             "iree_codegen.extract_strided_metadata",
             [memref],
             [ir.MemRefType.get([], stored(element)), self.index, self.index, self.index],
         ).results
         start = emit.value("memref.extract_aligned_pointer_as_index", [base], self.index)
+        if layout is not None:
+            offset = emit.value("arith.addi", [offset, moves.offset(buffer)], self.index)
         skipped = emit.value("arith.muli", [offset, emit.index(_BYTES[element])], self.index)
         address = emit.value("arith.addi", [start, skipped], self.index)
         number = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))

@@ -45,6 +45,8 @@ LIMITS = ("subgroup", "threads", "memory")
 FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "recorded", "generated")
 # The backends of forms that are not for CPUs only.
 _BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
+# What takes strided buffers on CPUs: functions that are called by what we write.
+_STRIDED_FORMS = (None, "object", "bitcode", "plugin")
 _GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
 _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
@@ -360,6 +362,7 @@ def _check_kernel(kernel: tree.Kernel, report: Report) -> None:
     if len(kernel.grid) > 3:
         report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
     _check_buffers(kernel, report)
+    _check_strided(kernel, report)
     if kernel.workgroup_span is not None:
         _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
     _check_symbol(kernel, report)
@@ -397,6 +400,29 @@ def _check_buffers(kernel: tree.Kernel, report: Report) -> None:
     if count > MOST_BUFFERS and not all(clause.is_command for clause in kernel.artifacts):
         message = f"kernel {kernel.name} has {count} buffers, and a dispatch takes {MOST_BUFFERS}"
         report(error(kernel.name_span, message, "pass several tensors as one"))
+
+
+def _check_strided(kernel: tree.Kernel, report: Report) -> None:
+    """What kernels with strided buffers have to keep to."""
+    kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results]
+    strided = [kind for kind in kinds if isinstance(kind, TensorType) and kind.strided]
+    if not strided:
+        return
+    overwritten = {result.alias: result for result in kernel.results if result.alias is not None}
+    for parameter in kernel.parameters:
+        if parameter.name in overwritten and isinstance(parameter.type, TensorType) and parameter.type.strided:
+            message = f"{parameter.name} is strided and cannot be overwritten"
+            report(error(overwritten[parameter.name].span, message, "make a result of its own, or leave out `strided`"))
+    whole = {size.name for size in kernel.grid if isinstance(size, tree.DimRef)}
+    packs = {dim.pack: dim for kind in strided for dim in kind.dims if dim.pack is not None and dim.pack not in whole}
+    for name, dim in packs.items():
+        advice = f"make it a dim of the grid, grid ({name}): the kernel gets the address of its workgroup's part"
+        report(error(dim.span, f"no dim of the grid is {name}, a pack of a strided buffer", advice))
+    for clause in kernel.artifacts:
+        if clause.backend in BACKENDS and (clause.backend != "cpu" or clause.form not in _STRIDED_FORMS):
+            what = clause.backend if clause.backend != "cpu" else f"as {clause.form}"
+            message = f"strided buffers are for functions on CPUs, and this clause is `{what}`"
+            report(error(clause.span, message, "leave out `strided`: the program then makes dense copies"))
 
 
 def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:

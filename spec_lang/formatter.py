@@ -393,7 +393,7 @@ def _variables(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpVaria
 def _kernel_type(written: tree.Type) -> str:
     if isinstance(written, tree.ScalarType):
         return str(written)
-    return f"{written.element}[{', '.join(map(str, written.dims))}]"
+    return f"{written.element}[{', '.join(map(str, written.dims))}]{' strided' * written.strided}"
 
 
 def _result(result: tree.KernelResult) -> str:

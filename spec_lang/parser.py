@@ -303,8 +303,8 @@ class _Builder:
         return parameters
 
     def _want_brackets(self, written: tree.TensorType, kind: str) -> None:
-        """Kernels write f32[n] and patterns tensor<n x f32>: dense memory is not the same thing as a value."""
-        bracketed = self.source.text[written.span.end - 1] == "]"
+        """Kernels write f32[n] and patterns tensor<n x f32>: memory is not the same thing as a value."""
+        bracketed = written.element.span.start == written.span.start
         if kind == "kernel" and not bracketed:
             wanted = f"{written.element}[{', '.join(map(str, written.dims))}]"
             self._fail(written.span, f"a kernel's buffer is written {wanted}")
@@ -727,7 +727,8 @@ class _Builder:
 
     def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
-        return tree.TensorType(self._span(parts[0], parts[-1]), dims, self.scalar(parts))
+        *_, close, strided = parts
+        return tree.TensorType(self._span(parts[0], strided or close), dims, self.scalar(parts), strided is not None)
 
     def tensor(self, parts: list[Any]) -> tree.TensorType:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))

@@ -102,11 +102,15 @@ class ScalarType:
 
 @dataclass(frozen=True)
 class TensorType:
-    """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a dense row-major buffer."""
+    """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a buffer.
+
+    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim.
+    """
 
     span: Span
     dims: tuple[Dim, ...]
     element: ScalarType
+    strided: bool = False
 
     def __str__(self) -> str:
         return "tensor<" + " x ".join([*map(str, self.dims), self.element.name]) + ">"

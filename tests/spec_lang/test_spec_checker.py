@@ -357,12 +357,25 @@ def test_warnings():
         ('k(n: i32, x: f32[n]) -> x { cpu "k.c" }', "dim n has the name of something else"),
         ('k(x: f32[...n, ...m]) -> x { cpu "k.c" }', "one pack at most"),
         ('k(x: f32[n]) -> x { symbol "k_{T}" cpu "k.c" }', "the symbol of k has an unknown {T}"),
+        (
+            'k(x: f32[...b, n] strided) -> f32[n] { grid (n) cpu "k.c" }',
+            "no dim of the grid is b, a pack of a strided buffer; make it a dim of the grid, grid (b)",
+        ),
+        ('k(x: f32[n] strided) -> x { cpu "k.c" }', "x is strided and cannot be overwritten"),
+        ('k(x: f32[n] strided) -> f32[n] { cuda "k.cu" }', "for functions on CPUs, and this clause is `cuda`"),
+        ('k(x: f32[n]) -> f32[n] strided { cpu "k.py" as command }', "this clause is `as command`"),
+        ('k(x: f32[n] strided) -> f32[n] { cpu "k.c" as dispatch }', "this clause is `as dispatch`"),
         ('k(x: f32[n]) -> x { symbol "k k" cpu "k.c" }', '"k k" is no symbol that code can define'),
     ],
 )
 def test_kernel_errors(text, expected):
     (found,) = messages(f"kernel {text}")
     assert expected in found
+
+
+def test_strided_buffers_are_fine():
+    text = 'kernel k(strided: f32[...b, m, 3] strided, y: f32[m]) -> f32[...b, m] strided { grid (m, b) cpu "k.c" }'
+    assert messages(text) == []
 
 
 def test_an_index_scalar_is_fine():

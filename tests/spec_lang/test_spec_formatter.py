@@ -45,7 +45,7 @@ def check_round_trip(text: str) -> str:
 def test_canonical_layout():
     text = """
 import  "a.splice"
-kernel k <T in{f32,f64}>(x:T[...m,n],s:f32)->(mean:f32[m],x) where n%8==0 and not(m<2 or n>4){
+kernel k <T in{f32,f64}>(x:T[...m,n],s:f32,y : f32 [m]  strided)->(mean:f32[m],x) where n%8==0 and not(m<2 or n>4){
 symbol "k_{T}" grid(ceildiv(m,16))
 cpu x86_64 when avx2 and fma "k.c" flags "-O3" as bitcode}
 pattern p(x:tensor<4x?xf32>,y:tensor<...m x n x f32>){a=mulf(x,- 1.5) b=reduce addf[ ...m n->...m ](y,)
@@ -60,6 +60,7 @@ import "a.splice"
 kernel k<T in {f32, f64}>(
   x: T[...m, n],
   s: f32,
+  y: f32[m] strided,
 ) -> (mean: f32[m], x) where n % 8 == 0 and not (m < 2 or n > 4) {
   symbol "k_{T}"
   grid (ceildiv(m, 16))

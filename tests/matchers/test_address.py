@@ -1,0 +1,155 @@
+"""Where elements lie: offsets and strides of tensors in the memory of what views start from."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from opsplice.matchers import address
+from opsplice.matchers.address import NONE, Amount, Layout, Runs
+from opsplice.matchers.extents import Extent
+from opsplice.matchers.views import Views
+
+QKV = """
+func.func @f(%x: tensor<1x16x96xf32>) -> tensor<1x4x16x8xf32> {
+  %k = tensor.extract_slice %x[0, 0, 32] [1, 16, 32] [1, 1, 1] : tensor<1x16x96xf32> to tensor<1x16x32xf32>
+  %h = tensor.expand_shape %k [[0], [1], [2, 3]] output_shape [1, 16, 4, 8]
+    : tensor<1x16x32xf32> into tensor<1x16x4x8xf32>
+  %e = tensor.empty() : tensor<1x4x16x8xf32>
+  %t = linalg.transpose ins(%h : tensor<1x16x4x8xf32>) outs(%e : tensor<1x4x16x8xf32>) permutation = [0, 2, 1, 3]
+  return %t : tensor<1x4x16x8xf32>
+}"""
+# Slices of slices, with steps, of which some drop a dim.
+SLICES = """
+func.func @f(%x: tensor<3x10x12xf32>) -> tensor<2x5xf32> {
+  %a = tensor.extract_slice %x[1, 2, 3] [1, 8, 9] [1, 1, 1] : tensor<3x10x12xf32> to tensor<8x9xf32>
+  %b = tensor.extract_slice %a[1, 0] [2, 5] [4, 2] : tensor<8x9xf32> to tensor<2x5xf32>
+  return %b : tensor<2x5xf32>
+}"""
+REPEATED = """
+func.func @f(%x: tensor<2x4x6x8xf32>) -> tensor<2x8x6x8xf32> {
+  %e = tensor.empty() : tensor<2x4x2x6x8xf32>
+  %t = linalg.broadcast ins(%x : tensor<2x4x6x8xf32>) outs(%e : tensor<2x4x2x6x8xf32>) dimensions = [2]
+  %c = tensor.collapse_shape %t [[0], [1, 2], [3], [4]] : tensor<2x4x2x6x8xf32> into tensor<2x8x6x8xf32>
+  return %c : tensor<2x8x6x8xf32>
+}"""
+# Batch and heads merged, apart, and merged with another.
+MERGED = """
+func.func @f(%x: tensor<2x6x4x8xf32>) -> tensor<8x48xf32> {
+  %e = tensor.empty() : tensor<2x4x6x8xf32>
+  %t = linalg.transpose ins(%x : tensor<2x6x4x8xf32>) outs(%e : tensor<2x4x6x8xf32>) permutation = [0, 2, 1, 3]
+  %c = tensor.collapse_shape %t [[0, 1], [2, 3]] : tensor<2x4x6x8xf32> into tensor<8x48xf32>
+  return %c : tensor<8x48xf32>
+}"""
+# A reshape between dims that have no border in common but the ends.
+ACROSS = """
+func.func @f(%x: tensor<4x6xf32>) -> tensor<3x8xf32> {
+  %c = tensor.collapse_shape %x [[0, 1]] : tensor<4x6xf32> into tensor<24xf32>
+  %e = tensor.expand_shape %c [[0, 1]] output_shape [3, 8] : tensor<24xf32> into tensor<3x8xf32>
+  return %e : tensor<3x8xf32>
+}"""
+DYNAMIC = """
+func.func @f(%x: tensor<?x?x3x4x8xf32>, %at: index) -> tensor<?x?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?x3x4x8xf32>
+  %s = tensor.dim %x, %c1 : tensor<?x?x3x4x8xf32>
+  %k = tensor.extract_slice %x[0, 0, %at, 0, 0] [%b, %s, 1, 4, 8] [1, 1, 1, 1, 1]
+    : tensor<?x?x3x4x8xf32> to tensor<?x?x4x8xf32>
+  %e = tensor.empty(%b, %s) : tensor<?x4x?x8xf32>
+  %t = linalg.transpose ins(%k : tensor<?x?x4x8xf32>) outs(%e : tensor<?x4x?x8xf32>) permutation = [0, 2, 1, 3]
+  %c = tensor.collapse_shape %t [[0, 1], [2], [3]] : tensor<?x4x?x8xf32> into tensor<?x?x8xf32>
+  return %c : tensor<?x?x8xf32>
+}"""
+MASKED = """
+func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %e = tensor.empty() : tensor<4x4xf32>
+  %d = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, MAP)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x4xf32>
+  return %d : tensor<4x4xf32>
+}"""
+
+
+def found(text: str) -> list[tuple[ir.Value, Layout]]:
+    """Where the result of a function lies, nearest first."""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        (function,) = module.body.operations
+        value = list(function.regions[0].blocks[0].operations)[-1].operands[0]
+        views = Views()
+        return list(address.layouts(views, value, address.sizes_of(views, value)))
+
+
+def elements(runs: Runs, at: int) -> int:
+    """What the index `at` of a dim adds to an address."""
+    total = 0
+    for size, stride in reversed(runs):
+        at, part = divmod(at, size.factor)
+        total += part * (stride.number or 0)
+    return total
+
+
+def memory(layout: Layout, base: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The tensor that a layout says, read from a value's memory."""
+    taken = base.reshape(-1)
+    offset = layout.offset.number or 0
+    places = itertools.product(*(range(size) for size in shape))
+    each = [taken[offset + sum(map(elements, layout.dims, place))] for place in places]
+    return np.array(each).reshape(shape)
+
+
+def numbered(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape)).reshape(shape)
+
+
+QKV_MADE = numbered(1, 16, 96)[:, :, 32:64].reshape(1, 16, 4, 8).transpose(0, 2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "wanted", "levels"),
+    [
+        (QKV, numbered(1, 16, 96), QKV_MADE, 4),
+        (SLICES, numbered(3, 10, 12), numbered(3, 10, 12)[1, 2:, 3:][1::4, :10:2][:2], 3),
+        (REPEATED, numbered(2, 4, 6, 8), numbered(2, 4, 6, 8).repeat(2, axis=1), 3),
+        (MERGED, numbered(2, 6, 4, 8), numbered(2, 6, 4, 8).transpose(0, 2, 1, 3).reshape(8, 48), 3),
+        (ACROSS, numbered(4, 6), numbered(4, 6).reshape(3, 8), 3),
+        (MASKED.replace("MAP", "2"), numbered(4, 4), None, 1),
+        (MASKED.replace("MAP", "j floordiv 2"), numbered(4, 4), None, 1),
+    ],
+)
+def test_a_layout_is_where_the_elements_are(text, base, wanted, levels):
+    known = found(text)
+    assert len(known) == levels
+    if wanted is None:
+        return
+    shape = wanted.shape
+    np.testing.assert_array_equal(memory(known[0][1], wanted, shape), wanted)
+    _, furthest = known[-1]
+    assert furthest.count.number == base.size
+    np.testing.assert_array_equal(memory(furthest, base, shape), wanted)
+
+
+def test_sizes_that_are_known_at_run_time_make_sums_of_products():
+    value, layout = found(DYNAMIC)[-1]
+    batch, rows = (Extent.of(address.DimSize(value, axis)) for axis in (0, 1))
+    (at,) = (term for term in layout.offset.terms)
+    assert (at.factor, len(at.atoms)) == (32, 1)
+    assert layout.count == Amount.of(Extent(96) * batch * rows)
+    heads, row, column = layout.dims
+    assert heads == ((batch, Amount.of(Extent(96) * rows)), (Extent(4), Amount.of(8)))
+    assert row == ((rows, Amount.of(96)),)
+    assert column == ((Extent(8), Amount.of(1)),)
+
+
+def test_amounts_are_sums():
+    one, n = Amount.of(1), Amount.of(Extent.of("n"))
+    assert (one + n) * (one + n) == one + n + n + n * n
+    assert one + Amount.of(-1) == NONE
+    assert (NONE.number, (one + one).number, n.number) == (0, 2, None)
+    assert (n * n + one).renamed({"n": 3}.get) == Amount.of(10)

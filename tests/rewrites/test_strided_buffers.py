@@ -1,0 +1,228 @@
+"""Strided buffers: kernels read and write values as they lie in the program's memory, with right numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+
+SPEC = """
+kernel dots(x: f32[...b, m, k] strided, w: f32[...b, n, k] strided) -> f32[...b, m, n] strided {
+  grid (b)
+  cpu "dots.c"
+}
+pattern batched(x: tensor<...b x m x k x f32>, w: tensor<...b x n x k x f32>) {
+  contract[...b m k, ...b n k -> ...b m n](x, w)
+}
+replace batched with dots(x, w)
+"""
+CODE = """
+#include <stddef.h>
+void dots(const float *x, const float *w, float *out, size_t b, size_t m, size_t k, size_t n, size_t xm, size_t xk,
+          size_t wn, size_t wk, size_t om, size_t on, size_t workgroup_x) {
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (size_t l = 0; l < k; ++l) sum += x[i * xm + l * xk] * w[j * wn + l * wk];
+      out[i * om + j * on] = sum;
+    }
+}
+"""
+DOTS = """linalg.generic {{indexing_maps = [affine_map<({d}) -> ({x})>, affine_map<({d}) -> ({w})>,
+    affine_map<({d}) -> ({o})>], iterator_types = [{kinds}]}}
+    ins({ins}) outs(%f : {made}) {{
+  ^bb0(%left: f32, %right: f32, %sum: f32):
+    %product = arith.mulf %left, %right : f32
+    %next = arith.addf %sum, %product : f32
+    linalg.yield %next : f32
+  }} -> {made}"""
+ZERO = """%z = arith.constant 0.0 : f32
+  %i = tensor.empty({sizes}) : {made}
+  %f = linalg.fill ins(%z : f32) outs(%i : {made}) -> {made}"""
+
+
+def dots(x: str, w: str, made: str, sizes: str = "", rank: int = 1, names: tuple[str, str] = ("%l", "%r")) -> str:
+    """A contraction of two tensors, [...b, m, k] and [...b, n, k], as `%c`."""
+    batch = [f"b{i}" for i in range(rank)]
+    each = {"x": [*batch, "m", "k"], "w": [*batch, "n", "k"], "o": [*batch, "m", "n"], "d": [*batch, "m", "n", "k"]}
+    kinds = ", ".join(['"parallel"'] * (rank + 2) + ['"reduction"'])
+    ins = f"{names[0]}, {names[1]} : {x}, {w}"
+    words = {name: ", ".join(dims) for name, dims in each.items()}
+    return ZERO.format(made=made, sizes=sizes) + "\n  %c = " + DOTS.format(**words, kinds=kinds, ins=ins, made=made)
+
+
+# q and k are cut out of one projection, the heads are merged with the batch, and are put behind the rows at the end.
+PROJECTED = f"""
+func.func @projected(%x: tensor<2x16x96xf32>) -> tensor<2x16x4x16xf32> {{
+  %q0 = tensor.extract_slice %x[0, 0, 0] [2, 16, 32] [1, 1, 1] : tensor<2x16x96xf32> to tensor<2x16x32xf32>
+  %k0 = tensor.extract_slice %x[0, 0, 64] [2, 16, 32] [1, 1, 1] : tensor<2x16x96xf32> to tensor<2x16x32xf32>
+  %q1 = tensor.expand_shape %q0 [[0], [1], [2, 3]] output_shape [2, 16, 4, 8]
+    : tensor<2x16x32xf32> into tensor<2x16x4x8xf32>
+  %k1 = tensor.expand_shape %k0 [[0], [1], [2, 3]] output_shape [2, 16, 4, 8]
+    : tensor<2x16x32xf32> into tensor<2x16x4x8xf32>
+  %e = tensor.empty() : tensor<2x4x16x8xf32>
+  %q2 = linalg.transpose ins(%q1 : tensor<2x16x4x8xf32>) outs(%e : tensor<2x4x16x8xf32>) permutation = [0, 2, 1, 3]
+  %k2 = linalg.transpose ins(%k1 : tensor<2x16x4x8xf32>) outs(%e : tensor<2x4x16x8xf32>) permutation = [0, 2, 1, 3]
+  %l = tensor.collapse_shape %q2 [[0, 1], [2], [3]] : tensor<2x4x16x8xf32> into tensor<8x16x8xf32>
+  %r = tensor.collapse_shape %k2 [[0, 1], [2], [3]] : tensor<2x4x16x8xf32> into tensor<8x16x8xf32>
+  {dots("tensor<8x16x8xf32>", "tensor<8x16x8xf32>", "tensor<8x16x16xf32>")}
+  %c1 = tensor.expand_shape %c [[0, 1], [2], [3]] output_shape [2, 4, 16, 16]
+    : tensor<8x16x16xf32> into tensor<2x4x16x16xf32>
+  %e2 = tensor.empty() : tensor<2x16x4x16xf32>
+  %t = linalg.transpose ins(%c1 : tensor<2x4x16x16xf32>) outs(%e2 : tensor<2x16x4x16xf32>) permutation = [0, 2, 1, 3]
+  return %t : tensor<2x16x4x16xf32>
+}}"""
+# The same with a batch and rows that are known at run time only.
+DYNAMIC = f"""
+func.func @dynamic(%x: tensor<?x?x3x4x8xf32>) -> tensor<?x?x?xf32> {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?x3x4x8xf32>
+  %s = tensor.dim %x, %c1 : tensor<?x?x3x4x8xf32>
+  %q0 = tensor.extract_slice %x[0, 0, 0, 0, 0] [%b, %s, 1, 4, 8] [1, 1, 1, 1, 1]
+    : tensor<?x?x3x4x8xf32> to tensor<?x?x4x8xf32>
+  %k0 = tensor.extract_slice %x[0, 0, 2, 0, 0] [%b, %s, 1, 4, 8] [1, 1, 1, 1, 1]
+    : tensor<?x?x3x4x8xf32> to tensor<?x?x4x8xf32>
+  %e = tensor.empty(%b, %s) : tensor<?x4x?x8xf32>
+  %q2 = linalg.transpose ins(%q0 : tensor<?x?x4x8xf32>) outs(%e : tensor<?x4x?x8xf32>) permutation = [0, 2, 1, 3]
+  %k2 = linalg.transpose ins(%k0 : tensor<?x?x4x8xf32>) outs(%e : tensor<?x4x?x8xf32>) permutation = [0, 2, 1, 3]
+  %l = tensor.collapse_shape %q2 [[0, 1], [2], [3]] : tensor<?x4x?x8xf32> into tensor<?x?x8xf32>
+  %r = tensor.collapse_shape %k2 [[0, 1], [2], [3]] : tensor<?x4x?x8xf32> into tensor<?x?x8xf32>
+  %n = arith.muli %b, %c4 : index
+  {dots("tensor<?x?x8xf32>", "tensor<?x?x8xf32>", "tensor<?x?x?xf32>", "%n, %s, %s")}
+  return %c : tensor<?x?x?xf32>
+}}"""
+# Two heads read one head of the right side; it is repeated for each.
+GROUPED = f"""
+func.func @grouped(%l: tensor<3x4x5x8xf32>, %y: tensor<3x2x6x8xf32>) -> tensor<3x4x5x6xf32> {{
+  %e = tensor.empty() : tensor<3x2x2x6x8xf32>
+  %y0 = linalg.broadcast ins(%y : tensor<3x2x6x8xf32>) outs(%e : tensor<3x2x2x6x8xf32>) dimensions = [2]
+  %r = tensor.collapse_shape %y0 [[0], [1, 2], [3], [4]] : tensor<3x2x2x6x8xf32> into tensor<3x4x6x8xf32>
+  {dots("tensor<3x4x5x8xf32>", "tensor<3x4x6x8xf32>", "tensor<3x4x5x6xf32>", rank=2)}
+  return %c : tensor<3x4x5x6xf32>
+}}"""
+WEIGHT = [[[i * 5.0 + j + b for j in range(5)] for i in range(8)] for b in range(2)]
+# Every third column from a place that the caller says, and a constant weight that is turned.
+SLICED = f"""
+func.func @sliced(%x: tensor<2x4x40xf32>, %at: index) -> tensor<2x5x4xf32> {{
+  %l = tensor.extract_slice %x[0, 0, %at] [2, 4, 8] [1, 1, 3] : tensor<2x4x40xf32> to tensor<2x4x8xf32>
+  %w = arith.constant dense<{WEIGHT}> : tensor<2x8x5xf32>
+  %e = tensor.empty() : tensor<2x5x8xf32>
+  %r = linalg.transpose ins(%w : tensor<2x8x5xf32>) outs(%e : tensor<2x5x8xf32>) permutation = [0, 2, 1]
+  {dots("tensor<2x4x8xf32>", "tensor<2x5x8xf32>", "tensor<2x4x5xf32>")}
+  %o = tensor.empty() : tensor<2x5x4xf32>
+  %t = linalg.transpose ins(%c : tensor<2x4x5xf32>) outs(%o : tensor<2x5x4xf32>) permutation = [0, 2, 1]
+  return %t : tensor<2x5x4xf32>
+}}"""
+# The depth is made of two dims that do not lie one behind the other: no single stride says that.
+APART = f"""
+func.func @apart(%x: tensor<2x3x4x8xf32>, %r: tensor<2x5x24xf32>) -> tensor<2x4x5xf32> {{
+  %e = tensor.empty() : tensor<2x4x3x8xf32>
+  %l0 = linalg.transpose ins(%x : tensor<2x3x4x8xf32>) outs(%e : tensor<2x4x3x8xf32>) permutation = [0, 2, 1, 3]
+  %l = tensor.collapse_shape %l0 [[0], [1], [2, 3]] : tensor<2x4x3x8xf32> into tensor<2x4x24xf32>
+  {dots("tensor<2x4x24xf32>", "tensor<2x5x24xf32>", "tensor<2x4x5xf32>")}
+  return %c : tensor<2x4x5xf32>
+}}"""
+# The second reads the result of the first through views, which has another use or none.
+CHAINED = "\n".join(
+    f"""
+func.func @{name}(%l: tensor<2x4x8xf32>, %r: tensor<2x4x8xf32>) -> ({"tensor<2x4x4xf32>, " * also}tensor<2x4x4xf32>) {{
+  {dots("tensor<2x4x8xf32>", "tensor<2x4x8xf32>", "tensor<2x4x4xf32>")}
+  %o = tensor.empty() : tensor<2x4x4xf32>
+  %t = linalg.transpose ins(%c : tensor<2x4x4xf32>) outs(%o : tensor<2x4x4xf32>) permutation = [0, 2, 1]
+  {
+        dots("tensor<2x4x4xf32>", "tensor<2x4x4xf32>", "tensor<2x4x4xf32>", names=("%t", second))
+        .replace("%z", "%z2")
+        .replace("%i ", "%i2 ")
+        .replace("%i:", "%i2:")
+        .replace("%f", "%f2")
+        .replace("%c =", "%d =")
+    }
+  return {"%c, " * also}%d : {"tensor<2x4x4xf32>, " * also}tensor<2x4x4xf32>
+}}"""
+    for name, also, second in (("chained", 0, "%t"), ("shared", 1, "%t"), ("both", 0, "%c"))
+)
+
+
+def filled(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(-4, 5, shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def pair(pairs):
+    programs = (PROJECTED, DYNAMIC, GROUPED, SLICED, APART, CHAINED)
+    return pairs("\n".join(programs), SPEC, {"dots.c": CODE})
+
+
+def test_all_of_them_are_replaced(pair):
+    assert pair.replaced == 5 + 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        ("projected", [(2, 16, 96)]),
+        ("dynamic", [(2, 5, 3, 4, 8)]),
+        ("dynamic", [(1, 1, 3, 4, 8)]),
+        ("dynamic", [(3, 0, 3, 4, 8)]),
+        ("grouped", [(3, 4, 5, 8), (3, 2, 6, 8)]),
+        ("apart", [(2, 3, 4, 8), (2, 5, 24)]),
+        ("chained", [(2, 4, 8), (2, 4, 8)]),
+        ("shared", [(2, 4, 8), (2, 4, 8)]),
+        ("both", [(2, 4, 8), (2, 4, 8)]),
+    ],
+)
+def test_numbers_are_right(pair, function, inputs):
+    pair.run(function, *(filled(*shape) for shape in inputs))
+
+
+@pytest.mark.parametrize("at", [0, 7, 18])
+def test_a_slice_from_a_place_that_is_known_at_run_time(pair, at):
+    pair.run("sliced", filled(2, 4, 40), at)
+
+
+def spliced(text: str, folder: Path, spec: str = SPEC) -> str:
+    """A program once its calls are in place, without the executables."""
+    (folder / "k.splice").write_text(spec)
+    (folder / "dots.c").write_text(CODE)
+    module, _ = opsplice.transform(text, [folder / "k.splice"])
+    return str(module).partition("util.func")[2]
+
+
+@pytest.mark.parametrize(
+    ("program", "operands", "views"),
+    [
+        (PROJECTED, ["%arg0", "%arg0"], []),
+        (GROUPED, ["%arg0", "%arg1"], []),
+        (APART, ["%transposed", "%arg1"], ["linalg.transpose"]),
+    ],
+)
+def test_what_is_bound_is_the_furthest_value_that_has_strides(tmp_path, program, operands, views):
+    text = spliced(program, tmp_path)
+    (call,) = re.findall(r"flow\.dispatch @opsplice_dots::@opsplice_dots(?:\[.*?\])?\((.*?)\) :", text)
+    assert call.split(", ")[:2] == operands
+    left = re.findall(r"linalg\.transpose|linalg\.broadcast|tensor\.(?:expand|collapse)_shape|extract_slice", text)
+    assert left == views
+
+
+def test_a_result_that_is_used_itself_is_written_as_it_is(tmp_path):
+    text = spliced(CHAINED, tmp_path)
+    assert len(re.findall("linalg.transpose", text)) == 0  # the second call reads through it
+    assert "tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> %" in text
+
+
+def test_a_call_that_is_kept_for_some_targets_reads_and_writes_as_it_should(pairs):
+    spec = SPEC.replace("dots(x, w)", "dots(x, w) otherwise keep").replace('cpu "dots.c"', 'cpu "dots.c" as plugin')
+    pairs(PROJECTED + DYNAMIC, spec, {"dots.c": CODE}).run("dynamic", filled(2, 5, 3, 4, 8))
+
+
+def test_a_function_without_parameters_for_strides_is_refused(pairs):
+    code = CODE.replace("size_t xm, size_t xk,", "").replace("i * xm + l * xk", "i * k + l")
+    with pytest.raises(OpspliceError, match=r"dots' in dots.c is `void .*, and kernel dots calls it as `void"):
+        pairs(PROJECTED, SPEC.replace('"dots.c"', '"dots.c" as bitcode'), {"dots.c": code})
