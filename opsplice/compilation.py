@@ -32,7 +32,7 @@ from opsplice.pipeline.phases import START, phase_index
 from opsplice.render import unmatched_lines
 from opsplice.report import Report
 from opsplice.resolution import commands_of
-from opsplice.rewrites import aligned_buffers, dynamic_function, late_binding
+from opsplice.rewrites import aligned_buffers, dynamic_function, in_bounds, kept_inputs, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.rewrites.symbols import Brought
 from opsplice.spec_lang import tree
@@ -78,7 +78,9 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
         noting.append(Step(dynamic_function.NUMBER_PHASE, "note kernels", steps.note_kernels))
     if job.specs and not links_executables(flags):
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
-    edits = [*steps.all(), *patterns, *noting, *steps.late()]
+    bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
+    keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
+    edits = [*steps.all(), *patterns, bounding, *noting, keeping, *steps.late()]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))
@@ -152,7 +154,9 @@ def transformed(job: Job) -> tuple[ir.Module, Report]:
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
         align = Step("input", "align buffers", aligned_buffers.align_early)
-        run(compilation, [*steps.all(), align, Step("input", "note kernels", steps.note_kernels)], to="input")
+        bounding = Step("input", "keep indices in bounds", in_bounds.keep_in_bounds)
+        noting = Step("input", "note kernels", steps.note_kernels)
+        run(compilation, [*steps.all(), bounding, align, noting], to="input")
         context = ir.Context()
         module = ir.Module.parse(_bytecode(compilation.module), context=context)
     return module, steps.report

@@ -33,8 +33,8 @@ PHASE = "flow"
 _OWN = "flow.executable"  # what the compiler makes code for itself
 _SLICES = ("flow.tensor.slice", "tensor.extract_slice")
 # They give the bytes that they take.
-_SAME_BYTES = frozenset(f"flow.tensor.{n}" for n in ("bitcast", "clone", "reshape", "tie_shape", "transfer"))
-_SAME_BYTES |= {f"tensor.{n}" for n in ("cast", "collapse_shape", "expand_shape", "reshape")}
+SAME_BYTES = frozenset(f"flow.tensor.{n}" for n in ("bitcast", "clone", "reshape", "tie_shape", "transfer"))
+SAME_BYTES |= {f"tensor.{n}" for n in ("cast", "collapse_shape", "expand_shape", "reshape")}
 
 
 def align(module: ir.Module, alignment: int) -> None:
@@ -59,19 +59,19 @@ def align_early(module: ir.Module) -> None:
         _tie(dispatch, len(dispatch.fresh), sliced)
 
 
-def _of_kernels(module: ir.Module) -> Iterator[_Dispatch]:
+def _of_kernels(module: ir.Module) -> Iterator[Dispatch]:
     own = {symbol_of(top.operation) for top in module.body.operations if top.operation.name == _OWN}
     with module.context, ir.Location.unknown():
         for op in ops_in(module.operation, "flow.dispatch"):
             if _executable(op) not in own:
-                yield _Dispatch(op)
+                yield Dispatch(op)
 
 
 def _executable(dispatch: ir.Operation) -> str:
     return str(ir.SymbolRefAttr(ir.ArrayAttr(dispatch.attributes["entry_points"])[0]).value[0])
 
 
-class _Dispatch:
+class Dispatch:
     """A dispatch's operands, each kind apart, and to which of its arguments its results are tied."""
 
     def __init__(self, op: ir.Operation) -> None:
@@ -82,7 +82,7 @@ class _Dispatch:
         self.fresh = list(itertools.takewhile(lambda n: self.tied[n] < 0, range(len(self.tied))))
 
 
-def _tie(dispatch: _Dispatch, moved: int, sliced: Sequence[int]) -> None:
+def _tie(dispatch: Dispatch, moved: int, sliced: Sequence[int]) -> None:
     """Tie so many results to new buffers, and these arguments, as far as they are not, to further results."""
     op, sliced = dispatch.op, [n for n in sliced if n not in dispatch.tied]
     if not (moved or sliced):
@@ -134,7 +134,7 @@ def _updates(result: ir.Value) -> Iterator[ir.Operation]:
     """The ops that put a result into a larger tensor."""
     for use in result.uses:
         user = use.owner.operation
-        if user.name in _SAME_BYTES:
+        if user.name in SAME_BYTES:
             yield from _updates(user.results[0])
         elif user.name == "flow.tensor.update" and _segments(user)[3][0] == result:
             yield user
@@ -154,7 +154,7 @@ def _views(value: ir.Value) -> Iterator[ir.Operation]:
     while isinstance(value, ir.OpResult):
         op = value.owner.operation
         yield op
-        if op.name not in _SLICES and op.name not in _SAME_BYTES:
+        if op.name not in _SLICES and op.name not in SAME_BYTES:
             return
         value = op.operands[0]
 

@@ -17,6 +17,7 @@ _DIALECTS = (
     "func",
     "hal",
     "iree_codegen",
+    "iree_linalg_ext",
     "linalg",
     "llvm",
     "memref",
@@ -110,6 +111,32 @@ def number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
 def constant(known: int | float | None, kind: ir.Type) -> ir.Value:
     """A constant of an integer, index or float type."""
     return value("arith.constant", [], kind, value=number(known, kind))
+
+
+def dim(tensor: ir.Value, axis: int) -> ir.Value:
+    """The size of a tensor along an axis: a constant where it is fixed."""
+    kind = ir.RankedTensorType(tensor.type)
+    if not kind.is_dynamic_dim(axis):
+        return index(kind.get_dim_size(axis))
+    return value("tensor.dim", [tensor, index(axis)], ir.IndexType.get())
+
+
+def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Value) -> tuple[ir.Value, ir.Block]:
+    """The result of a parallel `linalg.generic` over a new tensor's elements, and its body, which is to be filled.
+
+    maps: how each input is read.
+    """
+    kind = ir.RankedTensorType(empty.type)
+    read = [*maps, ir.AffineMap.get_identity(kind.rank)]
+    attributes = {
+        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in read]),
+        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
+    }
+    made = op("linalg.generic", [*inputs, empty], [kind], attributes, regions=1)
+    elements = [getattr(each.type, "element_type", each.type) for each in (*inputs, empty)]
+    body = made.regions[0].blocks.append(*elements, arg_locs=[ir.Location.unknown()] * len(elements))
+    return made.results[0], body
 
 
 def text(string: str) -> ir.StringAttr:

@@ -212,15 +212,8 @@ def _loop(
     """A loop over all elements of a tensor. given: what it reads for each argument, None for a number."""
     kind = ir.RankedTensorType(empty.type)
     operands = [value for value in given if value is not None]
-    maps = [_map(value.type, kind.rank) for value in (*operands, empty)]
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 1]),
-    }
-    loop = emit.op("linalg.generic", [*operands, empty], [kind], attributes, regions=1)
-    elements = [_element(value.type) for value in (*operands, empty)]
-    block = loop.regions[0].blocks.append(*elements, arg_locs=[ir.Location.unknown()] * len(elements))
+    maps = [_map(value.type, kind.rank) for value in operands]
+    result, block = emit.loop(operands, maps, empty)
     with ir.InsertionPoint(block):
         read = iter(block.arguments)
         values = [
@@ -235,14 +228,10 @@ def _loop(
         }
         made = emit.op("llvm.inline_asm", values, [kind.element_type], attributes).results[0]
         emit.op("linalg.yield", [made])
-    return loop.results[0]
+    return result
 
 
 def _map(kind: ir.Type, rank: int) -> ir.AffineMap:
     """How a loop reads an operand: element by element, or the only one that there is."""
     single = not isinstance(kind, ir.RankedTensorType) or kind.rank == 0
     return ir.AffineMap.get(rank, 0, []) if single else ir.AffineMap.get_identity(rank)
-
-
-def _element(kind: ir.Type) -> ir.Type:
-    return kind.element_type if isinstance(kind, ir.RankedTensorType) else kind

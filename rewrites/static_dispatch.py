@@ -138,18 +138,11 @@ def copied(value: ir.Value) -> ir.Value:
     dims = plain.dynamic_dims(value)
     number = _bitcast(value, bits, dims)
     zero = emit.op("util.optimization_barrier", [emit.constant(0, bits)], [bits]).results[0]
-    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([identity, identity]),
-        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-    }
     empty = emit.value("tensor.empty", dims, number.type)
-    generic = emit.op("linalg.generic", [number, empty], [number.type], attributes, regions=1)
-    body = generic.regions[0].blocks.append(bits, bits, arg_locs=[ir.Location.unknown()] * 2)
+    result, body = emit.loop([number], [ir.AffineMap.get_identity(kind.rank)], empty)
     with ir.InsertionPoint(body):
         emit.op("linalg.yield", [emit.value("arith.addi", [body.arguments[0], zero], bits)])
-    return _bitcast(generic.results[0], kind.element_type, dims)
+    return _bitcast(result, kind.element_type, dims)
 
 
 def _bitcast(value: ir.Value, element: ir.Type, dims: Sequence[ir.Value]) -> ir.Value:

@@ -169,8 +169,7 @@ def dynamic_dims(value: ir.Value) -> list[ir.Value]:
     kind = value.type
     if not isinstance(kind, ir.RankedTensorType):
         return []
-    axes = [i for i in range(kind.rank) if kind.is_dynamic_dim(i)]
-    return [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in axes]
+    return [emit.dim(value, axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
 
 
 def copy_name(executable: str, parameter: str) -> str:

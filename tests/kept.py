@@ -1,7 +1,7 @@
 """What tests keep between runs, in the user's cache: the kernels' store, and what plain programs compile to.
 
-A plain program (no spec) is IREE's work alone: it is known by its text, the flags, IREE's version, this
-CPU, and the code that drives the compiler. With OPSPLICE_FRESH=1 nothing from earlier runs is used.
+A plain program (no spec) is known by its text, the flags, the version of IREE, this CPU, and the code that drives the
+compiler. With OPSPLICE_FRESH=1 nothing from earlier runs is used.
 """
 
 from __future__ import annotations
@@ -30,10 +30,19 @@ ROOT = Path(__file__).parent.parent
 # The phase at whose end code has been made: the part of a compile that costs.
 CODE = phases.phase_index("hal")
 
+# What decides how a program without a spec is compiled, and what kernels are.
+_MADE_BY = (
+    "targets/**/*",
+    "opsplice/compilation.py",
+    "opsplice/pipeline/*.py",
+    "rewrites/**/in_bounds.py",
+    "rewrites/**/kept_inputs.py",
+)
+
 
 def folder(temporary: Path) -> Path:
     """Where to keep things; a private folder if they are to be fresh. The name says which code made them."""
-    made_by = store.key_of(*(path.read_bytes() for path in _sources("targets/**/*", "opsplice/pipeline/*.py")))
+    made_by = store.key_of(*(path.read_bytes() for path in _sources(*_MADE_BY)))
     if os.environ.get("OPSPLICE_FRESH"):
         return temporary / "kept"
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

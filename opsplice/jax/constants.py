@@ -8,7 +8,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.jax.gathers import clamp_gathers
 from opsplice.parameters import SCOPE
 
 
@@ -20,7 +19,6 @@ def with_parameters(module: Any, names: Sequence[str]) -> bytes:
         ours = ir.Module.parse(text)
         if names:
             _replace_inputs(ours, names)
-        clamp_gathers(ours)
         buffer = io.BytesIO()
         ours.operation.write_bytecode(buffer)
     return buffer.getvalue()

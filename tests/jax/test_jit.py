@@ -66,12 +66,19 @@ def test_values_types_and_trees_are_those_of_jax():
     same(opsplice.jax.jit(everything)(*given), jax.jit(everything)(*given))
 
 
-def test_indices_outside_of_an_array_are_held_within():
+def test_indices_outside_of_an_array_read_the_nearest_and_write_nothing():
     def f(x, i):
-        return x[i[0]], jnp.take(x, i, mode="clip"), x[i, i], jnp.take(x, i), jnp.take(x, i[0, 0], 1)
+        read = x[i[0]], jnp.take(x, i, mode="clip"), x[i, i], jnp.take(x, i), jnp.take(x, i[0, 0], 1)
+        one, column = i[1, 2], x.at[:, i[1, 1]]
+        written = x.at[i].set(7), x.at[i, i].add(2), x.at[one].max(99), x.at[i[0]].multiply(x), column.set(0)
+        sliced = jax.lax.dynamic_slice(x, (one, one), (2, 2)), jax.lax.dynamic_update_slice(x, x[:2] + 1, (one, one))
+        return read, written, sliced
 
-    x, i = jnp.arange(12.0).reshape(3, 4), jnp.array([[-9, -1, 0], [2, 3, 9]])
-    same(opsplice.jax.jit(f)(x, i), jax.jit(f)(x, i))
+    for far in (9, 2**31 - 1, -(2**31), -4):
+        x, i = jnp.arange(12.0).reshape(3, 4), jnp.array([[-9, -1, 0], [2, 3, far]])
+        given = np.array(x)
+        same(opsplice.jax.jit(f)(x, i), jax.jit(f)(x, i))
+        np.testing.assert_array_equal(x, given)
 
 
 def test_x64_is_as_the_context_says():

@@ -183,3 +183,22 @@ def test_a_model_in_threads():
         for thread in threads:
             thread.join()
     assert not wrong
+
+
+def test_indices_outside_of_a_tensor_neither_read_nor_write_others_memory():
+    def f(x, at, row):
+        picked = x[at], torch.gather(x, 0, at[:, None]), torch.nn.functional.embedding(at, x), x.index_select(0, row)
+        written = torch.index_put(x, (at,), x[:3] + 1), torch.scatter_add(x, 0, at[:, None], x), x.index_add(0, row, x)
+        return picked, written
+
+    x, at, row = torch.arange(12.0).reshape(3, 4), torch.tensor([1, 2**40, 0]), torch.tensor([2, 1, -9])
+    before = x.clone()
+    (rows, picked, embedded, selected), (put, added, summed) = torch.compile(f, backend="opsplice")(x, at, row)
+    assert torch.equal(x, before)
+    assert torch.equal(rows, x[[1, 2, 0]])
+    assert torch.equal(embedded, rows)
+    assert torch.equal(picked, rows[:, :1])
+    assert torch.equal(selected, x[[2, 1, 0]])
+    assert torch.equal(put, torch.stack([x[2] + 1, x[0] + 1, x[2]]))
+    assert torch.equal(added[:, 0], torch.tensor([8.0, 4.0, 8.0]))
+    assert torch.equal(summed, torch.stack([x[0], x[1] * 2, x[2] + x[0]]))
