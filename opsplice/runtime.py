@@ -141,11 +141,8 @@ class LoadedProgram:
         """
         function = self.function(name)
         arguments = _arguments(function, inputs)
-        try:
-            results = self._invoker(function.name)(*arguments)
-        except (*devices.FAILURES, TypeError) as error:
-            raise self.failure(function, error) from None
-        return _results(function, results, self._device.hal)
+        # No name here for what IREE returns: buffers must be freed before the device, which may end with this frame.
+        return _results(function, self._returned(function, arguments), self._device.hal)
 
     @property
     def device(self) -> Any:
@@ -168,6 +165,12 @@ class LoadedProgram:
             failure, self._commands.failure = self._commands.failure, None
             return failure
         return OpspliceError(f"'{function.name}' failed: {devices.status(error)}")
+
+    def _returned(self, function: Function, arguments: Sequence[Any]) -> Any:
+        try:
+            return self._invoker(function.name)(*arguments)
+        except (*devices.FAILURES, TypeError) as error:
+            raise self.failure(function, error) from None
 
     def _invoker(self, name: str) -> Any:
         if name not in self._invokers:
