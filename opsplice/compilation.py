@@ -32,7 +32,7 @@ from opsplice.pipeline.phases import START, phase_index
 from opsplice.render import unmatched_lines
 from opsplice.report import Report
 from opsplice.resolution import commands_of
-from opsplice.rewrites import aligned_buffers, dynamic_function, in_bounds, kept_inputs, late_binding
+from opsplice.rewrites import aligned_buffers, crossed_reads, dynamic_function, in_bounds, kept_inputs, late_binding
 from opsplice.rewrites.devices import ProgramTarget, targets_of
 from opsplice.rewrites.symbols import Brought
 from opsplice.spec_lang import tree
@@ -80,7 +80,8 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
     keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
-    edits = [*steps.all(), *patterns, bounding, *noting, keeping, *steps.late()]
+    apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
+    edits = [*steps.all(), *patterns, bounding, apart, *noting, keeping, *steps.late()]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))

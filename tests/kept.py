@@ -35,6 +35,7 @@ _MADE_BY = (
     "targets/**/*",
     "opsplice/compilation.py",
     "opsplice/pipeline/*.py",
+    "rewrites/**/crossed_reads.py",
     "rewrites/**/in_bounds.py",
     "rewrites/**/kept_inputs.py",
 )

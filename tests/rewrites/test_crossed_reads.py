@@ -1,0 +1,106 @@
+"""Elementwise ops that read one reduction at two places: right numbers, and barriers nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.frontends import ModuleSource
+from opsplice.matchers.ir_names import ops_in
+from opsplice.pipeline.compiler import Compilation, Step, run
+from opsplice.rewrites import crossed_reads
+
+T = "tensor<7x7xf32>"
+SOFTMAX = f"""  %e = tensor.empty() : {T}
+  %s = linalg.softmax dimension(1) ins(%x : {T}) outs(%e : {T}) -> {T}
+"""
+SUM = """  %zero = arith.constant 0.0 : f32
+  %v = tensor.empty() : tensor<7xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%v : tensor<7xf32>) -> tensor<7xf32>
+  %s = linalg.reduce { arith.addf } ins(%x : tensor<7x7xf32>) outs(%z : tensor<7xf32>) dimensions = [1]
+  %e = tensor.empty() : tensor<7x7xf32>
+"""
+
+
+def joined(name: str, one: str, other: str, kind: str) -> str:
+    """`%name`: what is read from `%s` by one map, plus twice what is read by another."""
+    return f"""  %{name} = linalg.generic {{
+    indexing_maps = [affine_map<(i, j) -> ({one})>, affine_map<(i, j) -> ({other})>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  }} ins(%s, %s : {kind}, {kind}) outs(%e : {T}) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %twice = arith.addf %b, %b : f32
+    %sum = arith.addf %a, %twice : f32
+    linalg.yield %sum : f32
+  }} -> {T}
+"""
+
+
+def function(name: str, body: str, result: str = "r") -> str:
+    return f"func.func @{name}(%x: {T}) -> {T} {{\n{body}  return %{result} : {T}\n}}\n"
+
+
+# Read through an op between, at its place and elsewhere.
+THROUGH = f"""  %d = linalg.generic {{
+    indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  }} ins(%x, %s : {T}, tensor<7xf32>) outs(%e : {T}) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    linalg.yield %m : f32
+  }} -> {T}
+  %r = linalg.generic {{
+    indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  }} ins(%d, %s : {T}, tensor<7xf32>) outs(%e : {T}) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.subf %a, %b : f32
+    linalg.yield %m : f32
+  }} -> {T}
+"""
+# Both reads are reshapes of the sums.
+RESHAPED = f"""  %c = tensor.expand_shape %s [[0, 1]] output_shape [7, 1] : tensor<7xf32> into tensor<7x1xf32>
+  %l = tensor.expand_shape %s [[0, 1]] output_shape [1, 7] : tensor<7xf32> into tensor<1x7xf32>
+  %r = linalg.generic {{
+    indexing_maps = [affine_map<(i, j) -> (i, 0)>, affine_map<(i, j) -> (0, j)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  }} ins(%c, %l : tensor<7x1xf32>, tensor<1x7xf32>) outs(%e : {T}) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %twice = arith.addf %b, %b : f32
+    %sum = arith.addf %a, %twice : f32
+    linalg.yield %sum : f32
+  }} -> {T}
+"""
+CROSSED = (
+    function("transposed", SOFTMAX + joined("r", "i, j", "j, i", T))
+    + function("both_ways", SUM + joined("r", "i", "j", "tensor<7xf32>"))
+    + function("through", SUM + THROUGH)
+    + function("reshaped", SUM + RESHAPED)
+)
+STRAIGHT = function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T)) + function(
+    "rows", SUM + joined("r", "i", "i", "tensor<7xf32>")
+)
+
+
+def test_numbers() -> None:
+    program = opsplice.compile(CROSSED)
+    x = np.random.default_rng(0).standard_normal((7, 7), np.float32)
+    power = np.exp(x)
+    soft, sums = power / power.sum(1, keepdims=True), x.sum(1)
+    expected = {
+        "transposed": soft + 2 * soft.T,
+        "both_ways": sums[:, None] + 2 * sums,
+        "through": (x * sums[:, None]).T - sums[:, None],
+        "reshaped": sums[:, None] + 2 * sums,
+    }
+    for name, numbers in expected.items():
+        np.testing.assert_allclose(program.run(name, x), numbers, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(("model", "count"), [(CROSSED, 5), (STRAIGHT, 0)])
+def test_only_crossed_reads_go_through_memory(model: str, count: int) -> None:
+    with Compilation(("--iree-hal-target-backends=llvm-cpu",)) as compilation:
+        compilation.load(ModuleSource(content=model))
+        run(compilation, [Step(crossed_reads.PHASE, "apart", crossed_reads.separate)], to=crossed_reads.PHASE)
+        assert len(list(ops_in(compilation.module.operation, "util.optimization_barrier"))) == count
