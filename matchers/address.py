@@ -108,26 +108,29 @@ def dense(sizes: Sequence[Extent]) -> Layout:
 
 def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[tuple[ir.Value, Layout]]:
     """The values in whose memory a tensor lies that has the elements of `value` in dims of `sizes`, nearest first."""
-    tensor = _Tensor(views, sizes)
+    tensor = Tensor(views, sizes)
     at = tensor.access(value, sizes_of(views, value))
-    for _ in range(_MOST_VIEWS):
-        found = None if at is None else tensor.layout(at)
-        if at is None or not is_tensor(at.value):
-            return
-        if found is not None:
-            yield at.value, found
-        at = _source(views, at)
+    return iter(()) if at is None else tensor.places(at)
 
 
 def results(
-    views: Views, root: ir.Value, own: Sequence[Extent], sizes: Sequence[Extent]
+    views: Views,
+    root: ir.Value,
+    own: Sequence[Extent],
+    sizes: Sequence[Extent],
+    order: tuple[int, ...] | None = None,
 ) -> Iterator[tuple[ir.Value, Layout]]:
-    """The values that only arrange the elements of `root` again, each the only use of the one before it.
+    """`root`, and the values that only arrange its elements again, each the only use of the one before it.
 
-    own: the sizes of the root; sizes: those of the dims that its elements are written in, in order.
+    own: the sizes of the root; sizes: those of the dims that its elements are written in, in order. order: the axes of
+    the root in the order of these.
     """
-    tensor = _Tensor(views, sizes)
-    at = tensor.access(root, own)
+    tensor = Tensor(views, sizes)
+    at = tensor.access(root, own, order)
+    first = None if at is None else tensor.layout(at)
+    if first is None:
+        return
+    yield root, first
     while at is not None:
         view = _only_view(at.value)
         step = None if view is None else views.expand(views.whole(view))
@@ -191,19 +194,37 @@ def sizes_of(views: Views, value: ir.Value) -> list[Extent]:
     return [Extent(s) if s is not None else views.extent(DimSize(value, axis)) for axis, s in enumerate(shape)]
 
 
-class _Tensor:
-    """A tensor of some sizes, and where its elements lie in a value whose indices are those of its dims."""
+class Tensor:
+    """A tensor of some sizes, and where its elements lie in a value that is read at its indices.
 
-    def __init__(self, views: Views, sizes: Sequence[Extent]) -> None:
+    indices: one loop for each dim, `UNIT` for one of size one; by default new ones.
+    """
+
+    def __init__(self, views: Views, sizes: Sequence[Extent], indices: tuple[Index, ...] | None = None) -> None:
         self.views = views
         self.sizes = sizes
         numbers = [size.factor if not size.atoms else None for size in sizes]
-        self.indices: tuple[Index, ...] = tuple(
-            UNIT if number == 1 else Loop(-1 - at, number) for at, number in enumerate(numbers)
-        )
+        fresh = (UNIT if number == 1 else Loop(-1 - at, number) for at, number in enumerate(numbers))
+        self.indices: tuple[Index, ...] = tuple(fresh) if indices is None else indices
 
-    def access(self, value: ir.Value, own: Sequence[Extent]) -> Access | None:
-        """The element of a value of some sizes that has the tensor's elements in order. None if it cannot be told."""
+    def places(self, at: Access | None) -> Iterator[tuple[ir.Value, Layout]]:
+        """The values in whose memory it lies that is read by an access, nearest first."""
+        for _ in range(_MOST_VIEWS):
+            if at is None or not is_tensor(at.value):
+                return
+            found = self.layout(at)
+            if found is not None:
+                yield at.value, found
+            at = _source(self.views, at)
+
+    def access(self, value: ir.Value, own: Sequence[Extent], order: tuple[int, ...] | None = None) -> Access | None:
+        """The element of a value of some sizes that has the tensor's elements in order. None if it cannot be told.
+
+        order: the axes of the value in the tensor's order.
+        """
+        if order is not None:
+            turned = self.access(value, [own[axis] for axis in order])
+            return turned and Access(value, tuple(turned.indices[order.index(axis)] for axis in range(len(order))))
         paired = groups(tuple(self.sizes), tuple(own))
         if paired is None:
             return None

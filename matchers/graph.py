@@ -208,6 +208,8 @@ class Graph:
     factors: the names of the numbers that labels are multiplied with in windows.
     through: what is looked through, of the pattern and those that it uses.
     spans: where in the spec each node was written, by the node's id. size: how many nodes there are besides inputs.
+    strided: the inputs that may lie in memory in any way, because the kernels that take them are told strides;
+    reordered: whether so may the only result, so that its dims come in any order.
     """
 
     pattern: tree.Pattern
@@ -220,6 +222,8 @@ class Graph:
     through: frozenset[str]
     spans: Mapping[int, tree.Span]
     size: int
+    strided: frozenset[str] = frozenset()
+    reordered: bool = False
 
 
 def compile_pattern(

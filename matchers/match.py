@@ -37,11 +37,14 @@ class Binding:
     """What an input of a pattern is at a match: a payload value, or (for scalars) a constant.
 
     element: the element type, as MLIR writes it.
+    places: for a tensor that no value is as a whole, the values in whose memory it lies and its layouts there, nearest
+    first; `value` is the first of them.
     """
 
     value: Any = None
     constant: int | float | None = None
     element: str = ""
+    places: tuple[tuple[Any, Any], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,7 @@ class Match:
     ops:    the payload ops that the match accounts for, the roots' own among them.
     held:   how many ops of the pattern it is made of; alternatives and optional ops make a difference here.
     ones_first: whether the pattern has dims of size one of the first root before its others, which the program has not.
+    order: the axes of the only root in the order of the pattern's result, None where it has that order.
 
     The size of a pack is a tuple.
     """
@@ -71,6 +75,7 @@ class Match:
     function: str
     location: str
     ones_first: bool = False
+    order: tuple[int, ...] | None = None
 
     def static_dims(self) -> dict[str, Known | tuple[Known, ...]]:
         """The dims as numbers, None for those known only at run time, or what the program assumes of them.

@@ -154,8 +154,9 @@ class Traits:
     """What graphs read of a place.
 
     local: the graphs whose searches read nothing but the ops that views read, and these ops' own parts. A pattern of
-    several results also looks at uses, and parts of patterns that this module does not know count as reading anything.
-    wholes: ops that local graphs match by name, with all that they have. marked: ops on elements whose attributes
+    several results also looks at uses, and one with strided buffers at slices. Parts of patterns that this module does
+    not know count as reading anything. wholes: ops that local graphs match by name, with all that they have. marked:
+    ops on elements whose attributes
     matter to local graphs.
     """
 
@@ -170,7 +171,7 @@ class Traits:
         marked: set[str] = set()
         for graph in graphs:
             parts = _parts(graph)
-            if len(graph.results) == 1 and all(map(_is_known, parts)):
+            if len(graph.results) == 1 and all(map(_is_known, parts)) and not (graph.strided or graph.reordered):
                 local.add(graph)
                 wholes.update(part.op for part in parts if type(part) is Whole)
                 marked.update(part.op for part in parts if isinstance(part, Apply) and part.attributes)

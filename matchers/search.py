@@ -9,16 +9,17 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers import bodies, chains, conditions, effects, numbers
+from opsplice.matchers import address, bodies, chains, conditions, effects, numbers
 from opsplice.matchers.again import Again
 from opsplice.matchers.attributes import attribute_text, is_named, same_attribute
-from opsplice.matchers.bindings import Failure
+from opsplice.matchers.bindings import Failure, size_text
 from opsplice.matchers.canonical import COMPARISONS, WIDTHS, turned
 from opsplice.matchers.graph import (
     Accumulated,
@@ -37,10 +38,10 @@ from opsplice.matchers.graph import (
 from opsplice.matchers.grouping import finer, groupings, ungrouped
 from opsplice.matchers.inverse import solved
 from opsplice.matchers.ir_names import location_text, short
-from opsplice.matchers.labels import Regrouped, ones_first, pair, rank_text, regrouped
-from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size
+from opsplice.matchers.labels import Regrouped, Sizes, ones_first, pair, rank_text, regrouped, sizes_of
+from opsplice.matchers.match import Binding, Kind, Match, NearMiss, Size, flat
 from opsplice.matchers.nodes import nodes_of
-from opsplice.matchers.terms import Access, Apply, Constant, DimSize, Index, Reduce, Started, Term
+from opsplice.matchers.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Started, Term
 from opsplice.matchers.verdicts import Verdicts, number_text
 from opsplice.matchers.views import Origin, Views, defining_op, is_structured, is_tensor, shape_of
 from opsplice.spec_lang import ops, tree
@@ -48,6 +49,7 @@ from opsplice.spec_lang import ops, tree
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
+_MOST_ORDERS = 24
 # Failures that dims of size one elsewhere may mend.
 _OF_DIMS = frozenset({Kind.DIMS, Kind.RANK, Kind.SIZE, Kind.SAME_SIZE})
 # Casts to shorter floats quantise: they are part of what a program computes, and not looked through.
@@ -105,6 +107,8 @@ class Search(Verdicts):
         self.gave_up = False
         self.rearranging = False  # whether inputs may also be reshapes of values, and views whose sources are read
         self.may_rearrange = False  # whether that would be another choice somewhere
+        self.by_address = False  # whether the graph's strided inputs may lie in memory in any way
+        self.order: tuple[int, ...] | None = None  # the first root's axes in the order of the pattern's
 
     def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
@@ -133,6 +137,8 @@ class Search(Verdicts):
                 self.rearranging, self.grouped, self.ones_first = False, None, True
                 if self._at_root(0, value, goals):
                     return self._match(value)
+            if not (at_view or self.is_view) and self._holds_by_address(value, goals):
+                return self._match(value)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
             self.furthest = Failure(
@@ -146,10 +152,26 @@ class Search(Verdicts):
         The pattern reduces dims of its result, and contracts none: only then their places say nothing.
         """
         indices = self.views.whole(value).indices
-        if self.furthest is None or self.furthest.kind not in _OF_DIMS or ones_first(indices) == indices:
+        if not self._failed_at_dims() or ones_first(indices) == indices:
             return False
         nodes = nodes_of(self.graph)
         return any(type(node) is Reduce for node in nodes) and not any(isinstance(node, Product) for node in nodes)
+
+    def _holds_by_address(self, value: ir.Value, goals: Goals) -> bool:
+        """Whether the pattern holds where strided inputs may lie in memory in any way, and so may a strided result."""
+        orders = _orders(self.graph.results[0].labels, self.views.whole(value).indices) if self.graph.reordered else ()
+        for order in (None, *orders) if self.graph.strided or orders else ():
+            if not self._failed_at_dims():
+                return False
+            self._undo(0)
+            self.rearranging, self.grouped, self.ones_first = False, None, False
+            self.by_address, self.order = True, order
+            if self._at_root(0, value, goals):
+                return True
+        return False
+
+    def _failed_at_dims(self) -> bool:
+        return self.furthest is not None and self.furthest.kind in _OF_DIMS
 
     def _holds_at_source(self, view: ir.Value) -> bool:
         """Whether what a view rearranges is a match itself: then the view is none, nor a near miss."""
@@ -320,6 +342,7 @@ class Search(Verdicts):
         access = self.grouped if self.grouped is not None and number == 0 else self.views.whole(value)
         self._set(self.roots, number, access)
         indices = tuple(ungrouped(access.indices))
+        indices = indices if self.order is None else tuple(indices[axis] for axis in self.order)
         if not self._bind_whole(result, access, ones_first(indices) if self.ones_first and number == 0 else indices):
             return None
         return [(result.node, access)]
@@ -539,6 +562,9 @@ class Search(Verdicts):
         self._set(self.reduced, node, found)
         for label in node.loops:
             self._set(self.scopes, label, node)
+        if self.by_address and len(node.loops) == len(found.loops) == 1 and not node.loops[0].windowed:
+            self._set(self.labels, node.loops[0], found.loops)
+            self._set(self.used, (node, found.loops[0]))
         return [(node.body, found.body)]
 
     def _finer(self, node: Reduce, term: Term) -> Iterator[Reduce]:
@@ -705,6 +731,9 @@ class Search(Verdicts):
             yield lambda: self._scalar(node, parameter, term)
             return
         levels = list(self._chain(term))
+        if self.by_address and levels and node.name in self.graph.strided:
+            yield lambda: self._placed(node, parameter, levels)
+            return
         if not levels:
             where = "a value inside a fused op, which no tensor holds"
             yield lambda: self._fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
@@ -789,9 +818,7 @@ class Search(Verdicts):
     ) -> list[tuple[Any, Any]] | None:
         """Bind an input to the value of an access. above: the views of it that lie between; reshaped: bound instead."""
         for view in above:
-            step = self.views.expand(view)
-            if step is not None and step.op is not None:
-                self._set(self.ops, step.op)
+            self._account(view)
         assert isinstance(parameter.type, tree.TensorType)
         value = access.value
         self.place = defining_op(value) or self.place
@@ -806,6 +833,61 @@ class Search(Verdicts):
         if pairs is None or not self._bind_dims(node, parameter.type, pairs, access, reshaped):
             return None
         return []
+
+    def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[tuple[Any, Any]] | None:
+        """Bind an input to what holds its element: values in whose memory each of its dims has a stride."""
+        assert isinstance(parameter.type, tree.TensorType)
+        for position, access in enumerate(levels):
+            bound = self._bound_labels(node, access)
+            if bound is None or not is_tensor(access.value):
+                continue
+            sizes, indices = bound
+            extents = [address.extent_of(self.views, size) for size in flat(sizes)]
+            tensor = address.Tensor(self.views, extents, tuple(i for group in indices for i in group))
+            places = [each for each in tensor.places(access) if _has_strides(each[1], node.labels, indices)]
+            if not places:
+                continue
+            self._note_sizes(access)
+            for view in levels[:position]:
+                self._account(view)
+            (value, layout), *_ = places
+            apart = () if layout == address.dense(extents) else tuple(places)
+            binding = Binding(value=value, element=self.views.element_type(value), places=apart)
+            if not self._bind(node, parameter.type.element.name, binding):
+                return None
+            self._set(self.shapes, node.name, tuple(sizes))
+            for dim, size, found in zip(parameter.type.dims, sizes, indices, strict=True):
+                if dim.size is not None and size != dim.size:
+                    self._fail(node, f"a dim of size {dim.size}", size_text(size), Kind.SIZE)
+                    return None
+                if dim.name is not None and not self._bind_dim(node, dim.name, size, found):
+                    return None
+            return []
+        wanted = f"a stride for each dim of {node.name}"
+        self._fail(node, wanted, "an element whose place is no sum of indices, each times a stride", Kind.DIMS)
+        return None
+
+    def _bound_labels(self, node: Input, access: Access) -> tuple[list[Sizes], list[tuple[Index, ...]]] | None:
+        """The sizes and the loops of an input's labels, where all are bound, each to loops of its own."""
+        known = sizes_of(access)
+        sizes: list[Sizes] = []
+        indices = [self.labels.get(label, ()) for label in node.labels]
+        loops = [index for group in indices for index in group if index != UNIT]
+        if any(not isinstance(index, Loop) for index in loops) or len(set(loops)) < len(loops):
+            return None
+        for label, group in zip(node.labels, indices, strict=True):
+            if label not in self.labels:
+                return None
+            found = tuple(known.get(i, self._extent(i)) for i in group)
+            if any(isinstance(size, DimSize) and not isinstance(size.value, ir.Value) for size in found):
+                return None
+            sizes.append(found if label.pack else found[0])
+        return sizes, indices
+
+    def _account(self, view: Access) -> None:
+        step = self.views.expand(view)
+        if step is not None and step.op is not None:
+            self._set(self.ops, step.op)
 
     def _match(self, value: ir.Value) -> Match:
         sizes = [(name, size) for name, (size, _) in self.dims.items()]
@@ -822,6 +904,7 @@ class Search(Verdicts):
             function=self.function,
             location=location_text(value.owner.operation),
             ones_first=self.ones_first,
+            order=self.order,
         )
 
     def _root_sizes(self, access: Access) -> tuple[Size, ...]:
@@ -831,6 +914,27 @@ class Search(Verdicts):
         for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
             sizes.append(self.extents.get(index, DimSize(shaped_by, axis)) if size is None else size)
         return tuple(sizes)
+
+
+def _orders(labels: tuple[Any, ...], indices: tuple[Index, ...]) -> list[tuple[int, ...]]:
+    """The other orders of a result's axes: a pack takes what other labels leave, with all axes of size one."""
+    axes = [axis for axis, index in enumerate(indices) if index != UNIT]
+    singles = sum(not label.pack for label in labels)
+    pack = next((at for at, label in enumerate(labels) if label.pack), None)
+    if len(axes) < singles or (pack is None and len(indices) != singles):
+        return []
+    found: list[tuple[int, ...]] = []
+    for chosen in itertools.islice(itertools.permutations(axes, singles), _MOST_ORDERS):
+        rest = tuple(axis for axis in range(len(indices)) if axis not in chosen)
+        found.append(chosen if pack is None else (*chosen[:pack], *rest, *chosen[pack:]))
+    return [order for order in found if order != tuple(range(len(indices)))]
+
+
+def _has_strides(layout: address.Layout, labels: tuple[Any, ...], indices: list[tuple[Index, ...]]) -> bool:
+    """Whether each label that is no pack has one stride at most."""
+    runs = iter(layout.dims)
+    each = [[len(next(runs)) for _ in group] for group in indices]
+    return all(label.pack or sum(counts) <= 1 for label, counts in zip(labels, each, strict=True))
 
 
 def _progress(graph: Graph, failure: Failure) -> float:

@@ -277,7 +277,25 @@ def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule) -> Written:
 def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
     """The compiled patterns that the rules of a spec use, in the order of the rules."""
     names = dict.fromkeys(rule.pattern for rule in spec.rules)
-    return [g for n in names for g in compile_pattern(spec.patterns[n], spec.patterns, spec.types)]
+    return [graph for name in names for graph in graphs_named(spec, name)]
+
+
+def graphs_named(spec: LoadedSpec, name: str) -> Sequence[Graph]:
+    """The compiled pattern of a name, with what the kernels of a spec can take of it."""
+    strided: set[str] = set()
+    reordered = False
+    for rule in spec.rules:
+        kernel = spec.kernels.get(rule.kernel) if rule.pattern == name else None
+        if kernel is not None:
+            pairs = zip(kernel.parameters, rule.args, strict=True)
+            strided |= {arg.name for p, arg in pairs if isinstance(arg, tree.Name) and _is_strided(p.type)}
+            reordered = reordered or [_is_strided(result.type) for result in kernel.results] == [True]
+    graphs = compile_pattern(spec.patterns[name], spec.patterns, spec.types)
+    return [dataclasses.replace(graph, strided=frozenset(strided), reordered=reordered) for graph in graphs]
+
+
+def _is_strided(kind: tree.Type | None) -> bool:
+    return isinstance(kind, tree.TensorType) and kind.strided
 
 
 def near_misses_of(

@@ -52,6 +52,7 @@ CodeWriter = Callable[[Match, tree.Rule], Written]
 # The whole dispatch that an artifact holds, checked against the call that is to be made.
 ExternalOf = Callable[[KernelCall, "Choice"], External]
 _OWN: conditions.Sizes = {}
+_NOT_DENSE = "is no value of the program by itself"
 
 
 def _no_code(_match: Match, rule: tree.Rule) -> Written:
@@ -226,6 +227,9 @@ class _Planner:
         self._check_order(match, rule)
         _check_condition(rule.where, match, "the rule's")
         action: Action
+        apart = next((name for name, bound in match.inputs.items() if bound.places), None)
+        if apart is not None and rule.kernel not in self.kernels:
+            raise _LeaveError(f"{apart} {_NOT_DENSE}")
         if rule.code is not None:
             if "@" in rule.code.text:
                 if self.calls.recurses(match, rule.code):
@@ -600,7 +604,7 @@ class _Signature:
         types = {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
         _check_condition(self.kernel.where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks})
-        return KernelCall(
+        call = KernelCall(
             match=self.match,
             rule=self.rule,
             kernel=self.kernel,
@@ -610,6 +614,12 @@ class _Signature:
             dims=self.dims,
             objects={},
         )
+        laid_out = strides.nearest(self.views, call)
+        if laid_out is None:
+            raise _LeaveError(
+                "a pack's dims lie apart in one input and together in another, with sizes only known later"
+            )
+        return laid_out
 
     def scalar_call(self) -> KernelCall:
         """A call for each element. Its dims are those of the pattern that it is told, which are arguments."""
@@ -694,6 +704,8 @@ class _Signature:
             assert isinstance(arg, tree.Name)
             binding = self.match.inputs[arg.name]
             layout = self._dense(parameter.type)
+            if binding.places and layout is None:
+                raise _LeaveError(f"{arg.name} {_NOT_DENSE}, and kernel {self.kernel.name} takes it dense")
             return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout)
         element = self.types.get(parameter.type.name, parameter.type.name)
         if isinstance(arg, tree.Literal):
@@ -729,6 +741,7 @@ class _Signature:
         if any(isinstance(s, DimSize) and s.value == root for s in sizes):
             raise _LeaveError("the size of its result depends on no input")
         kind: tree.Type | None = result.type
+        shape = sizes if self.match.order is None else tuple(sizes[axis] for axis in self.match.order)
         if kind is None:
             kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
         assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
@@ -736,7 +749,7 @@ class _Signature:
         if any(dim.symbol is not None and dim.symbol not in self.dims for dim in kind.dims):
             open_rank = any(dim.pack for dim in kind.dims)
             fits = open_rank or len(kind.dims) == len(sizes)
-            shape = sizes if fits else tuple(size for size in sizes if size != 1)
+            shape = shape if fits else tuple(size for size in shape if size != 1)
             if len(kind.dims) != len(shape) and not open_rank:
                 raise _LeaveError(
                     f"kernel {self.kernel.name} makes rank {len(kind.dims)}, and the result has rank {len(sizes)}"
@@ -749,7 +762,12 @@ class _Signature:
         made, wanted = self._count(kind.dims), _product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
-        return Output(root, sizes, element, kind.dims, result.alias, self._dense(kind))
+        layout = self._dense(kind)
+        if self.match.order is not None and layout is None:
+            raise _LeaveError(
+                f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one"
+            )
+        return Output(root, sizes, element, kind.dims, result.alias, layout)
 
     def _dense(self, kind: tree.TensorType) -> Layout | None:
         """Where a strided buffer's elements lie unless the planner finds them elsewhere."""

@@ -11,6 +11,7 @@ address, and what a workgroup's place in a pack amounts to, so that a kernel nev
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -33,6 +34,31 @@ def dense(views: Views, sizes: Sequence[Size | tuple[Size, ...]]) -> Layout:
     """The layout of a dense buffer. sizes: of its dims, a pack's in a tuple."""
     extents = [_extents(views, size) for size in sizes]
     return _grouped(address.dense(list(chain(*extents))), extents, extents)
+
+
+def nearest(views: Views, call: KernelCall) -> KernelCall | None:
+    """The call, reading the nearest values. None where it is not known how a pack goes together."""
+
+    def placed(buffer: Buffer | Scalar) -> Buffer | Scalar:
+        arg = _args(call).get(buffer.name)
+        if not isinstance(buffer, Buffer) or not isinstance(arg, tree.Name) or not call.match.inputs[arg.name].places:
+            return buffer
+        (_, layout), *_ = call.match.inputs[arg.name].places
+        own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
+        return dataclasses.replace(buffer, layout=_grouped(layout, own, _wanted(views, call, buffer)))
+
+    outputs = call.outputs
+    if call.match.order is not None:
+        written = next(_results(views, call), None)
+        if written is None:
+            return None
+        outputs = (dataclasses.replace(call.outputs[0], layout=written[1]),)
+    return _refined(dataclasses.replace(call, arguments=tuple(map(placed, call.arguments)), outputs=outputs))
+
+
+def _args(call: KernelCall) -> dict[str, Any]:
+    """What a rule passes for each parameter."""
+    return dict(zip((p.name for p in call.kernel.parameters), call.rule.args, strict=True))
 
 
 def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action]) -> list[Action]:
@@ -59,16 +85,13 @@ def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidde
     output = call.outputs[0]
     if output.layout is None or call.rule.keep or len(call.outputs) > 1:
         return call
-    wanted = _wanted(views, call, output)
-    own = [address.extent_of(views, size) for size in output.sizes]
-    known = dict(zip(own, output.sizes, strict=True))
+    known = {address.extent_of(views, size): size for size in output.sizes}
     found, passed = call, [output.root]
-    for view, layout in address.results(views, output.root, own, list(chain(*wanted))):
+    for view, grouped in itertools.islice(_results(views, call), 1, None):
         if passed[-1] in others:
             break
         sizes = [known.get(size) if size.atoms else size.factor for size in address.sizes_of(views, view)]
         told = tuple(size for size in sizes if size is not None)
-        grouped = _grouped(layout, wanted, wanted)
         if len(told) == len(sizes) and _fits(grouped, output.shape):
             ops = tuple(value.owner.operation for value in (*passed[1:], view))
             written = dataclasses.replace(output, root=view, sizes=told, layout=grouped, views=ops)
@@ -81,7 +104,7 @@ def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidde
 
 def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool]) -> KernelCall:
     """The call, reading the furthest values that are there and that it can take."""
-    args = dict(zip((p.name for p in call.kernel.parameters), call.rule.args, strict=True))
+    args = _args(call)
 
     def furthest(buffer: Buffer | Scalar) -> Buffer | Scalar:
         arg = args[buffer.name]
@@ -89,7 +112,8 @@ def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool
             return buffer
         wanted, found, passed = _wanted(views, call, buffer), buffer, list[ir.Operation]()
         own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
-        for value, layout in address.layouts(views, buffer.value, list(chain(*own))):
+        places = call.match.inputs[arg.name].places or address.layouts(views, buffer.value, list(chain(*own)))
+        for value, layout in places:
             grouped = _grouped(layout, own, wanted)
             if is_there(value) and _fits(grouped, buffer.shape):
                 found = dataclasses.replace(buffer, value=value, layout=grouped, views=tuple(passed))
@@ -98,6 +122,15 @@ def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool
         return found
 
     return _refined(dataclasses.replace(call, arguments=tuple(map(furthest, call.arguments)))) or call
+
+
+def _results(views: Views, call: KernelCall) -> Iterator[tuple[ir.Value, Layout]]:
+    """The values that the only result of a call may be written as, by the dims of the kernel, nearest first."""
+    (output,) = call.outputs
+    wanted = _wanted(views, call, output)
+    own = [address.extent_of(views, size) for size in output.sizes]
+    for value, layout in address.results(views, output.root, own, list(chain(*wanted)), call.match.order):
+        yield value, _grouped(layout, wanted, wanted)
 
 
 def _wanted(views: Views, call: KernelCall, buffer: Buffer | Output) -> list[list[Extent]]:

@@ -187,6 +187,59 @@ def test_a_slice_from_a_place_that_is_known_at_run_time(pair, at):
     pair.run("sliced", filled(2, 4, 40), at)
 
 
+# Each order of the dims of both inputs and the result, in one op; letters that an input lacks are repeated.
+ORDERS = """
+bmk,bkn->bmn mbk,nbk->bmn kmb,knb->bmn bkm,nkb->bmn mk,bnk->bmn bmk,kn->bmn kmb,kn->bnm bmk,bnk->mbn mkb,kbn->nmb
+bmk,bnk->bnm kbm,bkn->mnb mk,nk->mn mk,kn->nm mkac,ncka->amnc acmk,cnk->macn amk,cnk->camn
+"""
+
+
+def ordered(number: int, subscripts: str, sizes: dict[str, int], *, dynamic: bool = False) -> str:
+    """A function that contracts two tensors as an einsum does."""
+    left, right, made = re.split(",|->", subscripts)
+    letters = [*made, "k"]
+    kinds = {name: "x".join("?" if dynamic else str(sizes[letter]) for letter in name) for name in (left, right, made)}
+    x, w, out = (f"tensor<{kinds[name]}xf32>" for name in (left, right, made))
+    names = [f"%{letter}" for letter in made] if dynamic else []
+    dims = [
+        f"%at_{letter} = arith.constant {name.index(letter)} : index\n"
+        f"%{letter} = tensor.dim {value}, %at_{letter} : {kind}"
+        for letter in (made if dynamic else "")
+        for value, name, kind in [("%l", left, x) if letter in left else ("%r", right, w)]
+    ]
+    words = {"d": letters, "x": left, "w": right, "o": made}
+    loops = ", ".join(['"parallel"'] * len(made) + ['"reduction"'])
+    maps = {name: ", ".join(letters) for name, letters in words.items()}
+    product = DOTS.format(**maps, kinds=loops, ins=f"%l, %r : {x}, {w}", made=out)
+    lines = [*dims, ZERO.format(made=out, sizes=", ".join(names)), f"%c = {product}", f"return %c : {out}"]
+    return f"func.func @f{number}(%l: {x}, %r: {w}) -> {out} {{\n" + "\n".join(lines) + "\n}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dynamic"),
+    [
+        (dict(zip("abcmnk", (6, 2, 7, 3, 5, 4), strict=True)), False),
+        (dict.fromkeys("abcmnk", 3), False),
+        (dict(zip("abcmnk", (2, 1, 1, 1, 5, 4), strict=True)), False),
+        (dict(zip("abcmnk", (6, 2, 7, 3, 5, 4), strict=True)), True),
+    ],
+)
+def test_one_pattern_holds_for_every_order(pairs, sizes, dynamic):
+    orders = (
+        ["bmk,bkn->bmn", "kmb,knb->bmn", "bmk,bnk->mbn", "kbm,bkn->mnb", "mk,kn->nm"] if dynamic else ORDERS.split()
+    )
+    programs = [ordered(number, each, sizes, dynamic=dynamic) for number, each in enumerate(orders)]
+    made = pairs("\n".join(programs), SPEC, {"dots.c": CODE})
+    assert {replacement.function.lstrip("@") for replacement in made.spliced.report.replacements} == {
+        f"f{number}" for number in range(len(orders))
+    }
+    for number, each in enumerate(orders):
+        left, right, _ = re.split(",|->", each)
+        inputs = [filled(*(sizes[letter] for letter in name)) for name in (left, right)]
+        (found,) = made.run(f"f{number}", *inputs)
+        np.testing.assert_array_equal(found, np.einsum(each, *inputs))
+
+
 def spliced(text: str, folder: Path, spec: str = SPEC) -> str:
     """A program once its calls are in place, without the executables."""
     (folder / "k.splice").write_text(spec)
@@ -226,3 +279,23 @@ def test_a_function_without_parameters_for_strides_is_refused(pairs):
     code = CODE.replace("size_t xm, size_t xk,", "").replace("i * xm + l * xk", "i * k + l")
     with pytest.raises(OpspliceError, match=r"dots' in dots.c is `void .*, and kernel dots calls it as `void"):
         pairs(PROJECTED, SPEC.replace('"dots.c"', '"dots.c" as bitcode'), {"dots.c": code})
+
+
+BESIDE = """
+kernel dense(x: f32[...b, m, k], w: f32[...b, n, k]) -> f32[...b, m, n] { cpu "dots.c" }
+replace batched with dense(x, w)
+replace batched where m > 5 with dots(x, w)
+"""
+
+
+def test_a_kernel_that_is_told_no_strides_is_not_given_what_lies_in_another_way(tmp_path):
+    """Two rules use one pattern, and what is found only for the strided kernel is not for the dense one."""
+    sizes = dict(zip("bmnk", (2, 3, 5, 4), strict=True))
+    (tmp_path / "dots.c").write_text(CODE)
+    (tmp_path / "k.splice").write_text(SPEC.replace("replace batched with dots(x, w)", BESIDE))
+    programs = "\n".join(ordered(at, each, sizes) for at, each in enumerate(["bmk,bkn->bmn", "bmk,bnk->mbn"]))
+    _, report = opsplice.transform(programs, [tmp_path / "k.splice"])
+    reasons = [kept.reason for kept in report.kept]
+    assert reasons[0] == "w is no value of the program by itself, and kernel dense takes it dense"
+    assert reasons[2] == "its dims are in another order than the pattern's, and kernel dense takes one"
+    assert all("m = 3" in reason for reason in (reasons[1], reasons[3]))
