@@ -19,7 +19,7 @@ NVCC := nvidia-cuda-nvcc nvidia-cuda-cccl
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 SOAK_MINUTES ?= 60
 # Modules of matchers/ that a wrong match could come from.
-MUTATED ?= search bindings verdicts numbers canonical chains sieve recall family uses extents bounds
+MUTATED ?= search bindings verdicts constants canonical chains prefilter lookalikes size_variants uses extents size_bounds
 SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks scripts
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types

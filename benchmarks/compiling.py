@@ -15,8 +15,8 @@ from pathlib import Path
 
 import opsplice
 from benchmarks.timing import header, paired
-from opsplice.targets import cpu
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
 from opsplice.targets.registry.store import Store
 
 SAMPLES = Path(__file__).parent.parent / "samples"

@@ -23,7 +23,7 @@ import opsplice
 from benchmarks import kernels
 from benchmarks.calling import CPU, KERNEL, chain
 from benchmarks.timing import header, paired
-from opsplice import plugin_kernels
+from opsplice.compiling import plugin_kernels
 
 DEVICES = ("local-sync", "local-task")
 DISPATCH = """\

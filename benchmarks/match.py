@@ -19,18 +19,18 @@ from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
 from benchmarks import exports, rules
-from opsplice import outcomes
-from opsplice.compilation import PHASE
+from opsplice.compiling import outcomes
+from opsplice.compiling.compilation import PHASE
+from opsplice.compiling.splice import near_misses_of
 from opsplice.frontends.source import ModuleSource
-from opsplice.matchers import engine
-from opsplice.matchers.explain import Explainer
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.views import Views
+from opsplice.matchers.explain.diagnosis import Explainer
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation
 from opsplice.pipeline.phases import END
-from opsplice.spec_lang.libraries import OWN
-from opsplice.spec_lang.loader import LoadedSpec, load, load_text
-from opsplice.splice import near_misses_of
+from opsplice.spec_lang.loading.libraries import OWN
+from opsplice.spec_lang.loading.loader import LoadedSpec, load, load_text
 
 OPS, RULES = (1_000, 5_000, 20_000), (1, 100, 1_000)
 LIBRARY = "library"
@@ -87,7 +87,7 @@ def _find(module: ir.Module, patterns: engine.Patterns) -> tuple[float, int]:
 
 
 def _found(module: ir.Module, patterns: engine.Patterns) -> int:
-    """Find matches and near misses as `opsplice.splice` does. Returns the number of matches."""
+    """Find matches and near misses as `opsplice.compiling.splice` does. Returns the number of matches."""
     views = Views()
     matches = engine.find(module, patterns, near_misses=0, views=views).matches
     matched = {match.pattern.name for match in matches}

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from benchmarks.timing import header, paired
 from opsplice.targets.registry import package
-from opsplice.targets.registry.layout import Layout
 from opsplice.targets.registry.package import About, Part
+from opsplice.targets.registry.places.layout import Layout
 from tests.targets.registry import server
 from tests.targets.registry.server import PASSWORD, USER, Server
 
@@ -30,9 +30,9 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 from opsplice.targets.registry import package, transfer
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.remote import Remote
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.places.remote import Remote
 
 how, root, name = sys.argv[1:]
 source, target = Layout(Path(root)), Remote(Reference.parse(name))

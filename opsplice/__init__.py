@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from opsplice.api import match as match
     from opsplice.api import new_library as new_library
     from opsplice.api import transform as transform
-    from opsplice.captures import Capture as Capture
+    from opsplice.compiling.spec_sources import PackageOptions as PackageOptions
     from opsplice.errors import OpspliceError as OpspliceError
-    from opsplice.explanation import Explanation as Explanation
-    from opsplice.library_check import Finding as Finding
-    from opsplice.library_list import LibraryInfo as LibraryInfo
-    from opsplice.report import Report as Report
-    from opsplice.spec_lang.diagnostics import SpecError as SpecError
-    from opsplice.spec_sources import PackageOptions as PackageOptions
+    from opsplice.libraries.library_check import Finding as Finding
+    from opsplice.libraries.library_list import LibraryInfo as LibraryInfo
+    from opsplice.reports.captured import Capture as Capture
+    from opsplice.reports.explanation import Explanation as Explanation
+    from opsplice.reports.report import Report as Report
+    from opsplice.spec_lang.syntax.spec_errors import SpecError as SpecError
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Capture": "opsplice.captures",
-    "Explanation": "opsplice.explanation",
-    "Finding": "opsplice.library_check",
-    "LibraryInfo": "opsplice.library_list",
+    "Capture": "opsplice.reports.captured",
+    "Explanation": "opsplice.reports.explanation",
+    "Finding": "opsplice.libraries.library_check",
+    "LibraryInfo": "opsplice.libraries.library_list",
     "OpspliceError": "opsplice.errors",
-    "PackageOptions": "opsplice.spec_sources",
+    "PackageOptions": "opsplice.compiling.spec_sources",
     "Program": "opsplice.api",
-    "Report": "opsplice.report",
-    "SpecError": "opsplice.spec_lang.diagnostics",
+    "Report": "opsplice.reports.report",
+    "SpecError": "opsplice.spec_lang.syntax.spec_errors",
     "capture": "opsplice.api",
     "check_library": "opsplice.api",
     "compile": "opsplice.api",

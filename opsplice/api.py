@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from opsplice import frontends
+from opsplice.compiling.job import Job, Outcome, Question
+from opsplice.compiling.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.job import Job, Outcome, Question
-from opsplice.parameters import Parameters
-from opsplice.report import Report
-from opsplice.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
+from opsplice.reports.report import Report
+from opsplice.runtime.weights import Parameters
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-    from opsplice.captures import Capture
-    from opsplice.direct_call import DirectCall
-    from opsplice.explanation import Explanation
-    from opsplice.exporting import Exported
-    from opsplice.library_check import Finding
-    from opsplice.library_list import LibraryInfo
-    from opsplice.runtime import Function, LoadedProgram
+    from opsplice.compiling.spec_export import Exported
+    from opsplice.libraries.library_check import Finding
+    from opsplice.libraries.library_list import LibraryInfo
+    from opsplice.reports.captured import Capture
+    from opsplice.reports.explanation import Explanation
+    from opsplice.runtime.direct_call import DirectCall
+    from opsplice.runtime.program import Function, LoadedProgram
 
 # A program may hold its weights.
 _LARGEST_PROGRAM = 1 << 36
@@ -84,15 +84,15 @@ class Program:
     ) -> DirectCall:
         """A function to be called often, with arrays of any framework: they are not copied where that can be.
 
-        Takes what `run` takes. See `opsplice.direct_call`.
+        Takes what `run` takes. See `opsplice.runtime.direct_call`.
         """
-        from opsplice.direct_call import DirectCall
+        from opsplice.runtime.direct_call import DirectCall
 
         return DirectCall(partial(self._loaded, device, plugins, parameters), function)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from opsplice.render_html import program_html
+        from opsplice.reports.render_html import program_html
 
         return program_html(len(self.vmfb), self.report, self.warnings)
 
@@ -107,13 +107,13 @@ class Program:
         The weights of `model.vmfb` are in `model.irpa`, where `load` finds them. Archives of other scopes stay where
         they are.
         """
-        from opsplice.parameters import save
+        from opsplice.runtime.weights import save
 
         return save(Path(path), self.vmfb, self.parameters)[0]
 
     def save_kernels(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write the kernels that are not in the program to a folder, for `opsplice run --provider`."""
-        from opsplice.providers import write_folder
+        from opsplice.runtime.providers import write_folder
 
         return write_folder(Path(folder), self.provided)
 
@@ -122,16 +122,16 @@ class Program:
         return {}
 
     def _loaded(self, device: str, plugins: Sequence[SpecPath], parameters: Sequence[SpecPath]) -> LoadedProgram:
-        from opsplice import devices
-        from opsplice.host_commands import Commands
-        from opsplice.parameters import joined, read_archives
-        from opsplice.providers import Provider, split_plugins
-        from opsplice.runtime import load_program
+        from opsplice.runtime import runtime_devices
+        from opsplice.runtime.host_commands import Commands
+        from opsplice.runtime.program import load_program
+        from opsplice.runtime.providers import Provider, split_plugins
+        from opsplice.runtime.weights import joined, read_archives
 
         libraries, functions = split_plugins(plugins)
-        loaded = tuple(plugin.identity for plugin in devices.read_plugins(libraries, device))
+        loaded = tuple(plugin.identity for plugin in runtime_devices.read_plugins(libraries, device))
         weights = joined(read_archives(parameters), self.parameters)
-        key = (devices.generation, device, loaded, tuple(file.identity for file in functions), weights)
+        key = (runtime_devices.generation, device, loaded, tuple(file.identity for file in functions), weights)
         if key not in self._programs:
             sources: list[Any] = [*self.providers, *([self.provided] if self.provided else [])]
             provider = Provider(sources, functions) if sources else None
@@ -182,7 +182,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     job = _job(source, specs, flags, archs, packages, verbose=verbose, no_code=no_code)
 
     def compiled() -> Outcome:
-        from opsplice.compilation import run_isolated, run_job
+        from opsplice.compiling.compilation import run_isolated, run_job
         from opsplice.pipeline.devices import flags_for
 
         if isolate or flags_for(job.archs, job.flags):
@@ -190,7 +190,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
         return run_job(on_progress or _silent, job)
 
     if cache:
-        from opsplice import program_cache
+        from opsplice.compiling import program_cache
 
         outcome = program_cache.cached(job, compiled)
     else:
@@ -220,9 +220,9 @@ def load(
     """
     from iree.runtime import VmInstance
 
-    from opsplice.host_commands import named_files
-    from opsplice.parameters import found_beside, joined, read_archives
-    from opsplice.runtime import read_module
+    from opsplice.runtime.host_commands import named_files
+    from opsplice.runtime.program import read_module
+    from opsplice.runtime.weights import found_beside, joined, read_archives
 
     name = "the program"
     weights = read_archives(parameters)
@@ -248,7 +248,7 @@ def match(
 
     Takes what `compile` takes and raises what it raises.
     """
-    from opsplice.compilation import preview
+    from opsplice.compiling.compilation import preview
 
     return preview(_silent, _job(model, specs, flags, archs, packages, dims))
 
@@ -271,7 +271,7 @@ def explain(
     Takes what `compile` takes otherwise. Raises what it raises, and OpspliceError for a pattern or a place that is not
     there.
     """
-    from opsplice.compilation import explained
+    from opsplice.compiling.compilation import explained
 
     job = _job(model, specs, flags, archs, packages, dims)
     return explained(_silent, job, Question(pattern, at))
@@ -292,7 +292,7 @@ def transform(
     module, no_code, packages, dims: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion
     done, so compile it with `--iree-input-type=none`), and the report. Raises what `compile` raises.
     """
-    from opsplice.compilation import transformed
+    from opsplice.compiling.compilation import transformed
 
     return transformed(_job(module, specs, flags, archs, packages, dims, no_code=no_code))
 
@@ -315,7 +315,7 @@ def export(
 
     Raises OpspliceError, with all constructs that have no counterpart at once, and what `compile` raises for specs.
     """
-    from opsplice.exporting import export_spec
+    from opsplice.compiling.spec_export import export_spec
 
     return export_spec(spec, tuple(flags), tuple(archs), objects, Path(folder), partial=partial, no_code=no_code)
 
@@ -349,8 +349,8 @@ def capture(
 
     Raises OpspliceError where there is no such place, or what is there has no pattern.
     """
-    from opsplice.captures import PHASES, CaptureJob, check_name
-    from opsplice.capturing import run_capture
+    from opsplice.compiling.capturing import run_capture
+    from opsplice.reports.captured import PHASES, CaptureJob, check_name
 
     if phase not in PHASES:
         raise OpspliceError(f"nothing can be captured at phase '{phase}'", hint=f"write {' or '.join(PHASES)}")
@@ -373,7 +373,7 @@ def capture(
 
 def libraries() -> tuple[LibraryInfo, ...]:
     """The pattern libraries of this environment, opsplice's own first, and what is in them. No code of theirs runs."""
-    from opsplice.library_list import installed
+    from opsplice.libraries.library_list import installed
 
     return installed()
 
@@ -384,7 +384,7 @@ def new_library(name: str, folder: str | os.PathLike[str] | None = None) -> list
     folder: by default one of the library's name. Raises OpspliceError for a name that is none of a package, and for a
     folder that has something in it.
     """
-    from opsplice.library_template import create
+    from opsplice.libraries.library_template import create
 
     return create(name, None if folder is None else Path(folder))
 
@@ -395,8 +395,8 @@ def check_library(library: str | os.PathLike[str]) -> tuple[Finding, ...]:
     library: the folder of a project or of specs, or the name of an installed one. Its code is built and run.
     Raises OpspliceError where there is no such library.
     """
-    from opsplice.library_check import check
-    from opsplice.library_list import at
+    from opsplice.libraries.library_check import check
+    from opsplice.libraries.library_list import at
 
     return tuple(finding for each in at(library) for finding in check(each))
 

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
 
-from opsplice import arguments, streams
+from opsplice import streams
+from opsplice.commands.arguments import command_line
 from opsplice.errors import OpspliceError, failure_outside
 
 # Commands whose names are words of Python.
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             given = list(sys.argv[1:] if argv is None else argv)
             if not given:
-                streams.say(arguments.parser().format_help().rstrip())
+                streams.say(command_line.parser().format_help().rstrip())
                 return 2
             options = _options(given)
             with _time_limit(getattr(options, "build_timeout", None)):
@@ -56,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: list[str]) -> argparse.Namespace:
     ours, flags = _split(argv)
-    options, unknown = arguments.parser().parse_known_args(ours)
+    options, unknown = command_line.parser().parse_known_args(ours)
     if unknown:
-        _usage_error(arguments.not_known(options.command, unknown[0]))
+        _usage_error(command_line.not_known(options.command, unknown[0]))
     options.flags = flags
     if flags and not options.takes_flags:
         _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")
@@ -91,7 +92,7 @@ def _fail(error: OpspliceError, options: argparse.Namespace | None) -> int:
 
         print(json.dumps({"error": error.message, "details": error.details, "hint": error.hint}, indent=2))
         return 1
-    from opsplice.render import error_text
+    from opsplice.reports.render import error_text
 
     streams.say(error_text(error))
     return 1

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from opsplice.rewrites.generation import Request
+from opsplice.rewrites.plan.generation import Request
 
 __all__ = ["Request"]

@@ -20,27 +20,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from opsplice import __version__, package_parts, program_cache, spec_sources
+from opsplice import __version__
+from opsplice.compiling import program_cache, spec_sources
+from opsplice.compiling.spec_sources import PackageOptions, SpecSource
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
-from opsplice.package_parts import Contents
-from opsplice.packaging import Built, PackageFolder
-from opsplice.pulling import Pulled, Puller, targets_of
+from opsplice.packaging import package_parts
+from opsplice.packaging.package_folder import Built, PackageFolder
+from opsplice.packaging.package_parts import Contents
+from opsplice.packaging.pulling import Pulled, Puller, targets_of
 from opsplice.signatures import ask_passphrase
-from opsplice.spec_lang.libraries import Library
-from opsplice.spec_sources import PackageOptions, SpecSource
-from opsplice.targets.registry import envelope, keys, oci, package, signing, transfer
-from opsplice.targets.registry import lock as locks
-from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.oci import Descriptor
+from opsplice.spec_lang.loading.libraries import Library
+from opsplice.targets.registry import package, transfer
 from opsplice.targets.registry.package import About, Package
-from opsplice.targets.registry.packages import Packages, Swept
-from opsplice.targets.registry.place import NotFoundError, Place
-from opsplice.targets.registry.progress import Meter
-from opsplice.targets.registry.reference import Reference, is_reference
-from opsplice.targets.registry.remote import Remote
+from opsplice.targets.registry.package_cache import Packages, Swept
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.oci import Descriptor
+from opsplice.targets.registry.places.place import NotFoundError, Place
+from opsplice.targets.registry.places.progress import Meter
+from opsplice.targets.registry.places.reference import Reference, is_reference
+from opsplice.targets.registry.places.remote import Remote
 from opsplice.targets.registry.store import Store
+from opsplice.targets.registry.trust import envelope, keys, signing
+from opsplice.targets.registry.trust import lock as locks
+from opsplice.targets.registry.trust.envelope import Statement
 
 # What packages are called that were built here and pushed nowhere.
 LOCAL = "local"
@@ -326,8 +330,8 @@ def named(layout: Layout) -> list[Named]:
 
 
 def _built(source: SpecSource, targets: Sequence[str], partial: bool) -> PackageFolder:
-    from opsplice.packaging import build as build_folder  # these import IREE's compiler
-    from opsplice.resolution import Artifacts
+    from opsplice.compiling.resolution import Artifacts
+    from opsplice.packaging.package_folder import build as build_folder  # these import IREE's compiler
     from opsplice.targets.registry.store import Store
 
     return build_folder(source, targets, Artifacts(Store()), partial=partial)

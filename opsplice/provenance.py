@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice import __version__
-from opsplice.report import PackageUse, Report
+from opsplice.reports.report import PackageUse, Report
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-    from opsplice.targets.registry.strict_json import Table
-    from opsplice.targets.registry.trust import Trust
+    from opsplice.targets.registry.places.strict_json import Table
+    from opsplice.targets.registry.trust.trust import Trust
 
 NOTE = "opsplice.kernels"
 
@@ -53,7 +53,7 @@ class Provenance:
     kernels: tuple[KernelUse, ...]
 
     def to_text(self) -> str:
-        from opsplice.targets.registry import strict_json  # compiles without kernels do without it
+        from opsplice.targets.registry.places import strict_json  # compiles without kernels do without it
 
         packages = list(dict.fromkeys(each.package for each in self.kernels if each.package))
         kernels = [
@@ -93,7 +93,7 @@ def of(report: Report) -> Provenance | None:
 
 def note(module: ir.Module, report: Report) -> None:
     """Note in a module what its kernels are, with what was noted there before; one without kernels stays as it is."""
-    from opsplice.rewrites import reflection
+    from opsplice.rewrites.ir import reflection
 
     found = of(report)
     if found is None:
@@ -110,7 +110,7 @@ def read(path: Path) -> Provenance | None:
     """
     from iree.runtime import VmInstance
 
-    from opsplice.runtime import read_module
+    from opsplice.runtime.program import read_module
 
     module = read_module(path, str(path), VmInstance())
     notes = [module.lookup_function(name).reflection.get(NOTE) for name in module.function_names]
@@ -135,7 +135,7 @@ def _joined(parts: Iterable[Provenance]) -> Provenance:
 
 def parse(text: str) -> Provenance:
     """What a note says. Raises OpspliceError for one that opsplice does not write."""
-    from opsplice.targets.registry import strict_json
+    from opsplice.targets.registry.places import strict_json
 
     table = strict_json.parse(text.encode("utf-8", "surrogateescape"), "the note on the program's kernels")
     packages = [_package(each) for each in table.tables("packages", _MOST)]
@@ -144,7 +144,7 @@ def parse(text: str) -> Provenance:
 
 
 def _package(table: Table) -> PackageUse:
-    from opsplice.targets.registry.lock import DIGEST, KEY
+    from opsplice.targets.registry.trust.lock import DIGEST, KEY
 
     digest, key = table.text("digest", ""), table.text("key", "")
     if not (DIGEST.fullmatch(digest) or not digest) or not (KEY.fullmatch(key) or not key):
@@ -153,7 +153,7 @@ def _package(table: Table) -> PackageUse:
 
 
 def _kernel(table: Table, packages: list[PackageUse]) -> KernelUse:
-    from opsplice.targets.registry.lock import DIGEST
+    from opsplice.targets.registry.trust.lock import DIGEST
 
     digest = table.text("digest", "")
     if digest and not DIGEST.fullmatch(digest):

@@ -19,20 +19,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice import __version__
+from opsplice.compiling.spec_sources import PackageOptions
 from opsplice.errors import OpspliceError
-from opsplice.pulling import sources_of
-from opsplice.spec_sources import PackageOptions
-from opsplice.targets.registry import admission, keys, package, signing
-from opsplice.targets.registry import lock as locks
-from opsplice.targets.registry import trust as trusts
-from opsplice.targets.registry.admission import Admission, Policy
-from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.keys import PublicKey
-from opsplice.targets.registry.lock import Lock
-from opsplice.targets.registry.packages import Packages
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.remote import Remote
-from opsplice.targets.registry.trust import Trust, TrustedKey
+from opsplice.packaging.pulling import sources_of
+from opsplice.targets.registry import package
+from opsplice.targets.registry.package_cache import Packages
+from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.places.remote import Remote
+from opsplice.targets.registry.trust import admission, keys, signing
+from opsplice.targets.registry.trust import lock as locks
+from opsplice.targets.registry.trust import trust as trusts
+from opsplice.targets.registry.trust.admission import Admission, Policy
+from opsplice.targets.registry.trust.envelope import Statement
+from opsplice.targets.registry.trust.keys import PublicKey
+from opsplice.targets.registry.trust.lock import Lock
+from opsplice.targets.registry.trust.trust import Trust, TrustedKey
 
 PathText = str | os.PathLike[str]
 

@@ -8,15 +8,16 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.rewrites import emit, helpers, insertion, linking, scalar_function, static_dispatch, static_function
-from opsplice.rewrites.annotation import annotate
-from opsplice.rewrites.calls import Annotation, Approach, Insertion, KernelCall
-from opsplice.rewrites.command import CommandWriter, is_recorded
-from opsplice.rewrites.dynamic_dispatch import LateDispatches, LateWriter
-from opsplice.rewrites.helpers import Locate
-from opsplice.rewrites.placing import Placer
-from opsplice.rewrites.recorded_command import RecordedWriter
-from opsplice.spec_lang import tree
+from opsplice.rewrites.approaches import insertion, link_conflicts, scalar_function, static_dispatch, static_function
+from opsplice.rewrites.approaches.annotation import annotate
+from opsplice.rewrites.approaches.command import CommandWriter, is_recorded
+from opsplice.rewrites.approaches.dynamic_dispatch import LateDispatches, LateWriter
+from opsplice.rewrites.approaches.recorded_command import RecordedWriter
+from opsplice.rewrites.ir import emit, raw_symbols
+from opsplice.rewrites.ir.placing import Placer
+from opsplice.rewrites.ir.raw_symbols import Locate
+from opsplice.rewrites.plan.actions import Annotation, Approach, Insertion, KernelCall
+from opsplice.spec_lang.syntax import tree
 
 
 def apply(
@@ -37,15 +38,15 @@ def apply(
     changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
     calls = [action for action in actions if isinstance(action, KernelCall)]
-    linking.check(module, [call for call in calls if call.approach not in ("dynamic dispatch", "command")])
+    link_conflicts.check(module, [call for call in calls if call.approach not in ("dynamic dispatch", "command")])
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        spec = helpers.Helpers()
+        spec = raw_symbols.Helpers()
         inserting = next((action for action in actions if isinstance(action, Insertion)), None)
         for annotation in annotations:
             annotate(annotation, marked=inserting is not None)
         if inserting is not None:
-            spec = helpers.put_into(module, codes, locate, brought, inserting.rule.phase)
+            spec = raw_symbols.put_into(module, codes, locate, brought, inserting.rule.phase)
         placer = Placer(module)
         functions = static_function.Writer(placer)
         writers: dict[Approach, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from opsplice.matchers.equalities import TABLE, Row
+from opsplice.matchers.terms.equalities import TABLE, Row
 
 _PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 _TABLE = re.compile(r"(<!-- equalities -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -2,7 +2,7 @@
 
 A check is a guard, an operand of `and` or `or`, a condition of a comprehension, or a comparison, which is negated. What
 counts as noticed is another outcome (another match, another value or dim in it, an error) of any search that the tests
-of the matchers make, with what they search recorded once. `python -m scripts.mutation numbers chains --most 40`
+of the matchers make, with what they search recorded once. `python -m scripts.mutation constants chains --most 40`
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from iree.compiler import ir
 from iree.compiler.api import Session
 
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang.loader import LoadedSpec, load_text
+from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
 from scripts.recorded import ROOT, recorded, recording
 
 _NOTICED, _UNNOTICED = 3, 0
@@ -65,8 +65,13 @@ class Question:
     pattern: str
 
 
+def _path(module: str) -> Path:
+    [path] = (ROOT / "matchers").glob(f"*/{module}.py")
+    return path
+
+
 def mutations(module: str) -> list[Mutation]:
-    source = (ROOT / "matchers" / f"{module}.py").read_text()
+    source = _path(module).read_text()
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -119,8 +124,8 @@ def questions(path: Path | None) -> list[Question]:
 
 def answers(asked: Sequence[Question], wanted: Sequence[str] | None = None) -> list[str]:
     """What the searches find, as text; only up to the first answer that is not the wanted one."""
-    from opsplice.matchers import engine
-    from opsplice.matchers.graph import compile_pattern
+    from opsplice.matchers.find import engine
+    from opsplice.matchers.patterns.graph import compile_pattern
 
     found: list[str] = []
     for number, each in enumerate(asked):
@@ -155,7 +160,7 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.mutation = mutation
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        mine = name == f"opsplice.matchers.{self.mutation.module}"
+        mine = name.startswith("opsplice.matchers.") and name.endswith(f".{self.mutation.module}")
         return importlib.util.spec_from_loader(name, self) if mine else None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -186,7 +191,7 @@ def main() -> int:
     asked = questions(options.recorded)
     wanted = _in_a_child(asked)
     print(f"{len(asked)} searches", flush=True)
-    source = (ROOT / "matchers" / f"{options.modules[0]}.py").read_text()
+    source = _path(options.modules[0]).read_text()
     if is_noticed(Mutation(options.modules[0], 0, "nothing", source), asked, wanted):
         sys.exit("the searches find something else each time: nothing can be said of any check")
     total = left = 0
@@ -195,7 +200,7 @@ def main() -> int:
         chosen = sorted(random.Random(0).sample(found, min(options.most, len(found))), key=lambda m: m.line)
         unnoticed = [mutation for mutation in chosen if not is_noticed(mutation, asked, wanted)]
         for mutation in unnoticed:
-            print(f"matchers/{module}.py:{mutation.line}: {mutation.told}")
+            print(f"{_path(module).relative_to(ROOT)}:{mutation.line}: {mutation.told}")
         print(f"{module}: {len(chosen) - len(unnoticed)} of {len(chosen)} noticed", flush=True)
         total, left = total + len(chosen), left + len(unnoticed)
     print(f"{total - left} of {total} noticed")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.inference import children
-from opsplice.spec_lang.parser import blank_codes, parse
-from opsplice.spec_lang.tree import Span
+from opsplice.spec_lang.checking.inference import children
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.parser import blank_codes, parse
+from opsplice.spec_lang.syntax.tree import Span
 
 WIDTH = 100
 _INDENT = 2

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from opsplice import cache
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import cuda_compilers, llvm, ptxas, shaders, spirv_val, temporary, toolchains
-from opsplice.targets.artifacts import CpuTarget, CudaTarget, Form, SpirvTarget
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts import temporary_folders
+from opsplice.targets.artifacts.artifact import CpuTarget, CudaTarget, Form, SpirvTarget
+from opsplice.targets.build import cuda_compilers, llvm, ptxas, shaders, spirv_val, toolchains
 from opsplice.targets.registry.store import Store
 
 _IREE_VERSION = "3.13"
@@ -65,7 +66,7 @@ class Check:
 
 def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -> list[Check]:
     """Looks at everything; takes about a second. A thing that fails is a check that is not ok, never an exception."""
-    with temporary.folder() as name:
+    with temporary_folders.folder() as name:
         folder = Path(name)
         return [
             *(_package(package) for package in ("iree-base-compiler", "iree-base-runtime")),

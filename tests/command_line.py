@@ -94,12 +94,14 @@ def _serve() -> None:
     """Fork a child for each request of stdin; print its number, then its exit code."""
     from importlib import import_module
 
-    for name in ("capturing", "compilation", "explaining", "exporting", "importing", "runtime", "values"):
-        import_module(f"opsplice.{name}")
+    for name in ("capturing", "compilation", "explaining", "spec_export", "spec_import"):
+        import_module(f"opsplice.compiling.{name}")
+    for name in ("program", "value_text"):
+        import_module(f"opsplice.runtime.{name}")
     for path in (ROOT / "opsplice" / "commands").glob("*.py"):
         import_module(f"opsplice.commands.{path.stem}")
     import opsplice.cli
-    from opsplice.spec_lang.loader import load_text
+    from opsplice.spec_lang.loading.loader import load_text
 
     load_text("pattern p(x: tensor<f32>) { negf(x) }")  # the grammar is made once
     assert threading.active_count() == 1

@@ -68,7 +68,7 @@ def must_end() -> Iterator[None]:
 def _gpus_close() -> Iterator[None]:
     """Devices of GPUs close with their tests, errors that hold them too: Mesa's for the CPU keeps a core busy."""
     yield
-    devices = sys.modules.get("opsplice.devices")
+    devices = sys.modules.get("opsplice.runtime.runtime_devices")
     if devices and devices._others:
         gc.collect()
 

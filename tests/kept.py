@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 
-from opsplice import api, compilation
+from opsplice import api
+from opsplice.compiling import compilation
+from opsplice.compiling.job import Job, Outcome
 from opsplice.files import write_file
-from opsplice.job import Job, Outcome
 from opsplice.pipeline import phases
 from opsplice.pipeline.compiler import Compilation
-from opsplice.report import Report
-from opsplice.targets import arch
+from opsplice.reports.report import Report
+from opsplice.targets.artifacts import arch
 from opsplice.targets.registry import store
 
 ROOT = Path(__file__).parent.parent
@@ -33,7 +34,7 @@ CODE = phases.phase_index("hal")
 # What decides how a program without a spec is compiled, and what kernels are.
 _MADE_BY = (
     "targets/**/*",
-    "opsplice/compilation.py",
+    "opsplice/compiling/compilation.py",
     "opsplice/pipeline/*.py",
     "rewrites/**/crossed_reads.py",
     "rewrites/**/in_bounds.py",

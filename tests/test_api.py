@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.runtime import load_program
+from opsplice.runtime.program import load_program
 
 from .archives import gguf, irpa, safetensors
 

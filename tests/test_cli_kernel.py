@@ -11,9 +11,10 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import plugin_source, toolchains
-from opsplice.targets.plugin_source import SIZE, Argument, Function
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.build import toolchains
+from opsplice.targets.plugins import plugin_source
+from opsplice.targets.plugins.plugin_source import SIZE, Argument, Function
 from tests import command_line
 
 MODEL = """

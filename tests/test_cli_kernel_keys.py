@@ -14,8 +14,9 @@ import pytest
 
 import opsplice
 from opsplice import cli, signatures
-from opsplice.targets.registry import keys, package
-from opsplice.targets.registry.layout import Layout
+from opsplice.targets.registry import package
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.trust import keys
 from tests.targets.registry import sample, server
 from tests.targets.registry.server import Server
 

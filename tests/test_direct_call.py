@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.direct_call import DirectCall
 from opsplice.errors import OpspliceError
+from opsplice.runtime.direct_call import DirectCall
 
 ELEMENTS = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1")
 
@@ -89,7 +89,7 @@ def aligned(array, offset=0):
 
 @pytest.mark.parametrize("kind", ELEMENTS)
 def test_elements_of_all_types_go_both_ways(call, kind):
-    dtype = opsplice.values.ELEMENT_TYPES[kind]
+    dtype = opsplice.runtime.value_text.ELEMENT_TYPES[kind]
     x = np.array([[0, 1, 2], [3, 4, 5]]).astype(dtype)
     (result,) = call(f"keep_{kind}", x, np.ones((2, 3), bool))
     assert (result.shape, result.dtype) == ((2, 3), dtype)
@@ -198,7 +198,7 @@ def test_a_forked_child_has_threads_of_its_own(program, tmp_path):
 THREADS = """
 import os
 import iree.runtime  # numpy, which it loads, has threads, too
-from opsplice import devices
+from opsplice.runtime import runtime_devices as devices
 before = len(os.listdir("/proc/self/task"))
 devices.limit_threads(1)
 devices.open_device("local-task")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.spec_lang import formatter, parser
+from opsplice.spec_lang import formatter
+from opsplice.spec_lang.syntax import parser
 from tests.packages import install
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +22,7 @@ EXAMPLES = [
 
 
 def test_the_examples_of_locks_and_trust_are_ones() -> None:
-    from opsplice.targets.registry import lock, trust
+    from opsplice.targets.registry.trust import lock, trust
 
     blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "registry.md").read_text(), re.DOTALL | re.MULTILINE)
     (locked,) = [lock.parse(block.encode()) for block in blocks if "lock = 1" in block]
@@ -41,7 +42,7 @@ def test_examples_are_formatted(path: Path, text: str) -> None:
 
 
 def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
-    from opsplice.spec_lang.loader import load
+    from opsplice.spec_lang.loading.loader import load
 
     blocks = [
         b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY not in b and LIBRARIES not in b
@@ -58,7 +59,7 @@ def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_library_loads(tmp_path: Path) -> None:
-    from opsplice.spec_lang.loader import load_text
+    from opsplice.spec_lang.loading.loader import load_text
 
     (block,) = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY in b]
     spec = load_text(block, tmp_path / "rules.splice")
@@ -67,7 +68,7 @@ def test_the_example_of_the_library_loads(tmp_path: Path) -> None:
 
 
 def test_the_example_of_names_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opsplice.spec_lang.loader import load_text
+    from opsplice.spec_lang.loading.loader import load_text
 
     (block,) = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARIES in b]
     monkeypatch.syspath_prepend(tmp_path)

@@ -327,7 +327,7 @@ def test_explaining_changes_no_result(folder: Path) -> None:
 
 
 def test_color_is_for_terminals_only(folder: Path) -> None:
-    from opsplice.render_explain import explanation_text
+    from opsplice.reports.render_explain import explanation_text
 
     told = opsplice.explain(folder / "model.mlir", [folder / "rules.splice"])
     plain, colored = (explanation_text(told, width=100, color=color) for color in (False, True))
@@ -337,7 +337,7 @@ def test_color_is_for_terminals_only(folder: Path) -> None:
 
 
 def test_text_that_would_steer_the_terminal_is_not_passed_on(folder: Path) -> None:
-    from opsplice.render_explain import explanation_text
+    from opsplice.reports.render_explain import explanation_text
 
     lines = MODEL.replace("%six = arith", "%six = \x1b[2J arith").splitlines()
     told = opsplice.explain(MODEL, [folder / "rules.splice"], pattern="linear_relu")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import opsplice
-from opsplice.render_explain import explanation_text
+from opsplice.reports.render_explain import explanation_text
 
 MODEL = """func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>) -> tensor<4x8xf32> {
   %zero = arith.constant dense<0.0> : tensor<4x8xf32> loc("m.mlir":5:1)

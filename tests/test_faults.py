@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opsplice import cli, providers
-from opsplice.captures import Capture
+from opsplice import cli
 from opsplice.commands import compile as compile_command
+from opsplice.compiling.job import Outcome
 from opsplice.errors import OpspliceError
 from opsplice.files import write_file
-from opsplice.job import Outcome
-from opsplice.report import Report
+from opsplice.reports.captured import Capture
+from opsplice.reports.report import Report
+from opsplice.runtime import providers
+from opsplice.runtime.value_text import save_values
 from opsplice.targets.registry.store import Store, key_of
-from opsplice.values import save_values
 
 KEY = key_of("a key")
 UGLY = "pattern  p(x: f32) { negf(x) }"

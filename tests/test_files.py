@@ -11,7 +11,7 @@ import pytest
 import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, read_file, replacing, write_file
-from opsplice.values import save_values
+from opsplice.runtime.value_text import save_values
 
 
 def test_devices_and_pipes_are_written_to_and_not_replaced(tmp_path: Path) -> None:
@@ -70,12 +70,14 @@ def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 def refusals(path: Path) -> dict[str, str]:
     """What is said where a file of this name is given, by how it is given."""
-    from opsplice import frontends, parameters, providers, runtime, specs
-    from opsplice.targets import plugin_file
-    from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
-    from opsplice.targets.cpu import resolve
+    from opsplice import frontends
+    from opsplice.compiling import spec_files
+    from opsplice.runtime import program, providers, weights
+    from opsplice.runtime.value_text import parse_input
+    from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+    from opsplice.targets.backends.cpu import resolve
+    from opsplice.targets.plugins import plugin_file
     from opsplice.targets.registry.store import Store
-    from opsplice.values import parse_input
 
     def artifact(name: Path) -> None:
         resolve(ArtifactRequest(name, ("k",)), CpuTarget("x86_64"), Store())
@@ -86,13 +88,13 @@ def refusals(path: Path) -> dict[str, str]:
         artifact(source)
 
     uses = {
-        ".splice": lambda p: specs.load_specs([p]),
-        ".mlir": lambda p: specs.load_specs([p]),
+        ".splice": lambda p: spec_files.load_specs([p]),
+        ".mlir": lambda p: spec_files.load_specs([p]),
         ".model": frontends.load,
         ".npy": lambda p: parse_input(f"@{p}"),
         ".raw": lambda p: parse_input(f"4xf32=@{p}"),
-        ".vmfb": lambda p: runtime.load_program(p),
-        ".irpa": lambda p: parameters.module_of(None, parameters.read_archives(f"model={p}")),
+        ".vmfb": lambda p: program.load_program(p),
+        ".irpa": lambda p: weights.module_of(None, weights.read_archives(f"model={p}")),
         ".so": plugin_file.read,
         ".bin": lambda p: providers.read_kernel(("k", "embedded-elf-x86_64"), p),
         ".h": included,

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import library_check, library_list
 from opsplice.cli import main
 from opsplice.errors import OpspliceError
-from opsplice.library_check import Finding
-from opsplice.targets import arch as archs
+from opsplice.libraries import library_check, library_list
+from opsplice.libraries.library_check import Finding
+from opsplice.targets.artifacts import arch as archs
 from tests.packages import install
 
 SOFT_SIGN = """

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from opsplice import linting
 from opsplice.cli import main
-from opsplice.spec_lang.lint import CODES
-from opsplice.spec_lang.loader import load
-from opsplice.specs import load_specs
+from opsplice.compiling import linting
+from opsplice.compiling.spec_files import load_specs
+from opsplice.spec_lang.linting.lint import CODES
+from opsplice.spec_lang.loading.loader import load
 
 ROOT = Path(__file__).parent.parent
 SECTION = re.compile(r"^## ([a-z-]+)( \*)?\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)

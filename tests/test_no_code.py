@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import cli, prebuilt
+from opsplice import cli
+from opsplice.compiling import prebuilt
+from opsplice.compiling.spec_sources import resolve
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang.libraries import Library
-from opsplice.spec_lang.loader import load, load_text
-from opsplice.spec_sources import resolve
-from opsplice.targets import cpu
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.spec_lang.loading.libraries import Library
+from opsplice.spec_lang.loading.loader import load, load_text
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
 from opsplice.targets.registry.store import Store
 
 MODEL = """
@@ -106,7 +107,7 @@ def test_all_else_is_refused_before_anything_runs(folder: Path, clause: str, wha
 
 
 def test_every_kind_of_file_is_prebuilt_or_is_not(tmp_path: Path) -> None:
-    from opsplice.targets import cuda, metal, rocm, spirv
+    from opsplice.targets.backends import cuda, metal, rocm, spirv
 
     accepted = {*cpu.ACCEPTED, *cuda.ACCEPTED, *metal.ACCEPTED, *rocm.ACCEPTED, *spirv.ACCEPTED}
     texts = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from opsplice import cli, packages, signatures
+from opsplice.compiling.spec_sources import PackageOptions
 from opsplice.errors import OpspliceError
-from opsplice.spec_sources import PackageOptions
-from opsplice.targets.registry import keys
+from opsplice.targets.registry.trust import keys
 from tests.targets.registry import server
 from tests.targets.registry.server import Server
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import package_parts, packaging, provenance, spec_sources
+from opsplice import provenance
+from opsplice.compiling import spec_sources
+from opsplice.compiling.resolution import Artifacts
 from opsplice.errors import OpspliceError
-from opsplice.packaging import PackageFolder
-from opsplice.resolution import Artifacts
-from opsplice.targets import toolchains
+from opsplice.packaging import package_folder, package_parts
+from opsplice.packaging.package_folder import PackageFolder
+from opsplice.targets.build import toolchains
 from opsplice.targets.registry.store import Store
 
 C = """
@@ -32,7 +34,7 @@ RULE = "pattern p(x: tensor<n x f32>) {\n  absf(x)\n}\nreplace p with k(x)\n"
 
 def build(spec: Path, *targets: str, partial: bool = False, store: Path | None = None) -> PackageFolder:
     (source,) = spec_sources.resolve(str(spec))
-    return packaging.build(source, targets, Artifacts(Store(store)), partial=partial)
+    return package_folder.build(source, targets, Artifacts(Store(store)), partial=partial)
 
 
 def clauses(folder: PackageFolder, name: str = "") -> list[str]:
@@ -241,7 +243,7 @@ def test_what_cannot_be_built_is_an_error_or_left_out(tmp_path: Path, monkeypatc
 )
 def test_targets_that_say_too_little_or_too_much(target: str, said: str) -> None:
     with pytest.raises(OpspliceError, match=re.escape(said)):
-        packaging.parse_target(target)
+        package_folder.parse_target(target)
 
 
 @pytest.mark.parametrize("device", ["cpu", "vulkan"])

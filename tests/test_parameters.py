@@ -11,7 +11,7 @@ import pytest
 
 import opsplice
 from opsplice.frontends import load as load_source
-from opsplice.parameters import Arrays
+from opsplice.runtime.weights import Arrays
 from tests.archives import safetensors
 from tests.command_line import opsplice as command
 

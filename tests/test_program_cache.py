@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import opsplice
-from opsplice import cli, frontends, program_cache
+from opsplice import cli, frontends
+from opsplice.compiling import program_cache
+from opsplice.compiling.job import Job, Outcome
+from opsplice.compiling.spec_sources import SpecSource, resolve
 from opsplice.errors import OpspliceError
-from opsplice.job import Job, Outcome
-from opsplice.report import ArtifactUse, Miss, PackageUse, Replacement, Report, SpecWarning, UnmatchedRule
-from opsplice.spec_lang.libraries import Library
-from opsplice.spec_sources import SpecSource, resolve
-from opsplice.targets import arch
+from opsplice.reports.report import ArtifactUse, Miss, PackageUse, Replacement, Report, SpecWarning, UnmatchedRule
+from opsplice.spec_lang.loading.libraries import Library
+from opsplice.targets.artifacts import arch
 
 MODEL = """
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -218,7 +219,7 @@ def test_an_import_by_name_follows_the_library(folder, monkeypatch):
         (folder / version / "acme.splice").write_text(FILES["patterns.splice"])
     installed = Library("acme", folder / "1", "acme")
     for module in ("libraries", "loader"):
-        monkeypatch.setattr(f"opsplice.spec_lang.{module}.find", lambda name, given: installed)
+        monkeypatch.setattr(f"opsplice.spec_lang.loading.{module}.find", lambda name, given: installed)
     assert not is_kept(job())
     assert is_kept(job())
     installed = Library("acme", folder / "2", "acme")
@@ -324,7 +325,7 @@ def test_compile_and_run_keep_programs(samples, capfd):
     model, spec = samples / "mul_abs_negate" / "model.mlir", samples / "mul_abs_negate" / "replace.splice"
     first = opsplice.compile(model, [spec], cache=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opsplice.compilation.run_job", None)
+        patch.setattr("opsplice.compiling.compilation.run_job", None)
         again = opsplice.compile(model, [spec], cache=True)
         assert dataclasses.asdict(again) == dataclasses.asdict(first)
         assert again.report.replacements

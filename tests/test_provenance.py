@@ -14,13 +14,13 @@ import pytest
 
 import opsplice
 from opsplice import provenance
+from opsplice.compiling.spec_sources import SpecSource
 from opsplice.errors import OpspliceError
 from opsplice.provenance import KernelUse, Provenance
-from opsplice.report import ArtifactUse, PackageUse, Replacement, Report
-from opsplice.spec_lang.libraries import Library
-from opsplice.spec_sources import SpecSource
-from opsplice.targets import shaders
-from opsplice.targets.registry.trust import Trust
+from opsplice.reports.report import ArtifactUse, PackageUse, Replacement, Report
+from opsplice.spec_lang.loading.libraries import Library
+from opsplice.targets.build import shaders
+from opsplice.targets.registry.trust.trust import Trust
 
 MODEL = """
 func.func private @inner(%x: tensor<64xf32>) -> tensor<64xf32> attributes {noinline} {
@@ -181,8 +181,8 @@ def test_a_program_without_kernels_is_as_it_was(folder: Path) -> None:
 
 def test_a_compile_without_packages_loads_nothing_for_them() -> None:
     code = """
-import sys, opsplice.compilation
-rooms = [f"opsplice.targets.registry.{name}" for name in ("trust", "lock", "remote")]
+import sys, opsplice.compiling.compilation
+rooms = [f"opsplice.targets.registry.{name}" for name in ("trust.trust", "trust.lock", "places.remote")]
 print(sorted({"requests", "cryptography", "tomllib", *rooms} & sys.modules.keys()))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

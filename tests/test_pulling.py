@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import cli, packages, pulling
+from opsplice import cli, packages
+from opsplice.compiling.spec_sources import PackageOptions
 from opsplice.errors import OpspliceError
-from opsplice.spec_sources import PackageOptions
+from opsplice.packaging import pulling
 from opsplice.targets.registry import package
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.oci import Descriptor
 from opsplice.targets.registry.package import Variant
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.oci import Descriptor
 
 MODEL = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -146,10 +147,11 @@ def test_specs_import_what_the_lock_has(home: Path, published: Path, capsys: pyt
 
 
 def test_without_packages_nothing_of_registries_is_imported(home: Path) -> None:
-    heavy = ("opsplice.pulling", "requests", "cryptography")
+    heavy = ("opsplice.packaging.pulling", "requests", "cryptography")
     code = (
-        "import sys; from opsplice import cli, spec_sources; spec_sources.resolve('x.splice');"
-        f"cli.arguments.parser(); sys.exit(any(name in sys.modules for name in {heavy}))"
+        "import sys; from opsplice import cli; from opsplice.compiling import spec_sources;"
+        "spec_sources.resolve('x.splice');"
+        f"cli.command_line.parser(); sys.exit(any(name in sys.modules for name in {heavy}))"
     )
     (home / "x.splice").write_text("")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,8 +12,8 @@ import pytest
 
 import opsplice
 from opsplice import cli
-from opsplice.render import columns, report_text
-from opsplice.report import ArtifactUse, Miss, Replacement, Report, SpecWarning, UnmatchedRule
+from opsplice.reports.render import columns, report_text
+from opsplice.reports.report import ArtifactUse, Miss, Replacement, Report, SpecWarning, UnmatchedRule
 
 MODEL = """func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = math.exp %x : tensor<8xf32>

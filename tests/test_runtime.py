@@ -6,11 +6,11 @@ import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.frontends import load
-from opsplice.parameters import read_archives
 from opsplice.pipeline.compiler import compile_module
-from opsplice.providers import Provider
-from opsplice.runtime import load_program, run
-from opsplice.values import parse_input, save_values
+from opsplice.runtime.program import load_program, run
+from opsplice.runtime.providers import Provider
+from opsplice.runtime.value_text import parse_input, save_values
+from opsplice.runtime.weights import read_archives
 
 from .archives import safetensors
 

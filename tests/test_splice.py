@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from opsplice import outcomes
-from opsplice.spec_lang.loader import load_text
-from opsplice.splice import Splicer
+from opsplice.compiling import outcomes
+from opsplice.compiling.splice import Splicer
+from opsplice.spec_lang.loading.loader import load_text
 from opsplice.targets.registry.store import Store
 
 MODEL = """

@@ -11,9 +11,9 @@ import pytest
 
 from opsplice import cli
 from opsplice.targets.registry import package
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.packages import Packages
-from opsplice.targets.registry.reference import Reference
+from opsplice.targets.registry.package_cache import Packages
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.reference import Reference
 from opsplice.targets.registry.store import Store, key_of
 from tests.targets.registry.sample import ABOUT, parts
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from opsplice.errors import OpspliceError
-from opsplice.values import format_value, parse_input, save_values
+from opsplice.runtime.value_text import format_value, parse_input, save_values
 
 
 def one(text):

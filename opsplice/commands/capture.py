@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from opsplice import files, frontends
-from opsplice.captures import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
 from opsplice.commands.jobs import in_child
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder
-from opsplice.render import style
+from opsplice.reports.captured import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
+from opsplice.reports.render import style
 
 _MAX_PLACES = 8
 
@@ -71,14 +71,14 @@ def _job(options: argparse.Namespace) -> CaptureJob:
 def _capture(report: Any, job: CaptureJob) -> Capture:
     """Runs in the child: only there is the compiler imported."""
     gc.set_threshold(100_000)  # loading the compiler makes so many objects that collecting garbage takes long
-    from opsplice.capturing import run_capture
+    from opsplice.compiling.capturing import run_capture
 
     return run_capture(report, job)
 
 
 def _list(report: Any, job: CaptureJob) -> tuple[Op, ...]:
     gc.set_threshold(100_000)
-    from opsplice.capturing import list_ops
+    from opsplice.compiling.capturing import list_ops
 
     return list_ops(report, job)
 

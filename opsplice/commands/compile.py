@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from opsplice import parameters
 from opsplice.api import check_matched
 from opsplice.commands.jobs import compile_job, resolve_specs
+from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder
-from opsplice.providers import write_folder
-from opsplice.specs import check_output
+from opsplice.runtime import weights as parameters
+from opsplice.runtime.providers import write_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 
-from opsplice.render import style
+from opsplice.reports.render import style
 from opsplice.targets import doctor
 
 

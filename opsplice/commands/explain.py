@@ -8,7 +8,7 @@ import shutil
 import sys
 
 from opsplice.commands.jobs import explain_job
-from opsplice.render_explain import explanation_text
+from opsplice.reports.render_explain import explanation_text
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from opsplice.api import export
 from opsplice.commands import isolated
 from opsplice.commands.jobs import resolve_specs
+from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, check_name, write_file
-from opsplice.specs import check_output
 
 if TYPE_CHECKING:
-    from opsplice.exporting import Exported
+    from opsplice.compiling.spec_export import Exported
 
 
 def run(options: argparse.Namespace) -> int:

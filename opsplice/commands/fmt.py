@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from opsplice.files import write_file
-from opsplice.spec_lang import formatter, loader
+from opsplice.spec_lang import formatter
+from opsplice.spec_lang.loading import loader
 
 
 def run(options: argparse.Namespace) -> int:

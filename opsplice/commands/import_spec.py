@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opsplice.commands import isolated
+from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.specs import check_output
 
 if TYPE_CHECKING:
-    from opsplice.rewrites.importing.importer import Imported
+    from opsplice.rewrites.transform_dialect.importing.importer import Imported
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,6 +46,6 @@ def _count(number: int, what: str) -> str:
 
 def _import(path: Path, partial: bool) -> Imported:
     """Runs in the child: only there is the compiler imported."""
-    from opsplice.importing import import_file
+    from opsplice.compiling.spec_import import import_file
 
     return import_file(path, partial=partial)

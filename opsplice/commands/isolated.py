@@ -21,7 +21,7 @@ def call(
     crashed, hint: what to say when the process ends: the compiler or the runtime crashed.
     Raises what the function raises, and OpspliceError for a crash.
     """
-    from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
+    from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 
     try:
         result: Result = call_isolated(_work, (function, args), method=method())

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
 from opsplice.commands import stdout
-from opsplice.job import Job, Question
-from opsplice.render import Status, columns, report_text
-from opsplice.spec_sources import PackageOptions, SpecSource, resolve
+from opsplice.compiling.job import Job, Question
+from opsplice.compiling.spec_sources import PackageOptions, SpecSource, resolve
+from opsplice.reports.render import Status, columns, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opsplice.explanation import Explanation
+    from opsplice.compiling.job import Outcome
     from opsplice.frontends import ModuleSource
-    from opsplice.job import Outcome
-    from opsplice.report import Report
+    from opsplice.reports.explanation import Explanation
+    from opsplice.reports.report import Report
 
 
 def resolve_specs(options: argparse.Namespace) -> None:
@@ -56,7 +56,7 @@ def compile_job(options: argparse.Namespace) -> Outcome:
         return made
 
     if options.cache:
-        from opsplice import program_cache
+        from opsplice.compiling import program_cache
 
         outcome = program_cache.cached(job, compiled)
     else:
@@ -95,9 +95,9 @@ def in_child(
     with Status() as status, stdout.kept_free():
         if options.no_isolate:
             return work(status.show, *arguments)
-        from opsplice.pipeline.crash import compiler_crash
+        from opsplice.isolation.crash import compiler_crash
+        from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
         from opsplice.pipeline.flags import asks_to_print
-        from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
 
         try:
             return call_isolated(
@@ -116,7 +116,7 @@ def _work(report: Any, task: str, job: Job, question: Question | None = None) ->
     """Runs in the child: only there is the compiler imported."""
     # Loading the compiler makes so many objects that collecting garbage meanwhile takes longer than matching.
     gc.set_threshold(100_000)
-    from opsplice.compilation import explained, preview, run_job
+    from opsplice.compiling.compilation import explained, preview, run_job
 
     if question is not None:
         return explained(report, job, question)

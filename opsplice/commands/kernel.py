@@ -7,12 +7,14 @@ import json
 from importlib import import_module
 from pathlib import Path
 
+from opsplice.compiling.spec_files import check_output
+from opsplice.compiling.spec_sources import is_package
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.spec_sources import is_package
-from opsplice.specs import check_output
-from opsplice.targets import fatelf, function_link, plugin_build, plugin_file
-from opsplice.targets.plugin_source import QUERY
+from opsplice.targets.formats import fatelf
+from opsplice.targets.link import function_link
+from opsplice.targets.plugins import plugin_build, plugin_file
+from opsplice.targets.plugins.plugin_source import QUERY
 from opsplice.targets.registry.store import Store
 
 # The modules of the other actions, none of which another action imports.
@@ -32,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _plugin(options: argparse.Namespace) -> int:
-    from opsplice import plugin_kernels
+    from opsplice.compiling import plugin_kernels
 
     output = Path(options.output)
     check_folder(output)

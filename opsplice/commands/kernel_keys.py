@@ -14,7 +14,7 @@ from typing import Any
 from opsplice.commands import isolated
 from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError
-from opsplice.render import style
+from opsplice.reports.render import style
 
 # What there is to say as JSON, and as lines for people.
 _Said = tuple[dict[str, Any], list[str]]
@@ -43,7 +43,7 @@ def _keygen(options: argparse.Namespace) -> _Said:
 
 
 def _new_passphrase(path: str) -> str:
-    from opsplice.targets.registry import keys
+    from opsplice.targets.registry.trust import keys
 
     if given := os.environ.get(keys.PASSPHRASE):
         return given
@@ -75,7 +75,7 @@ def _verify(options: argparse.Namespace) -> _Said:
 
 def _trust(options: argparse.Namespace) -> _Said:
     from opsplice import signatures
-    from opsplice.targets.registry import trust
+    from opsplice.targets.registry.trust import trust
 
     if options.key and options.revoke:
         raise OpspliceError("a key is trusted or revoked, not both", hint="give KEY.pub or --revoke")
@@ -102,7 +102,7 @@ def _trust(options: argparse.Namespace) -> _Said:
 
 def _lock(options: argparse.Namespace) -> _Said:
     from opsplice import signatures
-    from opsplice.targets.registry import trust
+    from opsplice.targets.registry.trust import trust
 
     if not options.references and not options.upgrade:
         raise OpspliceError("there is nothing to lock", hint="name packages, oci://HOST/REPOSITORY:TAG, or --upgrade")
@@ -125,7 +125,7 @@ def _lock(options: argparse.Namespace) -> _Said:
 
 def _audit(options: argparse.Namespace) -> int:
     from opsplice import provenance
-    from opsplice.targets.registry import trust
+    from opsplice.targets.registry.trust import trust
 
     known = trust.read_chosen(options.trust)
     program = Path(options.program)
@@ -152,7 +152,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _kernel_lines(use: Any, known: Any) -> list[str]:
-    from opsplice.targets.registry import trust
+    from opsplice.targets.registry.trust import trust
 
     code = f"{use.digest}  {use.form} of {use.file}" if use.digest else "comes from a plugin at run time"
     lines = [f"{use.kernel}  {use.approach} for {use.target}", f"  {code}"]

@@ -10,9 +10,9 @@ from pathlib import Path
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.providers import Key, linked, read_folder, read_kernel, registry_source
-from opsplice.render import style
-from opsplice.targets import function_link
+from opsplice.reports.render import style
+from opsplice.runtime.providers import Key, linked, read_folder, read_kernel, registry_source
+from opsplice.targets.link import function_link
 from opsplice.targets.registry.store import Store
 
 

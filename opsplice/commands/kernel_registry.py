@@ -13,8 +13,8 @@ from opsplice import packages
 from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError
 from opsplice.packages import BuiltPackage, Pushed
-from opsplice.targets.registry.packages import Kept
-from opsplice.targets.registry.progress import size
+from opsplice.targets.registry.package_cache import Kept
+from opsplice.targets.registry.places.progress import size
 
 _SECONDS = {"d": 86400.0, "h": 3600.0}
 

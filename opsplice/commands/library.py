@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opsplice import library_list, library_template
 from opsplice.commands import isolated
-from opsplice.render import style
-from opsplice.spec_lang.libraries import Library
+from opsplice.libraries import library_list, library_template
+from opsplice.reports.render import style
+from opsplice.spec_lang.loading.libraries import Library
 
 if TYPE_CHECKING:
-    from opsplice.library_check import Finding
+    from opsplice.libraries.library_check import Finding
 
 _MARKS = {"ok": ("ok", "green"), "failed": ("failed", "red"), "skipped": ("--", "yellow")}
 
@@ -82,7 +82,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _findings(library: Library) -> list[Finding]:
     """Runs in the child: only there is the compiler imported."""
-    from opsplice import library_check
+    from opsplice.libraries import library_check
 
     return list(library_check.check(library))
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from opsplice.commands import isolated
 from opsplice.commands.jobs import package_options
-from opsplice.linting import findings
-from opsplice.spec_lang.diagnostics import Diagnostic, SpecError, did_you_mean, render
-from opsplice.spec_lang.lint import CODES
-from opsplice.spec_lang.loader import load
-from opsplice.spec_sources import SpecSource, resolve
+from opsplice.compiling.linting import findings
+from opsplice.compiling.spec_sources import SpecSource, resolve
+from opsplice.spec_lang.linting.lint import CODES
+from opsplice.spec_lang.loading.loader import load
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, SpecError, did_you_mean, render
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def _findings(source: SpecSource) -> Sequence[Diagnostic]:
 
 def _imported_findings(path: Path) -> Sequence[Diagnostic]:
     """Those of a transform spec read as a `.splice` file. Runs in the child: only there is the compiler imported."""
-    from opsplice.importing import read_as_splice
+    from opsplice.compiling.spec_import import read_as_splice
 
     spec, left_out = read_as_splice(path)
     for line in left_out:

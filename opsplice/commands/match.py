@@ -8,7 +8,7 @@ import sys
 
 from opsplice.api import check_matched
 from opsplice.commands.jobs import preview_job
-from opsplice.render import columns, report_text
+from opsplice.reports.render import columns, report_text
 
 
 def run(options: argparse.Namespace) -> int:

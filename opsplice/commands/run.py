@@ -14,12 +14,12 @@ from opsplice.api import check_matched
 from opsplice.commands import stdout
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
-from opsplice.parameters import Parameters, found_beside, joined, read_archives
-from opsplice.providers import Provider, split_plugins
+from opsplice.runtime.providers import Provider, split_plugins
+from opsplice.runtime.weights import Parameters, found_beside, joined, read_archives
 
 if TYPE_CHECKING:
-    from opsplice.pipeline.isolate import ChildCrashError
-    from opsplice.values import Value
+    from opsplice.isolation.isolate import ChildCrashError
+    from opsplice.runtime.value_text import Value
 
 # How many elements of a result are printed.
 _SHOWN = 1024
@@ -27,13 +27,13 @@ _SHOWN = 1024
 
 def run(options: argparse.Namespace) -> int:
     # What is wrong with the inputs and plugins is said before anything is compiled.
-    from opsplice import values
-    from opsplice.host_commands import named_files
+    from opsplice.runtime import value_text as values
+    from opsplice.runtime.host_commands import named_files
 
     inputs = [value for text in options.input for value in values.parse_input(text)]
     plugins, functions = split_plugins(options.plugin)
     if plugins:
-        from opsplice.devices import read_plugins
+        from opsplice.runtime.runtime_devices import read_plugins
 
         read_plugins(plugins, options.device)
     report = None
@@ -105,7 +105,7 @@ def _apart(job: _Run, isolate: bool) -> tuple[list[str], list[str]]:
     """The results as text, and the files that they are in, of a run in a child process: kernels may crash."""
     if not isolate:
         return _results(None, job)
-    from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
+    from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 
     try:
         return call_isolated(_results, (job,), method=method(), capture_stderr=False)
@@ -124,9 +124,9 @@ def _end(crash: ChildCrashError) -> str:
 
 
 def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:
-    from opsplice import values
-    from opsplice.host_commands import Commands
-    from opsplice.runtime import load_program
+    from opsplice.runtime import value_text as values
+    from opsplice.runtime.host_commands import Commands
+    from opsplice.runtime.program import load_program
 
     known = Commands(job.commands) if job.commands else None
     program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.weights)
@@ -142,7 +142,7 @@ def _for_this_cpu(flags: tuple[str, ...], archs: tuple[str, ...]) -> tuple[str, 
 
 
 def _save(output: str | None, results: Sequence[Value]) -> list[str]:
-    from opsplice import values
+    from opsplice.runtime import value_text as values
 
     if output is None:
         return []

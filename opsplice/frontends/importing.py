@@ -28,7 +28,7 @@ from typing import Any
 
 from opsplice import cache
 from opsplice.errors import OpspliceError
-from opsplice.parameters import SCOPE, Parameters, read_archives
+from opsplice.runtime.weights import SCOPE, Parameters, read_archives
 
 MODULE = "module.mlirbc"
 ARCHIVE = "parameters.irpa"
@@ -112,7 +112,7 @@ def import_model(
 
 
 def _made(model: Path | bytes, form: Format, wanted: Request, seconds: int | None, memory: int | None) -> Imported:
-    from opsplice.pipeline.isolate import ChildCrashError, call_isolated, method
+    from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 
     entry = wanted.folder
     _sweep(entry.parent)

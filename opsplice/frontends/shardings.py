@@ -17,7 +17,7 @@ _AXIS = re.compile(r'"=(\d+)')
 
 def drop_shardings(module: ir.Module) -> None:
     """Remove the ops of Shardy, which IREE does not know. Raises OpspliceError where they name several devices."""
-    from opsplice.matchers.ir_names import ops_in
+    from opsplice.matchers.ir.op_names import ops_in
 
     meshes = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
     if not meshes:

@@ -18,7 +18,7 @@ from typing import Any
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, check_name
 from opsplice.frontends.importing import FORMATS, ONNX, Format, import_model
-from opsplice.parameters import Parameters
+from opsplice.runtime.weights import Parameters
 
 # https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
 BYTECODE_MAGIC = b"ML\xefR"

@@ -11,7 +11,7 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice.interpreter.problems import EvaluationError
-from opsplice.values import ELEMENT_TYPES
+from opsplice.runtime.value_text import ELEMENT_TYPES
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 _BF16 = np.dtype(ml_dtypes.bfloat16)

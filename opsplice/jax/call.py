@@ -11,14 +11,14 @@ import numpy as np
 from iree.runtime import VmVariantList
 from jax.extend.core import primitives
 
-from opsplice import devices
-from opsplice.direct_call import DirectCall, Result
 from opsplice.jax.lowering import is_key
-from opsplice.runtime import checked_input
+from opsplice.runtime import runtime_devices
+from opsplice.runtime.direct_call import DirectCall, Result
+from opsplice.runtime.program import checked_input
 
 # In bytes. JAX copies smaller results in less time than it takes over memory by DLPack.
 _LARGEST_COPY = 1 << 16
-_NOT_SHARED = (*devices.FAILURES, BufferError, TypeError)
+_NOT_SHARED = (*runtime_devices.FAILURES, BufferError, TypeError)
 
 
 class Call:
@@ -37,7 +37,7 @@ class Call:
     def __call__(self, leaves: Sequence[Any]) -> list[jax.Array]:
         """Raises OpspliceError when the program fails, and RuntimeError for an array that was deleted."""
         direct = self._direct
-        if direct.generation != devices.generation:
+        if direct.generation != runtime_devices.generation:
             direct.prepare()
         if not direct.program.on_host:
             return self._finish(direct([self._converted(*each) for each in enumerate(leaves)]))

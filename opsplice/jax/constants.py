@@ -8,7 +8,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.parameters import SCOPE
+from opsplice.runtime.weights import SCOPE
 
 
 def with_parameters(module: Any, names: Sequence[str]) -> bytes:

@@ -22,15 +22,15 @@ from jax._src.config import trace_context
 from jax._src.core import trace_state_clean
 
 import opsplice
+from opsplice.compiling.spec_sources import PackageOptions, SpecPath
 from opsplice.errors import OpspliceError
-from opsplice.explanation import Explanation
 from opsplice.files import is_installed
 from opsplice.jax.call import Call
 from opsplice.jax.lowering import Lowered, lower
 from opsplice.jax.reports import FunctionReport, ProgramReport
-from opsplice.report import Report
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_sources import PackageOptions, SpecPath
+from opsplice.reports.explanation import Explanation
+from opsplice.reports.report import Report
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 # The code is for this machine, and f64 stays f64: unless told so IREE makes f32 of it.
 _FLAGS = ("--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false")

@@ -14,13 +14,13 @@ import jax
 import numpy as np
 
 import opsplice
-from opsplice.explanation import Explanation
 from opsplice.frontends import ModuleSource
 from opsplice.jax.constants import with_parameters
-from opsplice.parameters import Arrays
 from opsplice.pipeline.compiler import CompileError
 from opsplice.pipeline.diagnostics import unlowered
-from opsplice.report import Report
+from opsplice.reports.explanation import Explanation
+from opsplice.reports.report import Report
+from opsplice.runtime.weights import Arrays
 
 # In bytes. Integers up to here are written into the program, where IREE computes with them.
 LARGEST_LITERAL = 64

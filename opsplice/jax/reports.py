@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.report import Report
+from opsplice.reports.report import Report
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx.expansion import FUNCTIONS, WIDENED, Expansion
 from opsplice.onnx.folding import fold
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
-from opsplice.parameters import SCOPE
+from opsplice.runtime.weights import SCOPE
 
 _FUNCTION = "main"
 # A constant of at least so many bytes is a parameter.

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opsplice import api, frontends
+from opsplice.compiling.spec_sources import PackageOptions, SpecPath
 from opsplice.errors import OpspliceError
-from opsplice.spec_sources import PackageOptions, SpecPath
-from opsplice.values import ELEMENT_TYPES
+from opsplice.runtime.value_text import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from opsplice.api import Program
-    from opsplice.direct_call import DirectCall
-    from opsplice.report import Report
+    from opsplice.reports.report import Report
+    from opsplice.runtime.direct_call import DirectCall
 
 # onnxruntime's names of providers, and what they are to IREE.
 _PROVIDERS = {
@@ -257,7 +257,7 @@ def _chosen(providers: Sequence[Any] | None) -> tuple[str, str]:
 
 
 def _opens(device: str) -> bool:
-    from opsplice.devices import open_device
+    from opsplice.runtime.runtime_devices import open_device
 
     try:
         open_device(device)

@@ -22,12 +22,12 @@ from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.numbering import number_ops
 from opsplice.frontends.shardings import drop_shardings
 from opsplice.frontends.source import UNNAMED, ModuleSource
+from opsplice.isolation.noise import captured
 from opsplice.pipeline import diagnostics as diag
 from opsplice.pipeline.bytecode import parse_bytecode
 from opsplice.pipeline.flags import apply_process_flags, asks_to_print, conversions, split_flags, with_default_target
-from opsplice.pipeline.noise import captured
 from opsplice.pipeline.phases import END, PHASES, START, phase_index
-from opsplice.rewrites.outside import check_module
+from opsplice.rewrites.plan.forbidden_passes import check_module
 
 if TYPE_CHECKING:
     from iree.compiler import ir

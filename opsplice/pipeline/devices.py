@@ -16,12 +16,12 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
+from opsplice.isolation.noise import captured
 from opsplice.pipeline import chips
 from opsplice.pipeline.compiler import Compilation, Step
 from opsplice.pipeline.flags import named_backends, named_devices, names_linking
-from opsplice.pipeline.noise import captured
-from opsplice.rewrites.devices import ProgramTarget, device_texts, targets_of
-from opsplice.targets import arch as arch_names
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_texts, targets_of
+from opsplice.targets.artifacts import arch as arch_names
 
 _ATTRIBUTE = "hal.device.targets"
 

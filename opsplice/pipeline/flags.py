@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
-from opsplice.pipeline.noise import captured
+from opsplice.isolation.noise import captured
 
 _DEVICE = "--iree-hal-target-device"
 _LOCAL_BACKENDS = "--iree-hal-local-target-device-backends"

@@ -20,10 +20,10 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import opsplice
+from opsplice.compiling.spec_sources import PackageOptions
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.compiler import CompileError
-from opsplice.spec_lang.diagnostics import did_you_mean
-from opsplice.spec_sources import PackageOptions
+from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 from opsplice.torch.background import Later, unboxed
 from opsplice.torch.call import Call, compiled_call
 from opsplice.torch.decompositions import table

@@ -89,7 +89,7 @@ _closed = threading.Event()
 
 def _end() -> None:
     """End the compile that is going on, so that nobody waits for it."""
-    from opsplice.pipeline.isolate import end_all
+    from opsplice.isolation.isolate import end_all
 
     _closed.set()
     end_all()

@@ -1,4 +1,4 @@
-"""Calls of a compiled program with tensors, which are not copied where that can be (see `opsplice.direct_call`)."""
+"""Calls of a compiled program with tensors, which are not copied where that can be (see `direct_call`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from iree.runtime import HalBufferView, VmVariantList
 from torch.nn import Parameter
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from opsplice import devices, runtime
 from opsplice.api import Program
-from opsplice.direct_call import HOST, DirectCall, Result
 from opsplice.errors import OpspliceError
+from opsplice.runtime import program as runtime
+from opsplice.runtime import runtime_devices
+from opsplice.runtime.direct_call import HOST, DirectCall, Result
 
 Call = Callable[[Sequence[Any]], list[Any]]
 
@@ -46,7 +47,7 @@ def compiled_call(program: Program, device: str | None, plugins: Sequence[Any] =
 
 def _on(device: str, program: Program, plugins: Sequence[Any], dtypes: Dtypes) -> Call:
     if device == "local-task":
-        devices.limit_threads(torch.get_num_threads())
+        runtime_devices.limit_threads(torch.get_num_threads())
     return _Call(program.direct("main", device=device, plugins=plugins), dtypes)
 
 
@@ -92,7 +93,7 @@ class _Call:
 
     def _results(self, given: Sequence[Any]) -> list[Any]:
         direct = self._direct
-        if direct.generation != devices.generation:
+        if direct.generation != runtime_devices.generation:
             direct.prepare()
         if not direct.program.on_host:
             return [_tensor(each) for each in direct([_converted(direct, *each) for each in enumerate(given)])]
@@ -117,7 +118,7 @@ class _Call:
 
 
 _UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
-_NOT_SHARED = (*devices.FAILURES, BufferError)
+_NOT_SHARED = (*runtime_devices.FAILURES, BufferError)
 
 
 def _result(direct: DirectCall, results: VmVariantList, index: int, places: set[int]) -> Any:
@@ -126,7 +127,7 @@ def _result(direct: DirectCall, results: VmVariantList, index: int, places: set[
     view = results.get_as_object(index, HalBufferView)
     try:
         tensor = from_dlpack(direct.device.create_dlpack_capsule(view, *HOST))
-    except devices.FAILURES:  # of a type that DLPack does not know
+    except runtime_devices.FAILURES:  # of a type that DLPack does not know
         return _tensor(np.array(Result(direct.device, view)))
     place = tensor.data_ptr()
     if place in places and tensor.numel():

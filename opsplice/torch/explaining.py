@@ -11,9 +11,9 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
 import opsplice
+from opsplice.compiling.spec_sources import PackageOptions, SpecPath
 from opsplice.errors import OpspliceError
-from opsplice.explanation import Explanation
-from opsplice.spec_sources import PackageOptions, SpecPath
+from opsplice.reports.explanation import Explanation
 from opsplice.torch.backend import FLAGS
 from opsplice.torch.background import unboxed
 from opsplice.torch.decompositions import table
@@ -39,7 +39,7 @@ def explain(
 
     Raises what `opsplice.explain` raises, and OpspliceError for what cannot be compiled.
     """
-    from opsplice.explaining import joined  # it loads the compiler
+    from opsplice.compiling.explaining import joined  # it loads the compiler
 
     specs = (specs,) if isinstance(specs, (str, os.PathLike)) else tuple(specs)
     told, missing = [], OpspliceError("the model computes nothing that torch.compile could hand over")

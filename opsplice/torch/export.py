@@ -12,7 +12,7 @@ from torch.export import Dim, ExportedProgram
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang.diagnostics import did_you_mean
+from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 from opsplice.torch.backend import FLAGS
 from opsplice.torch.decompositions import table
 from opsplice.torch.exported import import_programs

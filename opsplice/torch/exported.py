@@ -32,10 +32,10 @@ from torch.utils import _pytree
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.frontends.declarations import declare_function
-from opsplice.parameters import SCOPE, Arrays
-from opsplice.sizes import Size, Sizes
+from opsplice.runtime.input_sizes import Size, Sizes
+from opsplice.runtime.value_text import ELEMENT_TYPES
+from opsplice.runtime.weights import SCOPE, Arrays
 from opsplice.torch.importing import prepare
-from opsplice.values import ELEMENT_TYPES
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import fx
 
-from opsplice.render import short_location
+from opsplice.reports.render import short_location
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _TORCH = f"{Path(torch.__file__).parent}/"

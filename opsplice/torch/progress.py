@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from opsplice.render import Status
+from opsplice.reports.render import Status
 
 # In seconds. Of shorter compiles nothing is said.
 LONG = 2.0

@@ -25,7 +25,7 @@ from torch.export.pt2_archive._package import PT2ArchiveReader
 
 from opsplice.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
-from opsplice.parameters import write_archive
+from opsplice.runtime.weights import write_archive
 from opsplice.torch.backend import FLAGS
 from opsplice.torch.decompositions import table
 from opsplice.torch.exported import import_programs

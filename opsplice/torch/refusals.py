@@ -11,7 +11,7 @@ from torch._dynamo.exc import ShortenTraceback
 
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.diagnostics import unlowered
-from opsplice.render import short_location
+from opsplice.reports.render import short_location
 from opsplice.torch.lines import location_of
 
 _WAYS = (

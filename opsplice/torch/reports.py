@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from opsplice.render import short_location, unmatched_lines
-from opsplice.report import Report
+from opsplice.reports.render import short_location, unmatched_lines
+from opsplice.reports.report import Report
 
 
 @dataclass(frozen=True)

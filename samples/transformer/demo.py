@@ -16,7 +16,7 @@ import block
 import numpy as np
 
 import opsplice
-from opsplice.render import report_text
+from opsplice.reports.render import report_text
 
 HERE = Path(__file__).parent
 SPEC = HERE / "transformer.splice"

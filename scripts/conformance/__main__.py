@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from opsplice.render import Status
+from opsplice.reports.render import Status
 from scripts.conformance import Outcome, table
 from scripts.conformance.results import ROOT, Results
 from scripts.conformance.running import SUITES, VARIANTS, Task, case_names, run_tasks, suite_module

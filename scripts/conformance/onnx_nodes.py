@@ -27,7 +27,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import importing
 from opsplice.onnx.inference import InferenceSession
-from opsplice.parameters import read_archives
+from opsplice.runtime.weights import read_archives
 from scripts.conformance import Case, SkippedError, Specs, check_close
 
 TITLE = "ONNX: tests of operators"

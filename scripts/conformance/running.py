@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.isolation.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.diagnostics import unlowered
-from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 from scripts.conformance import Case, Outcome, SkippedError, Specs, WrongError
 
 # What `make conformance` runs, in the order of the page.

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import oci, strict_json
-from opsplice.targets.registry.oci import Descriptor, Index, Manifest
-from opsplice.targets.registry.place import Place, describe
+from opsplice.targets.registry.places import oci, strict_json
+from opsplice.targets.registry.places.oci import Descriptor, Index, Manifest
+from opsplice.targets.registry.places.place import Place, describe
 
 KERNELS = "application/vnd.opsplice.kernels.v1"
 CONFIG = "application/vnd.opsplice.config.v1+json"

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import oci, package
-from opsplice.targets.registry.oci import Descriptor
+from opsplice.targets.registry import package
 from opsplice.targets.registry.package import Package, Variant
-from opsplice.targets.registry.place import Place
-from opsplice.targets.registry.progress import Meter
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.oci import Descriptor
+from opsplice.targets.registry.places.place import Place
+from opsplice.targets.registry.places.progress import Meter
 
 LARGEST = 8 << 30
 _AT_ONCE = 6

@@ -76,8 +76,9 @@ def _specs() -> list[bytes]:
 
 def _read_spec(data: bytes) -> None:
     """Parsed, checked and linted; written anew by the formatter it loads again."""
-    from opsplice import linting
-    from opsplice.spec_lang import formatter, loader
+    from opsplice.compiling import linting
+    from opsplice.spec_lang import formatter
+    from opsplice.spec_lang.loading import loader
 
     text = loader.decoded(data, "s.splice")
     spec = loader.load_text(text)
@@ -89,15 +90,15 @@ def _read_spec(data: bytes) -> None:
 
 def _match_spec(data: bytes) -> None:
     """What the patterns of a spec find in a program, and why not more."""
-    from opsplice.spec_lang import loader
+    from opsplice.spec_lang.loading import loader
 
     _explain(_program(), loader.load_text(loader.decoded(data, "s.splice")))
 
 
 def _explain(module: Any, spec: Any) -> None:
-    from opsplice.matchers import engine
-    from opsplice.matchers.explain import Explainer
-    from opsplice.matchers.graph import compile_pattern
+    from opsplice.matchers.explain.diagnosis import Explainer
+    from opsplice.matchers.find import engine
+    from opsplice.matchers.patterns.graph import compile_pattern
 
     graphs = [compile_pattern(p, spec.patterns, spec.types) for p in spec.patterns.values()]
     found = engine.find(module, [graph for each in graphs for graph in each])
@@ -148,7 +149,7 @@ def _program() -> Any:
 
 @functools.cache
 def _many_patterns() -> Any:
-    from opsplice.spec_lang import loader
+    from opsplice.spec_lang.loading import loader
 
     return loader.load_text((ROOT / "samples" / "transformer" / "transformer.splice").read_text(), ROOT / "s.splice")
 
@@ -174,7 +175,7 @@ def _written() -> list[bytes]:
 def _read_model(data: bytes) -> None:
     """A program as text, matched with the patterns of a spec."""
     from opsplice.frontends.declarations import declare_functions
-    from opsplice.matchers.pointing import Ops, parse_place
+    from opsplice.matchers.explain.pointing import Ops, parse_place
 
     module = _parsed(data)
     declare_functions(module)
@@ -202,7 +203,7 @@ def _in_child(work: Callable[..., Any], *arguments: Any) -> Any:
     import iree.compiler.ir
     import iree.runtime  # noqa: F401 - what each child would load
 
-    from opsplice.pipeline.isolate import call_isolated
+    from opsplice.isolation.isolate import call_isolated
 
     # With other threads a child may wait for ever for what they held.
     tasks = Path("/proc/self/task")
@@ -221,13 +222,13 @@ def _transform_specs() -> list[bytes]:
 def _import_spec(data: bytes) -> None:
     """A transform spec read as a `.splice` file, which loads."""
     _check_harmless(data)
-    from opsplice.rewrites import transform_spec
-    from opsplice.rewrites.importing.importer import import_spec
-    from opsplice.spec_lang import loader
+    from opsplice.rewrites.transform_dialect import interpreter
+    from opsplice.rewrites.transform_dialect.importing.importer import import_spec
+    from opsplice.spec_lang.loading import loader
 
     context = _context()[1]
     with _file(data, "spec.mlir") as path, context:
-        found = import_spec(transform_spec.parse(context, path))
+        found = import_spec(interpreter.parse(context, path))
     if found.text:
         loader.load_text(found.text)
 
@@ -243,18 +244,19 @@ def _objects() -> list[bytes]:
 
 
 def _read_object(data: bytes) -> None:
-    from opsplice.targets import elf_dispatch, objects
+    from opsplice.targets.backends import cpu_dispatch
+    from opsplice.targets.formats import elf as objects
 
     with _refusals():
         code = objects.read_object(data, "k.o")
         objects.check_arch(code, "k.o", "x86_64")
         objects.check_links(code, "k.o", ["scale"], "object")
     with _refusals():
-        elf_dispatch.check(data, "k.so", "x86_64")
+        cpu_dispatch.check(data, "k.so", "x86_64")
 
 
 def _plugins() -> list[bytes]:
-    from opsplice.targets import fatelf
+    from opsplice.targets.formats import fatelf
 
     libraries = [data for data in _objects() if data[16] == 3]
     parts = [library[:18] + struct.pack("<H", machine) + library[20:] for machine in (62, 183) for library in libraries]
@@ -262,7 +264,7 @@ def _plugins() -> list[bytes]:
 
 
 def _read_plugin(data: bytes) -> None:
-    from opsplice.targets import plugin_file
+    from opsplice.targets.plugins import plugin_file
 
     with _file(data, "k.sos") as path:
         plugin_file.check_loadable(plugin_file.read(path))
@@ -275,7 +277,7 @@ def _code_objects() -> list[bytes]:
 
 
 def _read_code_object(data: bytes) -> None:
-    from opsplice.targets import hsaco
+    from opsplice.targets.formats import hsaco
 
     module = hsaco.reflect(data, "k.hsaco")
     with _refusals():
@@ -299,7 +301,8 @@ def _spirv() -> list[bytes]:
 
 
 def _read_spirv(data: bytes) -> None:
-    from opsplice.targets import spirv_binary, spirv_link, spirv_reader, spirv_to_mlir
+    from opsplice.targets.formats import spirv_binary, spirv_reader
+    from opsplice.targets.link import spirv_link, spirv_to_mlir
 
     name = "k.spv"
     with _refusals():
@@ -325,7 +328,8 @@ def _ptx() -> list[bytes]:
 
 
 def _read_ptx(data: bytes) -> None:
-    from opsplice.targets import ptx, ptx_link
+    from opsplice.targets.formats import ptx
+    from opsplice.targets.link import ptx_link
 
     text = ptx.decode(data, "k.ptx")
     with _refusals():
@@ -344,7 +348,7 @@ def _metal() -> list[bytes]:
 
 
 def _read_metal(data: bytes) -> None:
-    from opsplice.targets import metal_source
+    from opsplice.targets.formats import metal_source
 
     module = metal_source.reflect(_text(data), "k.metal")
     for entry in module.entries:
@@ -380,7 +384,8 @@ def _executable(magic: bytes, fields: int, code: bytes) -> bytes:
 
 
 def _read_executable(data: bytes) -> None:
-    from opsplice.targets import function_link, metal_executable
+    from opsplice.targets.formats import metal_executable
+    from opsplice.targets.link import function_link
 
     form = {b"VKE1": function_link.SPIRV, b"CDA1": function_link.CUDA}.get(data[:4])
     if form is None:
@@ -397,7 +402,7 @@ def _input_texts() -> list[bytes]:
 
 
 def _read_input(data: bytes) -> None:
-    from opsplice import values
+    from opsplice.runtime import value_text as values
 
     for value in values.parse_input(_text(data)):
         values.format_value(value)
@@ -416,7 +421,7 @@ def _arrays() -> list[bytes]:
 
 
 def _read_array(data: bytes) -> None:
-    from opsplice import values
+    from opsplice.runtime import value_text as values
 
     with _file(data, "x.npy") as path:
         for value in values.parse_input(f"@{path}"):
@@ -433,10 +438,11 @@ def _words() -> list[bytes]:
 
 def _read_words(data: bytes) -> None:
     """What stands in arguments, in programs' declarations, and in what compilers say."""
-    from opsplice.matchers import pointing
+    from opsplice.matchers.explain import pointing
     from opsplice.pipeline import devices, diagnostics
-    from opsplice.runtime import declared_function
-    from opsplice.targets import arch, toolchains
+    from opsplice.runtime.program import declared_function
+    from opsplice.targets.artifacts import arch
+    from opsplice.targets.build import toolchains
 
     text = _text(data)
     declared_function("main", {"iree.abi.declaration": text})
@@ -459,15 +465,16 @@ def _sources() -> list[bytes]:
 
 def _read_source(data: bytes) -> None:
     """What a source includes: files of its folder, each of which includes the others."""
-    from opsplice.targets import shaders, sources
+    from opsplice.targets.artifacts import source_inputs
+    from opsplice.targets.build import shaders
 
     with _file(data, "k.c") as path:
         for name in ("a.h", "b.h", "c"):
             (path.parent / name).write_bytes(data)
         flags = [flag for flag in _text(data[:64]).split() if "\0" not in flag]
         with _refusals():
-            sources.read_inputs(path, flags)
-        sources.read_inputs(path, (), names=shaders.slang_names)
+            source_inputs.read_inputs(path, flags)
+        source_inputs.read_inputs(path, (), names=shaders.slang_names)
 
 
 def _archives() -> list[bytes]:
@@ -485,18 +492,18 @@ def _read_archive(data: bytes) -> None:
 def _index(data: bytes) -> None:
     import iree.runtime
 
-    from opsplice import parameters
+    from opsplice.runtime import weights
 
     suffix = {b"IRPA": "irpa", b"GGUF": "gguf"}.get(data[:4], "safetensors")
     with _file(data, f"w.{suffix}") as path:
-        parameters.module_of(iree.runtime.VmInstance(), parameters.read_archives(path))
+        weights.module_of(iree.runtime.VmInstance(), weights.read_archives(path))
 
 
 def _packages() -> list[bytes]:
     """An index, a manifest, a config, a list of tags and docker's config.json, as strangers give them."""
-    from opsplice.targets.registry import oci
-    from opsplice.targets.registry.layout import Layout
     from opsplice.targets.registry.package import contents, read, write
+    from opsplice.targets.registry.places import oci
+    from opsplice.targets.registry.places.layout import Layout
     from tests.targets.registry.sample import ABOUT, parts
 
     with tempfile.TemporaryDirectory(prefix="opsplice-fuzz-") as folder:
@@ -511,7 +518,8 @@ def _packages() -> list[bytes]:
 
 def _read_package(data: bytes) -> None:
     """As an index, as a manifest with a good config, and as a config of a good manifest."""
-    from opsplice.targets.registry import credentials, oci, package, reference
+    from opsplice.targets.registry import package
+    from opsplice.targets.registry.places import credentials, oci, reference
 
     index, manifest, config, *_ = _package_seeds()
     for as_index, others in ((data, {}), (index, {oci.parse_index(index).manifests[0].digest: data}), (index, None)):
@@ -544,7 +552,7 @@ class _Given:
     others: dict[str, bytes] | None
 
     def read(self, descriptor: Any) -> bytes:
-        from opsplice.targets.registry import oci
+        from opsplice.targets.registry.places import oci
 
         if descriptor.media_type == oci.INDEX:
             return self.data if self.others == {} else _package_seeds()[0]
@@ -576,7 +584,7 @@ def _read_program(data: bytes) -> None:
 def _load(data: bytes) -> None:
     import numpy as np
 
-    from opsplice.runtime import load_program
+    from opsplice.runtime.program import load_program
 
     load_program(data, "local-sync").call("main", np.zeros(4, np.float32))
 
@@ -589,8 +597,8 @@ def _bitcode() -> list[bytes]:
 
 
 def _read_bitcode(data: bytes) -> None:
-    from opsplice.targets import llvm
-    from opsplice.targets.artifacts import CpuTarget
+    from opsplice.targets.artifacts.artifact import CpuTarget
+    from opsplice.targets.build import llvm
 
     with _file(data, "k.bc") as path:
         llvm.import_bitcode(path, "k.bc", CpuTarget.of("x86_64"), neutral=path.with_suffix(".out"))
@@ -601,8 +609,8 @@ def _llvm_texts() -> list[bytes]:
 
 
 def _compile_llvm(data: bytes) -> None:
-    from opsplice.targets import llvm
-    from opsplice.targets.artifacts import CpuTarget
+    from opsplice.targets.artifacts.artifact import CpuTarget
+    from opsplice.targets.build import llvm
 
     with _file(data, "k.ll") as path:
         llvm.compile_ir(path, path.with_suffix(".o"), CpuTarget.of("x86_64"), "object")
@@ -619,7 +627,7 @@ def _locks() -> list[bytes]:
 
 def _read_lock(data: bytes) -> None:
     """A lock and a trust file; what is read is written so that it is read again."""
-    from opsplice.targets.registry import lock, trust
+    from opsplice.targets.registry.trust import lock, trust
 
     with _refusals():
         found = lock.parse(data)
@@ -640,7 +648,7 @@ def _signatures() -> list[bytes]:
 def _read_signature(data: bytes) -> None:
     """What was not signed is not trusted, and what a program says of its kernels can be shown."""
     from opsplice import provenance
-    from opsplice.targets.registry import envelope, trust
+    from opsplice.targets.registry.trust import envelope, trust
     from tests.targets.registry import signers
 
     trusted = signers.trusting(signers.key(1))
@@ -657,8 +665,9 @@ def _shaders() -> list[bytes]:
 
 
 def _compile_shader(data: bytes) -> None:
-    from opsplice.targets import shaders, spirv_binary
-    from opsplice.targets.artifacts import SpirvTarget
+    from opsplice.targets.artifacts.artifact import SpirvTarget
+    from opsplice.targets.build import shaders
+    from opsplice.targets.formats import spirv_binary
 
     with _file(data, "k.wgsl") as path:
         module = path.with_suffix(".spv")
@@ -667,7 +676,7 @@ def _compile_shader(data: bytes) -> None:
 
 
 def _has_naga() -> bool:
-    from opsplice.targets import shaders
+    from opsplice.targets.build import shaders
 
     return shaders.find("naga") is not None
 

@@ -16,7 +16,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.interpreter import evaluate
 from opsplice.interpreter.scalars import FLOATS, INTEGERS
 from opsplice.pipeline.compiler import Compilation
-from opsplice.values import ELEMENT_TYPES
+from opsplice.runtime.value_text import ELEMENT_TYPES
 
 ROOT = Path(__file__).parent.parent.parent
 INF, NAN = np.inf, np.nan

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opsplice.interpreter import scalars
-from opsplice.matchers.terms import Access, Apply, Constant, Reduce
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce
 
 Array = np.ndarray[Any, Any]
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i1": np.bool_, "i32": np.int32}

@@ -7,12 +7,12 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.graph import Graph
-from opsplice.matchers.index import OPAQUE_REGIONS, SPLIT, Index, ends_of
-from opsplice.matchers.ir_names import function_around
-from opsplice.matchers.match import Match, NearMiss
-from opsplice.matchers.search import Search
-from opsplice.matchers.views import Views
+from opsplice.matchers.find.index import OPAQUE_REGIONS, SPLIT, Index, ends_of
+from opsplice.matchers.ir.op_names import function_around
+from opsplice.matchers.patterns.graph import Graph
+from opsplice.matchers.search.matches import Match, NearMiss
+from opsplice.matchers.search.search import Search
+from opsplice.matchers.terms.views import Views
 
 
 def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:

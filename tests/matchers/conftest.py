@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.match import Found, Match
-from opsplice.matchers.terms import DimSize
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.matches import Found, Match
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.spec_lang.loading.loader import load_text
 
 
 @dataclass(frozen=True)

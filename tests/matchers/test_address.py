@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from opsplice.matchers import address
-from opsplice.matchers.address import NONE, Amount, Layout, Runs
-from opsplice.matchers.extents import Extent
-from opsplice.matchers.views import Views
+from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.terms import address
+from opsplice.matchers.terms.address import NONE, Amount, Layout, Runs
+from opsplice.matchers.terms.views import Views
 
 QKV = """
 func.func @f(%x: tensor<1x16x96xf32>) -> tensor<1x4x16x8xf32> {

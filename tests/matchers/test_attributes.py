@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from iree.compiler import ir
 
-from opsplice.matchers.attributes import is_named, same_attribute
-from opsplice.spec_lang.tree import Source, Span
+from opsplice.matchers.terms.attributes import is_named, same_attribute
+from opsplice.spec_lang.syntax.tree import Source, Span
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def test_layers_of_different_frontends_are_one_pattern() -> None:
 
 def last_op(path: Path) -> str:
     """The op that makes the program's result."""
-    from opsplice.captures import CaptureJob
-    from opsplice.capturing import list_ops
+    from opsplice.compiling.capturing import list_ops
     from opsplice.frontends import load
+    from opsplice.reports.captured import CaptureJob
 
     found = list_ops(lambda _event: None, CaptureJob(load(path), ()))
     return [op.handle for op in found if not op.handle.startswith("hal.")][-1]

@@ -8,7 +8,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.matchers.capture import number_text
+from opsplice.matchers.capture.pattern_text import number_text
 
 FUNCTION = "func.func @main({arguments}) -> {result} {{\n{body}\n  return {values} : {types}\n}}"
 

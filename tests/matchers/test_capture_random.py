@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.captures import CaptureJob
-from opsplice.capturing import capture_module
+from opsplice.compiling.capturing import capture_module
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
-from opsplice.matchers.pointing import Ops
+from opsplice.matchers.explain.pointing import Ops
+from opsplice.reports.captured import CaptureJob
 from tests.matchers.test_match_random import Case, case, computed, some
 
 CHOICES: list[dict[str, Any]] = [{}, {"packs": True}, {"concrete": True}, {"inputs": ("%arg0",)}]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opsplice.matchers import canonical as code
-from opsplice.matchers.equalities import REDUCE, TABLE, Computed, Form, Licence, Node, Row, shape
-from opsplice.matchers.terms import Access, Apply, Constant, Loop, Reduce
-from opsplice.spec_lang import ops
+from opsplice.matchers.terms import canonical as code
+from opsplice.matchers.terms.equalities import REDUCE, TABLE, Computed, Form, Licence, Node, Row, shape
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Loop, Reduce
+from opsplice.spec_lang.syntax import vocabulary
 from scripts import equalities as written
 from tests.matchers.arithmetic import TYPES, Array, evaluate
 
@@ -75,7 +75,7 @@ class Terms:
             self.loops += 1
             loop = Loop(self.loops, ALONG)
             return Reduce(wanted.op.removeprefix(REDUCE), (loop,), self.of(wanted.args[0], loop))
-        names = {"arith.cmpf": ops.CMPF_PREDICATES, "arith.cmpi": ops.CMPI_PREDICATES}.get(wanted.op, ())
+        names = {"arith.cmpf": vocabulary.CMPF_PREDICATES, "arith.cmpi": vocabulary.CMPI_PREDICATES}.get(wanted.op, ())
         attributes = tuple(("predicate", str(names.index(name))) for name in wanted.predicates)
         return Apply(wanted.op, tuple(self.of(a, at) for a in wanted.args), attributes, "i1" if names else self.kind)
 
@@ -105,7 +105,7 @@ def ops_in(wanted: Any) -> set[str]:
 
 
 def kinds(row: Row) -> tuple[str, ...]:
-    whole = {"I"} <= {ops.OPS[name].operands[0] for name in ops_in(shape(row.left)) if "reduce" not in name}
+    whole = {"I"} <= {vocabulary.OPS[name].operands[0] for name in ops_in(shape(row.left)) if "reduce" not in name}
     return ("i8",) if whole and "cmpf" not in row.left else ("f16", "f32")
 
 
@@ -154,7 +154,7 @@ def test_the_code_knows_each_order():
         elif isinstance(left.args[0], Node):
             assert left.op in code.ASSOCIATIVE
         else:
-            assert ops.OPS[left.op.rpartition(".")[2]].commutative
+            assert vocabulary.OPS[left.op.rpartition(".")[2]].commutative
     assert len(code.ASSOCIATIVE) == sum(isinstance(shape(r.left).args[0], Node) for r in ROWS if r.form is Form.ORDER)
 
 
@@ -346,7 +346,7 @@ def test_the_licence_asks_for_no_more_than_it_needs(row):
 
 _FEW = (0.0, -0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.5, float("inf"), float("-inf"))
 _NAMES = set().union(*(ops_in(shape(row.left)) for row in ROWS if "reduce" not in row.left)) - {"addf"}
-_OPS = ["addf", "addf", "addf", "select", *sorted(name for name in _NAMES if ops.OPS[name].result == "F")]
+_OPS = ["addf", "addf", "addf", "select", *sorted(name for name in _NAMES if vocabulary.OPS[name].result == "F")]
 
 
 def resolved(term: Any) -> Any:
@@ -360,7 +360,7 @@ def random_term(draw: np.random.Generator, depth: int) -> Any:
         leaf = Access("xyz"[draw.integers(3)], ()) if choice < 0.5 else Constant(float(draw.choice(_FEW)), "f64")
         return leaf, leaf
     name = str(draw.choice(_OPS))
-    known = ops.OPS[name]
+    known = vocabulary.OPS[name]
     sides = [random_term(draw, depth - 1) for _ in known.operands]
     if name in ("fpowi", "powf"):
         number = Constant(2 + int(draw.integers(2)), "i32") if name == "fpowi" else Constant(3.0, "f64")

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from opsplice.matchers import engine
-from opsplice.matchers.attempt import Attempt, State
-from opsplice.matchers.explain import Explainer, covers
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.match import Kind
-from opsplice.matchers.places import ops_at, parse_at
-from opsplice.matchers.reasons import other_uses, reason_of
-from opsplice.matchers.search import Search
-from opsplice.matchers.tracing import Tracer
-from opsplice.matchers.views import Views
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.explain.diagnosis import Explainer, covers
+from opsplice.matchers.explain.near_miss import Attempt, State
+from opsplice.matchers.explain.places import ops_at, parse_at
+from opsplice.matchers.explain.reasons import other_uses, reason_of
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.search import Search
+from opsplice.matchers.search.tracing import Tracer
+from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.loading.loader import load_text
 
 T = "tensor<4x8xf32>"
 ONE = f"%a: {T}"
@@ -707,7 +707,9 @@ def test_places_that_look_alike_are_tried_once(session, monkeypatch, condition) 
     spec = f"pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>){condition} {{ addf(exp(tanh(x)), y) }}"
     setting = Setting(session, function(TWO, f"{body}\nreturn %r39 : {T}"), spec)
     searches = []
-    monkeypatch.setattr("opsplice.matchers.explain.Search", lambda *args: searches.append(args) or Search(*args))
+    monkeypatch.setattr(
+        "opsplice.matchers.explain.diagnosis.Search", lambda *args: searches.append(args) or Search(*args)
+    )
     attempts = setting.explainer.nearest(setting.module, setting.graphs, setting.found.matches, 3)
     assert (len(searches) < 10) == (not condition)
     assert [attempt.op.location.rpartition(":")[0][-2:] for attempt in attempts] == [":5", ":7", ":9"]

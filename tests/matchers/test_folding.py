@@ -12,10 +12,10 @@ import pytest
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice.matchers import numbers
-from opsplice.matchers.folding import FOLDED, fold
-from opsplice.matchers.terms import Apply, Constant
-from opsplice.spec_lang.ops import CMPF_PREDICATES, CMPI_PREDICATES, OPS, bits
+from opsplice.matchers.terms import constants as numbers
+from opsplice.matchers.terms.folding import FOLDED, fold
+from opsplice.matchers.terms.terms import Apply, Constant
+from opsplice.spec_lang.syntax.vocabulary import CMPF_PREDICATES, CMPI_PREDICATES, OPS, bits
 
 FLOATS = {
     "f64": np.float64,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.matchers.graph import Label
-from opsplice.matchers.labels import aligned, ones_first, pair, unflattened
-from opsplice.matchers.terms import UNIT, Flat, Loop, Part
+from opsplice.matchers.patterns.graph import Label
+from opsplice.matchers.search.labels import aligned, ones_first, pair, unflattened
+from opsplice.matchers.terms.terms import UNIT, Flat, Loop, Part
 
 M, N, K, PACK = Label(1, "m"), Label(2, "n"), Label(3, "k"), Label(4, "p", pack=True)
 FOUR, EIGHT, WHOLE = Loop(1, 4), Loop(2, 8), Loop(3, 32)

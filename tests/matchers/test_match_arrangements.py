@@ -18,10 +18,10 @@ import pytest
 from iree.compiler import ir
 
 from opsplice import interpreter
-from opsplice.matchers import engine
-from opsplice.matchers.extents import Extent
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.terms import (
+from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
     Affine,
@@ -37,8 +37,8 @@ from opsplice.matchers.terms import (
     Started,
     Sum,
 )
-from opsplice.matchers.views import Views
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 
 # ---- programs --------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from opsplice.frontends.source import ModuleSource
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.pipeline.compiler import Compilation
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.loading.loader import load_text
 
 SIZES = {"b": 2, "h": 3, "s": 5, "t": 7, "d": 4, "e": 6}
 SCORES = "bhst"

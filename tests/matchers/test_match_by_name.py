@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice import linting
+from opsplice.compiling import linting
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang import formatter
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.loading.loader import load_text
 
 KINDS = "x: tensor<m x n x f32>, y: tensor<m x n x f32>"
 

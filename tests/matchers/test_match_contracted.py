@@ -6,8 +6,8 @@ import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang import formatter
-from opsplice.spec_lang.loader import load_text
-from opsplice.spec_lang.named_ops import mistakes
+from opsplice.spec_lang.linting.named_ops import mistakes
+from opsplice.spec_lang.loading.loader import load_text
 
 MK_KN = "(m, k)>, affine_map<(m, n, k) -> (k, n)>"
 KM_NK = "(k, m)>, affine_map<(m, n, k) -> (n, k)>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.matchers.extents import ONE, Extent, groups
+from opsplice.matchers.dims.extents import ONE, Extent, groups
 
 IMPORT = """
   %0 = hal.buffer_view.dim<%v : !hal.buffer_view>[0] : index

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from opsplice.frontends.source import ModuleSource
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.recall import Recall
-from opsplice.matchers.search import Search
+from opsplice.matchers.find import engine
+from opsplice.matchers.find.lookalikes import Recall
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.search import Search
 from opsplice.pipeline.compiler import Compilation
-from opsplice.spec_lang.libraries import OWN
-from opsplice.spec_lang.loader import load, load_text
+from opsplice.spec_lang.loading.libraries import OWN
+from opsplice.spec_lang.loading.loader import load, load_text
 from tests.effort import examples
 from tests.matchers import brute_force
 from tests.matchers.test_match_random import case
@@ -334,9 +334,9 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from iree.compiler import ir
 from iree.compiler.api import Session
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.spec_lang.loading.loader import load_text
 session = Session()
 module = ir.Module.parse(open(sys.argv[2]).read(), context=session.context)
 spec = load_text(open(sys.argv[3]).read())

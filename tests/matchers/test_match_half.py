@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from opsplice.frontends.source import ModuleSource
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.views import element_type
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.terms.views import element_type
 from opsplice.pipeline.compiler import Compilation
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.loading.loader import load_text
 
 FILES = sorted((Path(__file__).parent / "half").glob("*.mlir"))
 # What lies within a layer, or is the same one said in other words.

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from opsplice.frontends.source import ModuleSource
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.pipeline.compiler import Compilation
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.loading.loader import load_text
 
 FOLDER = Path(__file__).parent / "library"
 FILES = sorted(FOLDER.glob("*.mlir"))

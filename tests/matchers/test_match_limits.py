@@ -176,9 +176,9 @@ def test_long_chains_of_reshapes(find):
 PROGRAM = """
 from iree.compiler import ir
 from iree.compiler.api import Session
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.spec_lang.loading.loader import load_text
 text = '''func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
   %a = arith.mulf %x, %y : tensor<8xf32>
   %b = arith.mulf %y, %x : tensor<8xf32>

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opsplice.matchers import numbers
+from opsplice.matchers.terms import constants
 
 
 def matches(find, op: str, number: str, wanted: str, element: str) -> int:
@@ -149,13 +149,13 @@ def test_rounding_is_that_of_the_machine(value):
             (expected,) = struct.unpack(code, struct.pack(code, value))
         except OverflowError:
             expected = math.copysign(math.inf, value)
-        assert numbers.identical(numbers.rounded(value, element), expected)
-    assert numbers.identical(numbers.rounded(value, "f64"), value)
+        assert constants.identical(constants.rounded(value, element), expected)
+    assert constants.identical(constants.rounded(value, "f64"), value)
 
 
 @given(st.floats(width=32, allow_nan=False))
 def test_a_number_in_words_is_that_number(value):
-    assert numbers.same(float(numbers.text(value, "f32")), value, "f32")
+    assert constants.same(float(constants.text(value, "f32")), value, "f32")
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_a_number_in_words_is_that_number(value):
     ],
 )
 def test_a_whole_number_is_no_neighbour_and_no_remainder(wanted, found, element, same):
-    assert numbers.same(wanted, found, element) is same
+    assert constants.same(wanted, found, element) is same

@@ -19,16 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice import interpreter
-from opsplice.matchers import engine
-from opsplice.matchers.attempt import State
-from opsplice.matchers.explain import Explainer
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.match import Kind
-from opsplice.matchers.search import Search
-from opsplice.matchers.tracing import Tracer
-from opsplice.matchers.views import Views
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.explain.diagnosis import Explainer
+from opsplice.matchers.explain.near_miss import State
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.search import Search
+from opsplice.matchers.search.tracing import Tracer
+from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.loading.loader import load_text
+from opsplice.spec_lang.syntax import tree
 from tests.effort import examples
 
 # ---- patterns in numpy -----------------------------------------------------------------------------------------------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from iree.compiler import ir
 
-from opsplice.matchers.family import family_key
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.subsume import covers, is_understood
-from opsplice.matchers.terms import DimSize
-from opsplice.matchers.views import Views
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.find.size_variants import family_key
+from opsplice.matchers.overlap.subsumption import covers, is_understood
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.loading.loader import load_text
 
 ROW = """
 func.func @f(%x: tensor<8x{e}>, %y: tensor<8x{e}>, %t: tensor<?x8x{e}>) -> tensor<8x{e}> {{

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from iree.compiler import ir
 
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.spec_lang import formatter
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.loading.loader import load_text
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 SPEC = """
 pattern silu<T>(x: tensor<...m x T>) {

@@ -6,7 +6,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.matchers.pointing import Lines, NamedOp, parse_place
+from opsplice.matchers.explain.pointing import Lines, NamedOp, parse_place
 
 MLP = """\
 func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {

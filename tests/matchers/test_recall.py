@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from iree.compiler import ir
 
-from opsplice.matchers import engine, recall
-from opsplice.matchers.ir_names import function_around
-from opsplice.matchers.recall import Recall, Traits
+from opsplice.matchers.find import engine, lookalikes
+from opsplice.matchers.find.lookalikes import Recall, Traits
+from opsplice.matchers.ir.op_names import function_around
 
 NOTHING = Traits(frozenset(), frozenset(), frozenset())
 
@@ -269,7 +269,7 @@ def test_when_memory_is_full_it_is_given_back_and_all_matches_are_found(session,
     module = module_of(session, text)
     graphs = graphs_of(load_text(FAMILY.format(i=1, size=64)))
     places = [(m.function, m.pattern.name) for m in engine.find(module, graphs).matches]
-    monkeypatch.setattr(recall, "MOST_STATES", 12)
+    monkeypatch.setattr(lookalikes, "MOST_STATES", 12)
     made = []
     forget = Recall._forget
     monkeypatch.setattr(Recall, "_forget", lambda self: made.append(self) or forget(self))

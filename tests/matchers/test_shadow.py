@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from opsplice.matchers import shadow, subsume
-from opsplice.matchers.graph import Graph, compile_pattern
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.loader import load_text
+from opsplice.matchers.overlap import shadow, subsumption
+from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.spec_lang.loading.loader import load_text
+from opsplice.spec_lang.syntax import tree
 from tests.effort import examples
 
 KERNELS = """
@@ -63,8 +63,8 @@ def graphs(text: str) -> list[Graph]:
 )
 def test_patterns_that_look_through_casts_hold_where_others_do(general: str, narrow: str, covered: bool) -> None:
     first, second = graphs(f"pattern a{general} {{ exp(negf(x)) }} pattern b{narrow} {{ exp(negf(x)) }}")
-    understood = subsume.is_understood(first) and subsume.is_understood(second)
-    assert (understood and subsume.covers(first, second) is not None) == covered
+    understood = subsumption.is_understood(first) and subsumption.is_understood(second)
+    assert (understood and subsumption.covers(first, second) is not None) == covered
 
 
 # ---- rules of one pattern -------------------------------------------------------------------------------------------
@@ -197,16 +197,16 @@ def test_a_pattern_whose_sizes_contradict_those_of_one_that_it_uses():
 )
 def test_covered_one_way_only(general, special):
     (first,), (second,) = graphs(f"pattern p{general}"), graphs(f"pattern p{special}")
-    assert subsume.covers(first, second) is not None
+    assert subsumption.covers(first, second) is not None
     if "fpowi" not in special:
         assert not_certain(second, first)
 
 
 def not_certain(graph: Graph, other: Graph) -> bool:
     """Whether a graph does not cover another one, or wants sizes that are not sure to be equal."""
-    cover = subsume.covers(graph, other)
-    facts = subsume.facts(other)
-    return cover is None or not all(subsume.decide.implied(need, facts) for need in cover.needs)
+    cover = subsumption.covers(graph, other)
+    facts = subsumption.facts(other)
+    return cover is None or not all(subsumption.decide.implied(need, facts) for need in cover.needs)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_not_covered(first, second):
 
 def test_all_that_restricts_a_match_is_understood():
     """A field that is new here may restrict what matches: teach subsume, or shadow, and then its UNDERSTOOD."""
-    for kind, known in subsume.UNDERSTOOD.items():
+    for kind, known in subsumption.UNDERSTOOD.items():
         assert {f.name for f in dataclasses.fields(kind)} == known, kind
     assert {f.name for f in dataclasses.fields(tree.Rule)} == shadow.UNDERSTOOD
 
@@ -297,9 +297,9 @@ def test_what_covers_a_pattern_matches_where_that_pattern_does(find, first, seco
     at = find(payload, pattern_of(second))
     assume(at.count)
     for inner in (False, True):
-        if subsume.covers(general, special, inner=inner) is not None:
+        if subsumption.covers(general, special, inner=inner) is not None:
             assert set(at.roots) <= set(find(payload, pattern_of(first)).roots)
-    if subsume.covers_part(general, special) is not None:
+    if subsumption.covers_part(general, special) is not None:
         assert find(payload, pattern_of(first)).count
 
 
@@ -329,9 +329,9 @@ def test_layers_that_cover_each_other_match_each_others_programs(find, first, se
     at = find(LINEAR_PAYLOAD, LAYERS[second])
     assert at.count
     (general,), (special,) = graphs(LAYERS[first]), graphs(LAYERS[second])
-    cover = subsume.covers(general, special, inner=True)
-    facts = subsume.facts(special)
-    if cover is not None and all(subsume.decide.implied(need, facts) for need in cover.needs):
+    cover = subsumption.covers(general, special, inner=True)
+    facts = subsumption.facts(special)
+    if cover is not None and all(subsumption.decide.implied(need, facts) for need in cover.needs):
         assert find(LINEAR_PAYLOAD, LAYERS[first]).roots == at.roots
     expected = {
         ("linear", "linear_1"),

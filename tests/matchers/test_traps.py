@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from opsplice.matchers import bindings, recall
+from opsplice.matchers.find import lookalikes
+from opsplice.matchers.search import bindings
 from tests.matchers.mutants import Change, changes, mutate
 from tests.matchers.test_match_random import case
 from tests.matchers.traps import Hunt, Prey, judge, parsed, preys
@@ -146,6 +147,6 @@ def test_a_matcher_with_a_hole_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_memory_with_a_hole_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant does not match by itself, but where the original was found before."""
     prey = prey_of("choice")
-    monkeypatch.setattr(recall, "_name_traits", lambda *_: recall.WANTED | recall.BARE)
+    monkeypatch.setattr(lookalikes, "_name_traits", lambda *_: lookalikes.WANTED | lookalikes.BARE)
     found = [judge(prey, each) for each in changes(parsed(CHOICE)) if each.kind in ("predicate", "map")]
     assert any(each is not None and each.told == "it matches beside the original" for each in found)

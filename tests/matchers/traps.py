@@ -27,17 +27,17 @@ from iree.compiler.api import Session
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.interpreter import EvaluationError, evaluate
-from opsplice.matchers import engine
-from opsplice.matchers.graph import Graph, compile_pattern
-from opsplice.matchers.match import Match
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.search.matches import Match
 from opsplice.pipeline.compiler import Compilation
-from opsplice.rewrites import template
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.calls import Written
-from opsplice.rewrites.plan import plan
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.loader import LoadedSpec, load_text
-from opsplice.values import ELEMENT_TYPES
+from opsplice.rewrites.approaches import pattern_insertion
+from opsplice.rewrites.plan.actions import Written
+from opsplice.rewrites.plan.planner import plan
+from opsplice.runtime.value_text import ELEMENT_TYPES
+from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
+from opsplice.spec_lang.syntax import tree
 from tests.matchers.mutants import Change, changes, mutate, ops_of
 
 LIBRARY = 'import "opsplice:nn"\n'
@@ -186,7 +186,7 @@ def replaced(module: ir.Module, ask: Ask) -> ir.Module | None:
     def write(match: Match, rule: tree.Rule) -> Written:
         if any(name.name not in match.inputs for name in rule.args if isinstance(name, tree.Name)):
             raise OpspliceError("an input is not part of this alternative")
-        return template.write(match, rule, ask.spec.patterns)
+        return pattern_insertion.write(match, rule, ask.spec.patterns)
 
     chosen = plan(found.matches, [ask.rule], ask.spec.kernels, [], _no_artifact, write=write)
     if not chosen.actions:

@@ -12,7 +12,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.pipeline import chips
 from opsplice.pipeline.compiler import Compilation, run
 from opsplice.pipeline.devices import target_step
-from opsplice.rewrites.devices import ProgramTarget, targets_of
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 
 
 def target(text: str) -> ProgramTarget:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from opsplice.frontends import load
+from opsplice.isolation.crash import compiler_crash
+from opsplice.isolation.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.compiler import Step, compile_module
-from opsplice.pipeline.crash import compiler_crash
-from opsplice.pipeline.isolate import ChildCrashError, call_isolated
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,9 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, run
 from opsplice.pipeline.devices import CpuArch, flags_for, parse_archs, target_step
-from opsplice.rewrites.devices import ProgramTarget, targets_of
-from opsplice.targets import arch as arch_names
-from opsplice.targets import toolchains
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
+from opsplice.targets.artifacts import arch as arch_names
+from opsplice.targets.build import toolchains
 
 ARCHS = arch_names.ARCHS
 HOST = arch_names.host_arch()

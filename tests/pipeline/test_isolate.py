@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.pipeline.isolate import ChildCrashError, call_isolated
+from opsplice.isolation.isolate import ChildCrashError, call_isolated
 
 METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
 
@@ -148,7 +148,7 @@ def test_stderr_passes_when_asked(method, capfd):
 def test_text_buffered_before_the_fork_is_written_once():
     program = "\n".join(
         [
-            "from opsplice.pipeline.isolate import call_isolated",
+            "from opsplice.isolation.isolate import call_isolated",
             "def nothing(report): print('child')",
             "print('parent')",
             "call_isolated(nothing)",
@@ -184,7 +184,7 @@ def test_stdin_is_empty(method):
 
 WAITING = """
 import os, subprocess, sys, tempfile, time
-from opsplice.pipeline.isolate import call_isolated
+from opsplice.isolation.isolate import call_isolated
 
 def wait(report):
     sleeper = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)

@@ -2,7 +2,7 @@ import os
 import sys
 import threading
 
-from opsplice.pipeline.noise import captured
+from opsplice.isolation.noise import captured
 
 
 def test_native_output_is_captured_and_stderr_restored(capfd):

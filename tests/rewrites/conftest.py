@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.compiling.splice import graphs_of
 from opsplice.frontends import ModuleSource
-from opsplice.matchers import engine
-from opsplice.matchers.match import Found
+from opsplice.matchers.find import engine
+from opsplice.matchers.search.matches import Found
 from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.devices import ProgramTarget, targets_of
-from opsplice.rewrites.plan import Plan, plan
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.loader import LoadedSpec, load_text
-from opsplice.splice import graphs_of
-from opsplice.targets import toolchains
-from opsplice.targets.artifacts import Artifact
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
+from opsplice.rewrites.plan.planner import Plan, plan
+from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
+from opsplice.spec_lang.syntax import tree
+from opsplice.targets.artifacts.artifact import Artifact
+from opsplice.targets.build import toolchains
 from tests.plain import Plain
 
 DEVICES = ("local-sync", "local-task")

@@ -14,16 +14,16 @@ import pytest
 from iree.compiler import ir
 
 import opsplice
+from opsplice.compiling.plugin_kernels import build
+from opsplice.compiling.splice import Splicer
 from opsplice.frontends import ModuleSource
-from opsplice.matchers.ir_names import ops_in
+from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.pipeline.devices import target_step
 from opsplice.pipeline.flags import offset_alignment
-from opsplice.plugin_kernels import build
-from opsplice.rewrites import aligned_buffers
-from opsplice.spec_lang.loader import load
-from opsplice.splice import Splicer
-from opsplice.targets import shaders
+from opsplice.rewrites.memory import aligned_buffers
+from opsplice.spec_lang.loading.loader import load
+from opsplice.targets.build import shaders
 from opsplice.targets.registry.store import Store
 
 from .conftest import write_spec

@@ -14,8 +14,8 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.host_commands import Commands, wanted
-from opsplice.runtime import load_program
+from opsplice.runtime.host_commands import Commands, wanted
+from opsplice.runtime.program import load_program
 from tests import command_line
 
 from .conftest import write_spec

@@ -12,8 +12,8 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.host_commands import Commands
-from opsplice.runtime import load_program
+from opsplice.runtime.host_commands import Commands
+from opsplice.runtime.program import load_program
 from tests.plain import Plain
 
 from .conftest import write_spec

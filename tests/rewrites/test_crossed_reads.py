@@ -7,9 +7,9 @@ import pytest
 
 import opsplice
 from opsplice.frontends import ModuleSource
-from opsplice.matchers.ir_names import ops_in
+from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline.compiler import Compilation, Step, run
-from opsplice.rewrites import crossed_reads
+from opsplice.rewrites.memory import crossed_reads
 
 T = "tensor<7x7xf32>"
 SOFTMAX = f"""  %e = tensor.empty() : {T}

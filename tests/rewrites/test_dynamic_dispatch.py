@@ -16,9 +16,10 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import compile_module
-from opsplice.providers import Provider, read_folder, registry_source
-from opsplice.runtime import load_program
-from opsplice.targets import arch, toolchains
+from opsplice.runtime.program import load_program
+from opsplice.runtime.providers import Provider, read_folder, registry_source
+from opsplice.targets.artifacts import arch
+from opsplice.targets.build import toolchains
 from tests import command_line
 
 

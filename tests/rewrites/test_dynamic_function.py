@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import files, plugin_kernels
+from opsplice import files
+from opsplice.compiling import plugin_kernels
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import toolchains
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.build import toolchains
 from tests.plain import Plain
 from tests.rewrites.conftest import assert_same
 

@@ -11,8 +11,8 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import toolchains
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.build import toolchains
 from tests import command_line
 
 from .conftest import write_spec

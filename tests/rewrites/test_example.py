@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from opsplice.frontends import ModuleSource
-from opsplice.matchers import engine
-from opsplice.matchers.graph import compile_pattern
-from opsplice.matchers.places import as_known
+from opsplice.matchers.explain.places import as_known
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.pipeline.compiler import Compilation, Step, run
-from opsplice.rewrites import example
-from opsplice.rewrites.export.gaps import GapError
-from opsplice.spec_lang.loader import load_text
+from opsplice.rewrites.reference import example_program
+from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.spec_lang.loading.loader import load_text
 
 SPEC = """
 pattern sized(x: tensor<m x 4 x n x f32>) where n == 64 and m > 100 { sqrt(x) }
@@ -31,9 +31,9 @@ pattern open(x: tensor<? x f32>) { exp(x) }
 
 def test_patterns_match_their_examples() -> None:
     spec = load_text(SPEC)
-    numbers = example.of_numbers(spec.patterns)
+    numbers = example_program.of_numbers(spec.patterns)
     names = [name for name in spec.patterns if spec.patterns[name].op_variables == ()]
-    texts = {name: example.programs(numbers[name], numbers, f"of_{i}") for i, name in enumerate(names)}
+    texts = {name: example_program.programs(numbers[name], numbers, f"of_{i}") for i, name in enumerate(names)}
     found: set[tuple[str, str]] = set()
     graphs = [g for name in names for g in compile_pattern(spec.patterns[name], spec.patterns, spec.types)]
 
@@ -55,5 +55,5 @@ def test_patterns_match_their_examples() -> None:
 def test_what_cannot_be_written_out() -> None:
     spec = load_text("pattern p(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](x, w) }")
     with pytest.raises(GapError) as raised:
-        example.programs(spec.patterns["p"], spec.patterns, "p")
+        example_program.programs(spec.patterns["p"], spec.patterns, "p")
     assert "a window" in str(raised.value.gaps[0])

@@ -14,10 +14,10 @@ import pytest
 import opsplice
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation
-from opsplice.rewrites import fallback
-from opsplice.rewrites.devices import device_globals, targets_of
-from opsplice.targets import arch as arch_names
-from opsplice.targets import toolchains
+from opsplice.rewrites.ir.executable_targets import device_globals, targets_of
+from opsplice.rewrites.link import fallback
+from opsplice.targets.artifacts import arch as arch_names
+from opsplice.targets.build import toolchains
 
 HOST = arch_names.host_arch()
 ARCHS = arch_names.ARCHS

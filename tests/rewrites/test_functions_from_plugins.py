@@ -15,7 +15,8 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets import function_link, ptxas, shaders
+from opsplice.targets.build import ptxas, shaders
+from opsplice.targets.link import function_link
 from opsplice.targets.registry.store import Store
 from tests import command_line
 
@@ -316,7 +317,7 @@ def test_plugins_that_do_not_fit(tmp_path, vulkan, text, message):
 
 
 def test_a_plugin_of_a_spec_with_kernels_of_other_kinds(tmp_path, wgsl):
-    from opsplice import plugin_kernels
+    from opsplice.compiling import plugin_kernels
 
     path = write_spec(tmp_path, SPEC % ('vulkan "softsign.wgsl" as plugin', ""), {})
     with pytest.raises(OpspliceError) as error:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.compiling.linting import findings
+from opsplice.compiling.spec_export import export_spec
 from opsplice.errors import OpspliceError
-from opsplice.exporting import export_spec
-from opsplice.linting import findings
 from opsplice.spec_lang import formatter
-from opsplice.spec_lang.loader import load
-from opsplice.targets import shaders
+from opsplice.spec_lang.loading.loader import load
+from opsplice.targets.build import shaders
 from tests.plain import Plain
 
 from .conftest import DEVICES, write_spec

@@ -11,7 +11,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets import shaders
+from opsplice.targets.build import shaders
 
 from .conftest import write_spec
 

@@ -11,8 +11,8 @@ from iree.compiler.api import Session
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.rewrites import helpers
-from opsplice.spec_lang.loader import load_text
+from opsplice.rewrites.ir import raw_symbols
+from opsplice.spec_lang.loading.loader import load_text
 
 TENSOR = "tensor<?xf32>"
 MODEL = f"""
@@ -133,7 +133,7 @@ def test_executables_of_one_name_and_what_they_export() -> None:
     with Session().context, ir.Location.unknown():
         module = ir.Module.create()
         for code in (codes[0], codes[1], codes[1], codes[0]):
-            helpers.put_into(module, code, brought=())
+            raw_symbols.put_into(module, code, brought=())
     text = str(module)
     assert module.operation.verify()
     assert text.count("stream.executable private") == text.count("util.func private") == 2
@@ -147,7 +147,7 @@ def test_functions_of_transform_specs_too(two: tuple[Path, Path], tmp_path: Path
     with Session().context, ir.Location.unknown():
         module = ir.Module.parse(function("mulf"))
         with pytest.raises(OpspliceError, match="the program has a symbol @f already"):
-            helpers.put_into(module, codes)
-        found = helpers.put_into(module, codes, brought={"f"})
+            raw_symbols.put_into(module, codes)
+        found = raw_symbols.put_into(module, codes, brought={"f"})
     assert found.names[found.blocks[0]] == {"f": "f_1"}
     assert "@f_1(" in str(module)

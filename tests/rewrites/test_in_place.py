@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.providers import Provider
-from opsplice.targets import shaders as shaders_of
+from opsplice.runtime.providers import Provider
+from opsplice.targets.build import shaders as shaders_of
 from tests.plain import Plain
 
 from .conftest import write_spec

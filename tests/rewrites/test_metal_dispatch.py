@@ -9,7 +9,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets.flatbuffer import Buffer
+from opsplice.targets.formats.flatbuffer import Buffer
 
 from .conftest import write_spec
 

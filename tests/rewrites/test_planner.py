@@ -8,8 +8,8 @@ import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.calls import Buffer, Scalar
-from opsplice.rewrites.devices import ProgramTarget
+from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.plan.actions import Buffer, Scalar
 
 CHAIN = """
 func.func @f(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {

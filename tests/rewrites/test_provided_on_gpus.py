@@ -11,9 +11,9 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.providers import Provider
-from opsplice.runtime import load_program
-from opsplice.targets import shaders
+from opsplice.runtime.program import load_program
+from opsplice.runtime.providers import Provider
+from opsplice.targets.build import shaders
 from tests import command_line
 
 from .conftest import write_spec

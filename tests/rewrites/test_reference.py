@@ -191,9 +191,9 @@ LAYERS = {
 @pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_layers(layer: str, packs: bool, tmp_path: Path) -> None:
-    from opsplice.captures import CaptureJob
-    from opsplice.capturing import list_ops
+    from opsplice.compiling.capturing import list_ops
     from opsplice.frontends import load
+    from opsplice.reports.captured import CaptureJob
 
     path = FRONTENDS / f"{layer}.mlir"
     ops = list_ops(lambda _event: None, CaptureJob(load(path), (), flags=FLAGS))

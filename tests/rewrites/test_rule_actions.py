@@ -9,7 +9,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang.diagnostics import SpecError
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 ABS = """
 func.func @main(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.compiling.splice import Splicer
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, Step, run
-from opsplice.spec_lang.loader import load
-from opsplice.splice import Splicer
-from opsplice.targets import shaders
+from opsplice.runtime.value_text import ELEMENT_TYPES
+from opsplice.spec_lang.loading.loader import load
+from opsplice.targets.build import shaders
 from opsplice.targets.registry.store import Store
-from opsplice.values import ELEMENT_TYPES
 
 from .conftest import DEVICES, write_spec
 
@@ -515,7 +515,7 @@ def test_otherwise_keep_leaves_it_to_the_compiler(spliced) -> None:
 
 
 def test_otherwise_keep_for_one_of_several_targets(tmp_path: Path) -> None:
-    from opsplice.targets import arch
+    from opsplice.targets.artifacts import arch
 
     host = arch.host_arch()
     other = next(a for a in arch.ARCHS if a != host)
@@ -527,7 +527,7 @@ def test_otherwise_keep_for_one_of_several_targets(tmp_path: Path) -> None:
 
 
 def test_one_program_for_several_architectures(tmp_path: Path, zig: None) -> None:
-    from opsplice.targets import arch
+    from opsplice.targets.artifacts import arch
 
     path = write_spec(tmp_path, SOFTSIGN % 'cpu "softsign.c" as bitcode', SOFTSIGN_C)
     program = opsplice.compile(softsign_model("?x8"), [path], archs=arch.ARCHS)

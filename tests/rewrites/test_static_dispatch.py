@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import plugin_kernels
+from opsplice.compiling import plugin_kernels
 from opsplice.errors import OpspliceError
-from opsplice.targets import shaders
+from opsplice.targets.build import shaders
 
 from .conftest import write_spec
 

@@ -7,7 +7,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets import toolchains
+from opsplice.targets.build import toolchains
 
 NEGATE_SPEC = """
 kernel negate(a: f32[...m]) -> f32[...m] { grid (ceildiv(m, 4)) cpu "k.c" }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opsplice.interpreter import evaluate
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang.loading.loader import load_text
 from tests.matchers.traps import Ask, parsed, replaced
 
 SUMMED = """

@@ -11,9 +11,9 @@ from iree.compiler.api import Session
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.rewrites import transform_spec
-from opsplice.rewrites.symbols import Brought
-from opsplice.rewrites.transform_spec import Change
+from opsplice.rewrites.ir.symbols import Brought
+from opsplice.rewrites.transform_dialect import interpreter
+from opsplice.rewrites.transform_dialect.interpreter import Change
 
 SPEC = """
 module attributes {transform.with_named_sequence} {
@@ -63,7 +63,7 @@ def test_where_the_interpreter_stops_is_an_error_with_its_place(
     """
     module = ir.Module.parse(program, context=session.context)
     with pytest.raises(OpspliceError) as raised:
-        transform_spec.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
+        interpreter.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
     assert "spec.mlir failed" in raised.value.message
     assert raised.value.details.startswith(str(tmp_path / "spec.mlir"))
     assert why in raised.value.details
@@ -76,7 +76,7 @@ def test_an_entry_without_a_body_is_no_spec(tmp_path: Path) -> None:
         "transform.named_sequence private @__transform_main(%module: !transform.any_op {transform.readonly})\n}"
     )
     with pytest.raises(OpspliceError, match="it has no sequence @__transform_main with a body"):
-        transform_spec.parse(session.context, tmp_path / "spec.mlir")
+        interpreter.parse(session.context, tmp_path / "spec.mlir")
 
 
 # ---- symbols of several specs ------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def applied(folder: Path, program: str, *specs: str, brought: Brought | None = N
     brought, changes = brought or Brought(), []
     for number, spec in enumerate(specs):
         (folder / f"spec{number}.mlir").write_text(spec)
-        done = transform_spec.apply(module, folder / f"spec{number}.mlir", lambda name, target: None, brought)
+        done = interpreter.apply(module, folder / f"spec{number}.mlir", lambda name, target: None, brought)
         changes += done.changes
     assert module.operation.verify()
     return module, changes
@@ -238,7 +238,7 @@ def test_a_spec_that_inlines_what_it_calls_by_a_pass(tmp_path: Path) -> None:
     text = calling("math.absf", function("sqrt")).replace("transform.apply_dce to %0 : !transform.any_op", inline)
     module = ir.Module.parse(PROGRAM, context=Session().context)
     (tmp_path / "spec.mlir").write_text(text)
-    done = transform_spec.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
+    done = interpreter.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
     assert "math.sqrt" in str(module)
     assert "util.call" not in str(module)
     assert done.otherwise
@@ -250,7 +250,7 @@ def test_a_pass_behind_the_matching_that_changes_nothing(tmp_path: Path) -> None
     text = calling("math.tanh", function("sqrt")).replace("transform.apply_dce to %0 : !transform.any_op", inline)
     (tmp_path / "spec.mlir").write_text(text)
     module = ir.Module.parse(PROGRAM, context=Session().context)
-    done = transform_spec.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
+    done = interpreter.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
     assert not done.otherwise
     assert [pair.rule for pair in done.unmatched] == ["@match -> @call"]
 
@@ -261,10 +261,10 @@ def inlining(op: str, brought: str) -> str:
     return start + call + " inline_call" + rest.replace("-> !transform.any_op", "-> ()", 1)
 
 
-def outcome(folder: Path, program: str, spec: str) -> transform_spec.Outcome:
+def outcome(folder: Path, program: str, spec: str) -> interpreter.Outcome:
     (folder / "spec.mlir").write_text(spec)
     module = ir.Module.parse(program, context=Session().context)
-    return transform_spec.apply(module, folder / "spec.mlir", lambda name, target: None)
+    return interpreter.apply(module, folder / "spec.mlir", lambda name, target: None)
 
 
 NOTHING = f"util.func private @f{UNARY} {{ util.return %x : {TENSOR} }}"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.targets import toolchains
+from opsplice.targets.build import toolchains
 from tests import command_line
 from tests.plain import Plain
 

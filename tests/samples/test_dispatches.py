@@ -13,8 +13,8 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.targets import cuda_compilers, shaders
-from opsplice.targets.artifacts import CudaTarget
+from opsplice.targets.artifacts.artifact import CudaTarget
+from opsplice.targets.build import cuda_compilers, shaders
 from tests import command_line
 from tests.plain import Plain
 

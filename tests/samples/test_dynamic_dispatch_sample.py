@@ -10,8 +10,8 @@ import pytest
 import opsplice
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import compile_module
-from opsplice.providers import Provider, registry_source
-from opsplice.runtime import load_program
+from opsplice.runtime.program import load_program
+from opsplice.runtime.providers import Provider, registry_source
 
 
 @pytest.fixture(scope="module")

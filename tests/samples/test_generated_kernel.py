@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.targets import shaders
+from opsplice.targets.build import shaders
 from tests.plain import Plain
 
 SHAPES = {"eights": (4, 8), "fives": (3, 5), "any": (7, 33)}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import plugin_kernels
-from opsplice.targets import shaders
+from opsplice.compiling import plugin_kernels
+from opsplice.targets.build import shaders
 
 VULKAN = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe"]
 OTHERS = {

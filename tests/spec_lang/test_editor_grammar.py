@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 import opsplice.spec_lang
-from opsplice.spec_lang import ops
-from opsplice.spec_lang.parser import RESERVED
+from opsplice.spec_lang.syntax import vocabulary
+from opsplice.spec_lang.syntax.parser import RESERVED
 
 FOLDER = Path(opsplice.spec_lang.__file__).parent
 EDITOR = FOLDER / "editor"
 GRAMMAR = json.loads((EDITOR / "splice.tmLanguage.json").read_text())
 RULES = GRAMMAR["repository"]
 # Words of the language's grammar, without its single letters.
-KEYWORDS = sorted(set(re.findall(r'"([a-z]{2,})"', (FOLDER / "grammar.lark").read_text())) | RESERVED)
+KEYWORDS = sorted(set(re.findall(r'"([a-z]{2,})"', (FOLDER / "syntax" / "grammar.lark").read_text())) | RESERVED)
 COLOURED = ("keyword", "logic", "form", "constant", "type", "mlir")
 
 
@@ -43,20 +43,22 @@ def test_every_keyword_is_coloured(word: str):
         assert scope(word) in COLOURED
 
 
-@pytest.mark.parametrize("name", sorted(ops.OPS))
+@pytest.mark.parametrize("name", sorted(vocabulary.OPS))
 def test_every_op_is_coloured(name: str):
     assert scope(name) == "op" or (name in KEYWORDS and scope(name) in COLOURED)
-    assert re.fullmatch(RULES["op"]["match"], ops.OPS[name].full_name)
+    assert re.fullmatch(RULES["op"]["match"], vocabulary.OPS[name].full_name)
 
 
 def test_no_op_is_coloured_that_is_none():
     words = re.findall(r"[a-z][a-z0-9_]*", RULES["op"]["match"].partition("?(?:")[2].rpartition(")")[0])
-    assert set(words) - set(ops.OPS) <= {"b"}
+    assert set(words) - set(vocabulary.OPS) <= {"b"}
 
 
-@pytest.mark.parametrize("element", [*ops.COMMON_ELEMENTS, "f8E4M3FN", "f4E2M1FN", "si8", "ui16", "i4", "f80", "tf32"])
+@pytest.mark.parametrize(
+    "element", [*vocabulary.COMMON_ELEMENTS, "f8E4M3FN", "f4E2M1FN", "si8", "ui16", "i4", "f80", "tf32"]
+)
 def test_element_types_are_types(element: str):
-    assert ops.is_element(element)
+    assert vocabulary.is_element(element)
     assert scope(element) == "type"
 
 

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice import linting
 from opsplice.cli import main
+from opsplice.compiling import linting
 from opsplice.errors import OpspliceError
-from opsplice.matchers.graph import MAX_USES, compile_pattern
-from opsplice.spec_lang import formatter, loader
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_lang.loader import MAX_BYTES, MAX_IMPORT_DEPTH, load, load_text
+from opsplice.matchers.patterns.graph import MAX_USES, compile_pattern
+from opsplice.spec_lang import formatter
+from opsplice.spec_lang.loading import loader
+from opsplice.spec_lang.loading.loader import MAX_BYTES, MAX_IMPORT_DEPTH, load, load_text
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 from tests.effort import examples
 
 ROOT = Path(__file__).parents[2]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.checker import Checked, check
-from opsplice.spec_lang.diagnostics import render
-from opsplice.spec_lang.parser import parse
+from opsplice.spec_lang.checking.checker import Checked, check
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.parser import parse
+from opsplice.spec_lang.syntax.spec_errors import render
 
 KERNEL = 'kernel k(x: f32[m, n], s: f32, c: i32) -> f32[m, n] { cpu "k.c" }\n'
 PATTERN = "pattern p(x: tensor<m x n x f32>, y: tensor<n x f32>) { addf(x, broadcast[n -> m n](y)) }\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang.diagnostics import MAX_SHOWN, SpecError, error, nearest, render, warning
-from opsplice.spec_lang.tree import Source, Span
+from opsplice.spec_lang.syntax.spec_errors import MAX_SHOWN, SpecError, error, nearest, render, warning
+from opsplice.spec_lang.syntax.tree import Source, Span
 
 
 def at(text: str, marked: str, path: Path | None = Path("a.splice")) -> Span:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from opsplice.spec_lang import formatter, tree
-from opsplice.spec_lang.checker import check
-from opsplice.spec_lang.diagnostics import SpecError, render
+from opsplice.spec_lang import formatter
+from opsplice.spec_lang.checking.checker import check
 from opsplice.spec_lang.formatter import WIDTH
-from opsplice.spec_lang.parser import parse
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.parser import parse
+from opsplice.spec_lang.syntax.spec_errors import SpecError, render
 from tests.effort import examples
 
 

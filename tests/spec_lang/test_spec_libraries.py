@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang import libraries
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_lang.libraries import OWN, Library
-from opsplice.spec_lang.loader import load, load_text
+from opsplice.spec_lang.loading import libraries
+from opsplice.spec_lang.loading.libraries import OWN, Library
+from opsplice.spec_lang.loading.loader import load, load_text
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 from tests.packages import install
 
 SHARED = "pattern twice(x: tensor<n x f32>) { addf(x, x) }\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang import loader
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_lang.loader import load, load_text
+from opsplice.spec_lang.loading import loader
+from opsplice.spec_lang.loading.loader import load, load_text
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 
 def kernel(name: str) -> str:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.spec_lang import libraries, tree
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_lang.lint import untidy
-from opsplice.spec_lang.loader import LoadedSpec, load, load_text
+from opsplice.spec_lang.linting.lint import untidy
+from opsplice.spec_lang.loading import libraries
+from opsplice.spec_lang.loading.loader import LoadedSpec, load, load_text
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 from tests.packages import install
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from opsplice.spec_lang import ops
+from opsplice.spec_lang.syntax import vocabulary
 
 ir = pytest.importorskip("iree.compiler.ir", reason="needs the IREE compiler")
 
@@ -39,7 +39,7 @@ def dialect_ops() -> set[str]:
     return {c.OPERATION_NAME for c in classes if hasattr(c, "OPERATION_NAME")}
 
 
-def generic_form(op: ops.Op) -> str:
+def generic_form(op: vocabulary.Op) -> str:
     """A function that applies the op to tensors."""
     types = {**TYPES, **SPECIAL_TYPES.get(op.name, {})}
     operands = [f"tensor<4x{types[letter]}>" for letter in op.operands]
@@ -53,7 +53,7 @@ def generic_form(op: ops.Op) -> str:
     }}"""
 
 
-@pytest.mark.parametrize("op", ops.OPS.values(), ids=ops.OPS)
+@pytest.mark.parametrize("op", vocabulary.OPS.values(), ids=vocabulary.OPS)
 def test_the_compiler_takes_each_op_as_described(op):
     with ir.Context() as context:
         context.allow_unregistered_dialects = False
@@ -61,10 +61,10 @@ def test_the_compiler_takes_each_op_as_described(op):
 
 
 def test_no_elementwise_op_is_missing():
-    assert {op.full_name for op in ops.OPS.values()} == dialect_ops() - NOT_ELEMENTWISE
+    assert {op.full_name for op in vocabulary.OPS.values()} == dialect_ops() - NOT_ELEMENTWISE
 
 
-@pytest.mark.parametrize("op", [o for o in ops.OPS.values() if o.arity == 2], ids=lambda o: o.name)
+@pytest.mark.parametrize("op", [o for o in vocabulary.OPS.values() if o.arity == 2], ids=lambda o: o.name)
 def test_commutative_ops_are_those_of_the_compiler(op):
     """Canonicalisation moves the constant of a commutative op to the right."""
     types = {**TYPES, **SPECIAL_TYPES.get(op.name, {})}
@@ -88,7 +88,9 @@ def test_commutative_ops_are_those_of_the_compiler(op):
 
 
 @pytest.mark.parametrize(
-    ("op", "predicates"), [("cmpf", ops.CMPF_PREDICATES), ("cmpi", ops.CMPI_PREDICATES)], ids=["cmpf", "cmpi"]
+    ("op", "predicates"),
+    [("cmpf", vocabulary.CMPF_PREDICATES), ("cmpi", vocabulary.CMPI_PREDICATES)],
+    ids=["cmpf", "cmpi"],
 )
 def test_predicates_have_the_compilers_numbers(op, predicates):
     element = "f32" if op == "cmpf" else "i32"
@@ -104,9 +106,9 @@ def test_predicates_have_the_compilers_numbers(op, predicates):
 
 
 def test_find_takes_short_and_full_names():
-    assert ops.find("mulf") is ops.find("arith.mulf") is ops.OPS["mulf"]
-    assert ops.find("math.mulf") is None
-    assert ops.find("nosuch") is None
+    assert vocabulary.find("mulf") is vocabulary.find("arith.mulf") is vocabulary.OPS["mulf"]
+    assert vocabulary.find("math.mulf") is None
+    assert vocabulary.find("nosuch") is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_find_takes_short_and_full_names():
     ],
 )
 def test_identities(combiner, element, expected):
-    assert ops.identity(combiner, element) == expected
+    assert vocabulary.identity(combiner, element) == expected
 
 
 def wrapped(value: int) -> int:
@@ -164,12 +166,12 @@ FLOAT_MEANINGS = {
 
 
 def test_identities_leave_every_value_alone():
-    assert {*INTEGER_MEANINGS, *FLOAT_MEANINGS} == set(ops.COMBINERS)
+    assert {*INTEGER_MEANINGS, *FLOAT_MEANINGS} == set(vocabulary.COMBINERS)
     for name, combine in INTEGER_MEANINGS.items():
-        neutral = ops.identity(name, "i8")
+        neutral = vocabulary.identity(name, "i8")
         assert all(combine(neutral, value) == value for value in range(-128, 128)), name
     for name, combine in FLOAT_MEANINGS.items():
-        neutral = ops.identity(name, "f32")
+        neutral = vocabulary.identity(name, "f32")
         assert all(combine(neutral, v) == v for v in (0.0, 1.5, -2.25, math.inf, -math.inf)), name
 
 
@@ -187,12 +189,16 @@ def test_identities_leave_every_value_alone():
     ],
 )
 def test_element_types(element, float_, integer, width):
-    assert ops.is_element(element)
-    assert (ops.is_float(element), ops.is_integer(element), ops.bits(element)) == (float_, integer, width)
+    assert vocabulary.is_element(element)
+    assert (vocabulary.is_float(element), vocabulary.is_integer(element), vocabulary.bits(element)) == (
+        float_,
+        integer,
+        width,
+    )
     with ir.Context():
         ir.Type.parse(element)
 
 
 @pytest.mark.parametrize("name", ["float", "i", "i0", "f", "xf32", "nxf32", "T", "", "f8", "i32x"])
 def test_what_is_no_element_type(name):
-    assert not ops.is_element(name)
+    assert not vocabulary.is_element(name)

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice.spec_lang import parser, syntax_errors, tree
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_lang.parser import MAX_DEPTH, parse
+from opsplice.spec_lang.syntax import parser, syntax_errors, tree
+from opsplice.spec_lang.syntax.parser import MAX_DEPTH, parse
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 from tests.effort import examples
 
 
@@ -417,12 +417,13 @@ def run_python(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-PARSE = "from opsplice.spec_lang.parser import parse; print(len(parse('replace p with k()').rules))"
+PARSE = "from opsplice.spec_lang.syntax.parser import parse; print(len(parse('replace p with k()').rules))"
 
 
 def test_importing_the_package_does_not_import_lark():
     assert (
-        run_python("import sys, opsplice.spec_lang, opsplice.spec_lang.tree; print('lark' in sys.modules)") == "False"
+        run_python("import sys, opsplice.spec_lang, opsplice.spec_lang.syntax.tree; print('lark' in sys.modules)")
+        == "False"
     )
 
 

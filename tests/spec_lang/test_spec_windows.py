@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.spec_lang import formatter, tree
-from opsplice.spec_lang.diagnostics import SpecError
-from opsplice.spec_lang.loader import load_text
+from opsplice.spec_lang import formatter
+from opsplice.spec_lang.loading.loader import load_text
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 
 def conv(subscripts: str, where: str = "") -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.targets import toolchains
+from opsplice.targets.build import toolchains
 from opsplice.targets.registry.store import Store
 
 KERNEL = """

@@ -3,8 +3,8 @@
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets.artifacts import CpuTarget
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import CpuTarget
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ import pytest
 
 from opsplice import cli
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import cpu, plugin_build, toolchains
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
-from opsplice.targets.compiler_flags import checked
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
+from opsplice.targets.build import toolchains
+from opsplice.targets.build.compiler_flags import checked
+from opsplice.targets.plugins import plugin_build
 from opsplice.targets.registry.store import Store
 
 HERE = Path("/here")

@@ -7,9 +7,11 @@ import pytest
 from llvmlite import binding
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import cpu, objects, toolchains
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
+from opsplice.targets.build import toolchains
+from opsplice.targets.formats import elf
 from opsplice.targets.registry.store import Store
 
 X86 = CpuTarget("x86_64")
@@ -45,7 +47,7 @@ def test_c_is_built_for_every_architecture(kernel, store, cross, arch, form):
     assert artifact.path.is_relative_to(store.root)
     assert artifact.path.suffix == {"object": ".o", "bitcode": ".bc"}[form]
     if form == "object":
-        assert objects.read_object(artifact.path.read_bytes(), "k.o").arch == arch
+        assert elf.read_object(artifact.path.read_bytes(), "k.o").arch == arch
 
 
 def test_the_host_is_built_for_by_each_compiler(kernel, store, compiler):

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import cpu, cuda, cuda_compilers, llvm, ptx, ptxas, toolchains
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget, CudaTarget
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, CudaTarget
+from opsplice.targets.backends import cpu, cuda
+from opsplice.targets.build import cuda_compilers, llvm, ptxas, toolchains
+from opsplice.targets.formats import ptx
 from opsplice.targets.registry.store import Store
 
 SM80 = CudaTarget(80)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import device_functions
-from opsplice.targets.artifacts import ArtifactRequest
+from opsplice.targets.artifacts.artifact import ArtifactRequest
+from opsplice.targets.backends import device_functions
 from opsplice.targets.registry.store import Store
 
 

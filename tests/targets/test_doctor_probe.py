@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import cuda_compilers, doctor, ptxas, shaders, spirv_val, toolchains
+from opsplice.targets import doctor
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.build import cuda_compilers, ptxas, shaders, spirv_val, toolchains
 
 
 @pytest.fixture

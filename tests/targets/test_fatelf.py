@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import fatelf
+from opsplice.targets.formats import fatelf
 
 
 def elf(machine: int, body: bytes = b"", *, word: int = 2, order: int = 1, os_abi: int = 0) -> bytes:

@@ -3,8 +3,8 @@
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import ir_types
-from opsplice.targets.ir_types import ADDRESS
+from opsplice.targets.formats import llvm_types
+from opsplice.targets.formats.llvm_types import ADDRESS
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from opsplice.targets.ir_types import ADDRESS
     ],
 )
 def test_types_that_a_call_fits(written, result, parameters):
-    ir_types.check("k.ll", "k", written, result, parameters, "kernel k")
+    llvm_types.check("k.ll", "k", written, result, parameters, "kernel k")
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_types_that_a_call_fits(written, result, parameters):
 )
 def test_types_that_it_does_not_fit_are_named(written, result, parameters, wanted):
     with pytest.raises(OpspliceError) as caught:
-        ir_types.check("k.ll", "k", written, result, parameters, "kernel scale")
+        llvm_types.check("k.ll", "k", written, result, parameters, "kernel scale")
     assert caught.value.message == f"'k' in k.ll is `{written}`, and kernel scale calls it as `{wanted}`"

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from opsplice.targets import cuda, rocm
-from opsplice.targets.artifacts import ArtifactRequest, CudaTarget, RocmTarget
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CudaTarget, RocmTarget
+from opsplice.targets.backends import cuda, rocm
 
 COMPILER = "import sys; from iree.compiler.tools.scripts.iree_compile.__main__ import main; sys.exit(main())"
 

@@ -7,9 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from opsplice.targets import arch as archs
-from opsplice.targets import cpu, objects, toolchains
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
+from opsplice.targets.build import toolchains
+from opsplice.targets.formats import elf
 
 COMPILER = "import sys; from iree.compiler.tools.scripts.iree_compile.__main__ import main; sys.exit(main())"
 
@@ -129,7 +131,7 @@ def test_what_bitcode_may_call_is_really_linked(tmp_path, arch):
     toolchain = toolchains.find("zig") or toolchains.find("clang")
     if toolchain is None:
         pytest.skip("no clang here (pip install ziglang)")
-    names = sorted(objects.LINKED_INTO_BITCODE)
+    names = sorted(elf.LINKED_INTO_BITCODE)
     source = tmp_path / "calls.c"
     # Only the addresses are taken, so the types do not matter.
     declarations = "".join(f'extern char {name}_[] __asm__("{name}");\n' for name in names)

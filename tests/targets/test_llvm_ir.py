@@ -4,9 +4,10 @@ import pytest
 from llvmlite import binding
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import llvm, objects
-from opsplice.targets.artifacts import CpuTarget
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import CpuTarget
+from opsplice.targets.build import llvm
+from opsplice.targets.formats import elf
 
 X86 = CpuTarget("x86_64")
 
@@ -79,7 +80,7 @@ def compiled(tmp_path):
 @pytest.mark.parametrize("arch", archs.ARCHS)
 def test_objects_for_every_architecture_need_nothing(compiled, arch):
     _, output = compiled(CLEAR, CpuTarget(arch))
-    code = objects.read_object(output.read_bytes(), "kernel.o")
+    code = elf.read_object(output.read_bytes(), "kernel.o")
     assert code.arch == arch
     assert code.functions == {"clear"}
     assert code.undefined == frozenset()  # above all no memset

@@ -7,8 +7,9 @@ import struct
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import metal, metal_executable, metal_source
-from opsplice.targets.artifacts import ArtifactRequest
+from opsplice.targets.artifacts.artifact import ArtifactRequest
+from opsplice.targets.backends import metal
+from opsplice.targets.formats import metal_executable, metal_source
 
 SHADER = """
 #include <metal_stdlib>

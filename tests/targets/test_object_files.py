@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import objects
-from opsplice.targets.artifacts import CpuTarget
+from opsplice.targets.artifacts.artifact import CpuTarget
+from opsplice.targets.formats import elf as objects
 from tests.effort import examples
 
 GLOBAL, LOCAL, WEAK = 1, 0, 2

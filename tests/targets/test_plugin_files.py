@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import fatelf, objects, plugin_build, plugin_file
-from opsplice.targets.artifacts import CpuTarget
-from opsplice.targets.plugin_source import SIZE, Argument, Function
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import CpuTarget
+from opsplice.targets.formats import elf, fatelf
+from opsplice.targets.plugins import plugin_build, plugin_file
+from opsplice.targets.plugins.plugin_source import SIZE, Argument, Function
 
 SCALE = Function("scale", (Argument("f32", pointer=True, const=True), Argument("f32", pointer=True), SIZE))
 HOST = archs.host_arch()
@@ -148,7 +149,7 @@ def test_every_prefix_of_a_library_is_safe(embedded):
     data = embedded("k.sos", HOST).read_bytes()
     for end in range(0, len(data), 97):
         with contextlib.suppress(OpspliceError):
-            objects.read_library(data[:end], "k.sos")
+            elf.read_library(data[:end], "k.sos")
 
 
 def test_a_name_that_is_nearly_there(embedded):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from opsplice.targets import prototypes
-from opsplice.targets.artifacts import CpuTarget
+from opsplice.targets.artifacts.artifact import CpuTarget
+from opsplice.targets.formats import prototypes
 
 SOURCE = """
 #include <stddef.h>

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import cuda_compilers, ptx
-from opsplice.targets.artifacts import CudaTarget
+from opsplice.targets.artifacts.artifact import CudaTarget
+from opsplice.targets.build import cuda_compilers
+from opsplice.targets.formats import ptx
 from tests.effort import examples
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"

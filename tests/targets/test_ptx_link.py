@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import function_link
-from opsplice.targets.ptx_link import Library, imports, link
+from opsplice.targets.link import function_link
+from opsplice.targets.link.ptx_link import Library, imports, link
 from opsplice.targets.registry.store import Store
 
 PROGRAM = """//

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.targets.python_files import load
+from opsplice.targets.build.python_files import load
 
 
 def written(folder: Path, **files: str) -> Path:

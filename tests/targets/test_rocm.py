@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from llvmlite import binding
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import hsaco, rocm
-from opsplice.targets.artifacts import ArtifactRequest, RocmTarget
+from opsplice.targets.artifacts.artifact import ArtifactRequest, RocmTarget
+from opsplice.targets.backends import rocm
+from opsplice.targets.formats import hsaco
 from tests.effort import examples
 
 GFX942 = RocmTarget("gfx942")

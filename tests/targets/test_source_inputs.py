@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.shaders import slang_names
-from opsplice.targets.sources import check_complete, check_file, read_inputs
+from opsplice.targets.artifacts.source_inputs import check_complete, check_file, read_inputs
+from opsplice.targets.build.shaders import slang_names
 
 
 @pytest.fixture

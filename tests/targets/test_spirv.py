@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import cpu, shaders, spirv, spirv_val
-from opsplice.targets.artifacts import ArtifactRequest, CpuTarget, SpirvTarget
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, SpirvTarget
+from opsplice.targets.backends import cpu, spirv
+from opsplice.targets.build import shaders, spirv_val
+from opsplice.targets.formats.spirv_binary import check, reflect
 from opsplice.targets.registry.store import Store
-from opsplice.targets.spirv_binary import check, reflect
 from tests.targets import spirv_assembly as asm
 from tests.targets.spirv_assembly import kernel, load, op
 from tests.targets.spirv_assembly import store as stores

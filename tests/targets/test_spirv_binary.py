@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import spirv_reader
-from opsplice.targets.spirv_binary import SpirvModule, check, choose_entry, reflect
+from opsplice.targets.formats import spirv_reader
+from opsplice.targets.formats.spirv_binary import SpirvModule, check, choose_entry, reflect
 from tests.effort import examples
 from tests.targets import spirv_assembly as asm
 from tests.targets.spirv_assembly import T_FLOAT, T_FLOAT_PTR, T_FN, T_UINT, T_VOID, buffer, kernel, load, op, store

@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import shaders, spirv
-from opsplice.targets.artifacts import ArtifactRequest, SpirvTarget
-from opsplice.targets.spirv_binary import check, reflect
+from opsplice.targets.artifacts.artifact import ArtifactRequest, SpirvTarget
+from opsplice.targets.backends import spirv
+from opsplice.targets.build import shaders
+from opsplice.targets.formats.spirv_binary import check, reflect
 
 # Takes f: f32, k: i64 and a tensor<?xf32> of n elements; gives a * f + k. Push constants: f, k low, k high, n.
 GLSL = """#version 450

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.spirv_to_mlir import to_mlir
+from opsplice.targets.link.spirv_to_mlir import to_mlir
 
 from . import spirv_assembly as spv
 

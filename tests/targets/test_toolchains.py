@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets import arch as archs
-from opsplice.targets import objects, toolchains
-from opsplice.targets.artifacts import CpuTarget
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import CpuTarget
+from opsplice.targets.build import toolchains
+from opsplice.targets.formats import elf
 
 
 def fake(folder: Path, name: str, says: str) -> str:
@@ -22,7 +23,7 @@ def test_builds_objects_for_all_its_architectures(compiler, kernel, tmp_path):
     for arch in compiler.archs:
         output = tmp_path / f"{arch}.o"
         compiler.compile(kernel, output, CpuTarget(arch), "object", "c")
-        code = objects.read_object(output.read_bytes(), output.name)
+        code = elf.read_object(output.read_bytes(), output.name)
         assert code.arch == arch
         assert code.functions == {"scale"}
         assert code.undefined == frozenset()
@@ -47,7 +48,7 @@ def test_loops_do_not_become_calls_of_memcpy_or_memset(compiler, tmp_path):
     )
     for arch in compiler.archs:
         compiler.compile(source, tmp_path / "loops.o", CpuTarget(arch), "object", "c")
-        assert objects.read_object((tmp_path / "loops.o").read_bytes(), "loops.o").undefined == frozenset()
+        assert elf.read_object((tmp_path / "loops.o").read_bytes(), "loops.o").undefined == frozenset()
 
 
 def test_features_reach_the_code(compiler, tmp_path):
@@ -78,7 +79,7 @@ def test_simple_mathematics_needs_no_library(compiler, tmp_path):
     )
     for arch in compiler.archs:
         compiler.compile(source, tmp_path / "mathematics.o", CpuTarget(arch), "object", "c")
-        assert objects.read_object((tmp_path / "mathematics.o").read_bytes(), "m.o").undefined == frozenset()
+        assert elf.read_object((tmp_path / "mathematics.o").read_bytes(), "m.o").undefined == frozenset()
 
 
 def test_users_flags_win(compiler, tmp_path):
@@ -106,7 +107,7 @@ def test_compiles_cpp_without_a_standard_library(compiler, tmp_path):
         'extern "C" void k(float *o, size_t n) { for (size_t i = 0; i < n; ++i) o[i] = twice(fabsf(o[i])); }\n'
     )
     compiler.compile(source, tmp_path / "k.o", CpuTarget(compiler.archs[0]), "object", "c++")
-    code = objects.read_object((tmp_path / "k.o").read_bytes(), "k.o")
+    code = elf.read_object((tmp_path / "k.o").read_bytes(), "k.o")
     assert code.functions == {"k"}
     assert code.undefined == frozenset()
 

@@ -79,7 +79,7 @@ def test_errors_are_raised_by_the_next_call(held):
 # PyTorch, which takes seconds to load, has no part in it.
 ENDING = """
 import importlib.util, sys, time
-from opsplice.pipeline.isolate import call_isolated
+from opsplice.isolation.isolate import call_isolated
 
 def sleep(report):
     time.sleep(600)

@@ -13,16 +13,17 @@ import pytest
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice.matchers import engine
-from opsplice.rewrites import insertion, template, transform_spec
+from opsplice.compiling.splice import graphs_of
+from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.devices import ProgramTarget, parse_target
-from opsplice.rewrites.export.exporter import Export, export
-from opsplice.rewrites.plan import plan
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.loader import LoadedSpec, load_text
-from opsplice.splice import graphs_of
-from opsplice.targets.artifacts import Artifact
+from opsplice.rewrites.approaches import insertion, pattern_insertion
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, parse_target
+from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.transform_dialect import interpreter
+from opsplice.rewrites.transform_dialect.export.exporter import Export, export
+from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
+from opsplice.spec_lang.syntax import tree
+from opsplice.targets.artifacts.artifact import Artifact
 
 TARGET = parse_target(
     '#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu_features = "", '
@@ -85,14 +86,14 @@ def sides(context: ir.Context, tmp_path_factory: pytest.TempPathFactory) -> Side
         loaded = load_text(spec)
         ours, theirs = (ir.Module.parse(program, context=context) for _ in range(2))
         found = engine.find(ours, graphs_of(loaded))
-        write = partial(template.write, patterns=loaded.patterns)
+        write = partial(pattern_insertion.write, patterns=loaded.patterns)
         inputs = (found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
         chosen = plan(*inputs, write=write, codes=loaded.codes)
         apply(ours, chosen.actions, chosen.annotations, loaded.codes)
         insertion.forget_rules(ours)
         path = folder / "spec.mlir"
         path.write_text((export or exported(loaded)).text)
-        transform_spec.apply(theirs, path, lambda name, target: None)
+        interpreter.apply(theirs, path, lambda name, target: None)
         context.enable_multithreading(False)
         for module in (ours, theirs):
             module.operation.verify()

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from iree.compiler import ir
 
-from opsplice.rewrites.importing.importer import import_spec
-from opsplice.spec_lang.loader import load_text
+from opsplice.rewrites.transform_dialect.importing.importer import import_spec
+from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 
 from .conftest import Sider, exported

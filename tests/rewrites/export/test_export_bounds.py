@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice.matchers import conditions
-from opsplice.rewrites.export import bounds
-from opsplice.rewrites.export.bounds import Axis, Check
-from opsplice.rewrites.export.gaps import GapError
-from opsplice.spec_lang import tree
-from opsplice.spec_lang.parser import parse
+from opsplice.matchers.dims import dim_conditions
+from opsplice.rewrites.spelling import dim_bounds
+from opsplice.rewrites.spelling.dim_bounds import Axis, Check
+from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.parser import parse
 
 AXES = {"n": Axis(0, 1), "m": Axis(0, 0)}
 
@@ -52,34 +52,34 @@ CONDITIONS = st.recursive(
 @given(CONDITIONS, st.integers(0, 24), st.integers(0, 24))
 def test_alternatives_hold_for_the_sizes_for_which_the_condition_does(text: str, n: int, m: int) -> None:
     where, sizes = condition(text), {"n": n, "m": m}
-    found = bounds.alternatives(where, AXES)
-    assert any(all(admits(c, sizes) for c in each) for each in found) == conditions.holds(where, sizes)
+    found = dim_bounds.alternatives(where, AXES)
+    assert any(all(admits(c, sizes) for c in each) for each in found) == dim_conditions.holds(where, sizes)
 
 
 def test_a_pack_of_one_dim_is_that_dim_and_numbers_are_judged_at_once() -> None:
-    assert bounds.alternatives(condition("m <= 4"), {"m": (Axis(2, 0), 1)}) == ((Check(Axis(2, 0), high=4),),)
-    assert bounds.alternatives(condition("m <= 4"), {"m": ()}) == ((),)
-    assert bounds.alternatives(condition("m > 4"), {"m": 3}) == ()
+    assert dim_bounds.alternatives(condition("m <= 4"), {"m": (Axis(2, 0), 1)}) == ((Check(Axis(2, 0), high=4),),)
+    assert dim_bounds.alternatives(condition("m <= 4"), {"m": ()}) == ((),)
+    assert dim_bounds.alternatives(condition("m > 4"), {"m": 3}) == ()
 
 
 @pytest.mark.parametrize("text", ["m < n", "n % 4 == 1", "not (n % 4 == 0)", "n * 2 <= 8", "ceildiv(n, 4) == 2"])
 def test_what_cannot_be_asked_is_named(text: str) -> None:
     with pytest.raises(GapError, match="matchers know only bounds"):
-        bounds.alternatives(condition(text), AXES)
+        dim_bounds.alternatives(condition(text), AXES)
 
 
 def test_all_that_cannot_be_asked_is_named_at_once() -> None:
     with pytest.raises(GapError) as caught:
-        bounds.alternatives(condition("m < n and n <= 8 and n % 4 == 1"), AXES)
+        dim_bounds.alternatives(condition("m < n and n <= 8 and n % 4 == 1"), AXES)
     assert [g.what for g in caught.value.gaps] == ["the condition `m < n`", "the condition `n % 4 == 1`"]
 
 
 def test_too_many_alternatives_are_refused() -> None:
     with pytest.raises(GapError, match="more than 16 matchers"):
-        bounds.alternatives(condition(" and ".join(f"n != {i}" for i in range(1, 6))), AXES)
+        dim_bounds.alternatives(condition(" and ".join(f"n != {i}" for i in range(1, 6))), AXES)
 
 
 def test_sizes_that_a_condition_fixes() -> None:
-    assert bounds.fixed(condition("n == 64 and m <= 4")) == {"n": 64}
-    assert bounds.fixed(condition("n == 64 or m == 4")) == {}
-    assert bounds.fixed(None) == {}
+    assert dim_bounds.fixed(condition("n == 64 and m <= 4")) == {"n": 64}
+    assert dim_bounds.fixed(condition("n == 64 or m == 4")) == {}
+    assert dim_bounds.fixed(None) == {}

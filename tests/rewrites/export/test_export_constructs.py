@@ -8,9 +8,9 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation
-from opsplice.rewrites.devices import parse_target
-from opsplice.rewrites.importing.importer import import_spec
-from opsplice.spec_lang.loader import load_text
+from opsplice.rewrites.ir.executable_targets import parse_target
+from opsplice.rewrites.transform_dialect.importing.importer import import_spec
+from opsplice.spec_lang.loading.loader import load_text
 
 from .conftest import TARGET, Sider, exported
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from iree.compiler import ir
 
 from opsplice.interpreter import evaluate
-from opsplice.rewrites.export.speller import Instance, Template, spell
-from opsplice.rewrites.export.spellings import Spelling, spellings
-from opsplice.rewrites.export.writer import NAME_ONLY
-from opsplice.spec_lang.loader import load_text
+from opsplice.rewrites.spelling.speller import Instance, Template, spell
+from opsplice.rewrites.spelling.spellings import Spelling, spellings
+from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 
 from .conftest import Sider, exported

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from iree.compiler import ir
 
-from opsplice.rewrites.importing.importer import import_spec
+from opsplice.rewrites.transform_dialect.importing.importer import import_spec
 
 from .test_import_matchers import by_iree, by_us
 

@@ -11,15 +11,15 @@ from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
 import opsplice
-from opsplice import importing
 from opsplice.cli import main
+from opsplice.compiling import spec_import
+from opsplice.compiling.splice import graphs_of
 from opsplice.errors import OpspliceError
-from opsplice.matchers import engine
+from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.importing.importer import Imported, import_spec
-from opsplice.rewrites.plan import plan
-from opsplice.spec_lang.loader import load_text
-from opsplice.splice import graphs_of
+from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.transform_dialect.importing.importer import Imported, import_spec
+from opsplice.spec_lang.loading.loader import load_text
 
 from ..export.conftest import TARGET, exported, resolve
 
@@ -518,7 +518,7 @@ def test_attention_that_also_makes_values_for_each_row(context: ir.Context) -> N
 def test_a_spec_that_tunes_dispatches_is_read_and_not_run(tmp_path: Path) -> None:
     spec = spec_of(product=_UNTUNED + contraction(_MN)).replace("@__transform_main(%module", "@__kernel_config(%module")
     (tmp_path / "tuning.mlir").write_text(spec)
-    assert 'lacks("lowering_config")' in importing.import_file(tmp_path / "tuning.mlir").text
+    assert 'lacks("lowering_config")' in spec_import.import_file(tmp_path / "tuning.mlir").text
     (tmp_path / "model.mlir").write_text("module {}")
     with pytest.raises(OpspliceError) as caught:
         opsplice.transform(tmp_path / "model.mlir", [tmp_path / "tuning.mlir"])

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
-from opsplice.matchers import engine
+from opsplice.compiling.splice import graphs_of
+from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.importing.importer import Imported, import_spec
-from opsplice.rewrites.plan import plan
-from opsplice.spec_lang.loader import load_text
-from opsplice.splice import graphs_of
+from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.transform_dialect.importing.importer import Imported, import_spec
+from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 
 from ..export.conftest import TARGET, resolve

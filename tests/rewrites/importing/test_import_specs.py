@@ -17,15 +17,15 @@ from iree.compiler import ir
 
 import opsplice
 from opsplice.cli import main
-from opsplice.matchers import engine
+from opsplice.compiling.splice import graphs_of
+from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.export.speller import Instance, Template, spell
-from opsplice.rewrites.export.spellings import spellings
-from opsplice.rewrites.export.writer import NAME_ONLY
-from opsplice.rewrites.importing.importer import import_spec
-from opsplice.rewrites.plan import plan
-from opsplice.spec_lang.loader import load_text
-from opsplice.splice import graphs_of
+from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.spelling.speller import Instance, Template, spell
+from opsplice.rewrites.spelling.spellings import spellings
+from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.transform_dialect.importing.importer import import_spec
+from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 
 from ..export.conftest import TARGET, _graphs, exported, resolve

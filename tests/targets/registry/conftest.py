@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opsplice.targets.registry import connection
+from opsplice.targets.registry.places import connection
 from tests.targets.registry import server
 from tests.targets.registry.server import Server
 

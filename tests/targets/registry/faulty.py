@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from opsplice.targets.registry import oci
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.remote import Remote
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.places.remote import Remote
 from tests.targets.registry.server import PASSWORD, USER, Server, log_in
 
 _BASIC = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"

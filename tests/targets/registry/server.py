@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.remote import Remote
+from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.places.remote import Remote
 
 USER, PASSWORD = "dev", "a secret of the tests"
 PROGRAMS = {"docker-registry": "docker-registry", "htpasswd": "apache2-utils", "openssl": "openssl"}

@@ -6,10 +6,10 @@ import functools
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from opsplice.targets.registry import envelope
-from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.keys import PrivateKey, PublicKey
-from opsplice.targets.registry.trust import Trust, TrustedKey
+from opsplice.targets.registry.trust import envelope
+from opsplice.targets.registry.trust.envelope import Statement
+from opsplice.targets.registry.trust.keys import PrivateKey, PublicKey
+from opsplice.targets.registry.trust.trust import Trust, TrustedKey
 
 DIGEST, OTHER = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 

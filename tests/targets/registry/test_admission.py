@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import admission, oci, package, signing
-from opsplice.targets.registry.admission import Policy
-from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.lock import Lock, Locked
-from opsplice.targets.registry.place import NotFoundError
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.trust import RevokedError, UntrustedError
+from opsplice.targets.registry import package
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.place import NotFoundError
+from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.trust import admission, signing
+from opsplice.targets.registry.trust.admission import Policy
+from opsplice.targets.registry.trust.envelope import Statement
+from opsplice.targets.registry.trust.lock import Lock, Locked
+from opsplice.targets.registry.trust.trust import RevokedError, UntrustedError
 
 from . import sample
 from .signers import key, trusting

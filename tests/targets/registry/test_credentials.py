@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import credentials
-from opsplice.targets.registry.credentials import Credentials
+from opsplice.targets.registry.places import credentials
+from opsplice.targets.registry.places.credentials import Credentials
 
 HOST = "registry.example:5000"
 ENTRY = {"auth": base64.b64encode(b"user:a:secret").decode()}

@@ -10,8 +10,8 @@ from securesystemslib import dsse
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import envelope
-from opsplice.targets.registry.envelope import Statement
+from opsplice.targets.registry.trust import envelope
+from opsplice.targets.registry.trust.envelope import Statement
 
 from .signers import DIGEST, key, signed
 

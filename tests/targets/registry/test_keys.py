@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import keys
-from opsplice.targets.registry.keys import PublicKey
+from opsplice.targets.registry.trust import keys
+from opsplice.targets.registry.trust.keys import PublicKey
 
 
 def never(_path):
@@ -139,7 +139,7 @@ import sys
 sys.modules["cryptography"] = None
 from pathlib import Path
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import keys
+from opsplice.targets.registry.trust import keys
 assert keys.PublicKey(bytes(32)).id
 try:
     keys.generate(Path({str(tmp_path)!r}) / "acme.key")

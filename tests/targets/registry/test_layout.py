@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import oci
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
-from opsplice.targets.registry.place import InterruptedTransferError, NotFoundError, receive
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
+from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError, receive
 from tests.targets.registry.sample import noise
 
 DATA = noise(5000)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import lock
-from opsplice.targets.registry.lock import Lock, Locked
+from opsplice.targets.registry.trust import lock
+from opsplice.targets.registry.trust.lock import Lock, Locked
 
 ONE, TWO, KEY = "sha256:" + "1" * 64, "sha256:" + "2" * 64, "a" * 64
 SOURCE = "oci://registry.example/acme/kernels"

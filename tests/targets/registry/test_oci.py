@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import oci, strict_json
-from opsplice.targets.registry.oci import Descriptor, Index, Manifest
+from opsplice.targets.registry.places import oci, strict_json
+from opsplice.targets.registry.places.oci import Descriptor, Index, Manifest
 
 ONE = Descriptor.of(b"one", "application/x")
 GOOD: dict[str, Any] = {

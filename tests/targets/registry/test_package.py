@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import oci, package
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
+from opsplice.targets.registry import package
 from opsplice.targets.registry.package import About, Part, Variant
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
 from tests.targets.registry.sample import ABOUT, SPEC, parts
 
 

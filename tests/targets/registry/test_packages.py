@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import oci, package
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.oci import EMPTY_CONFIG, Manifest
+from opsplice.targets.registry import package
 from opsplice.targets.registry.package import Package
-from opsplice.targets.registry.packages import Packages
-from opsplice.targets.registry.place import NotFoundError, Place
-from opsplice.targets.registry.reference import Reference
+from opsplice.targets.registry.package_cache import Packages
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Manifest
+from opsplice.targets.registry.places.place import NotFoundError, Place
+from opsplice.targets.registry.places.reference import Reference
 from tests.targets.registry.sample import ABOUT, parts
 
 REFERENCE = Reference("registry.example", "acme/kernels", "1.4")
@@ -186,8 +187,9 @@ def test_nothing_of_a_transport_is_loaded_for_what_is_there(
     packages.pull(source, REFERENCE, found.descriptor, CUDA)
     program = (
         "import sys; from pathlib import Path; from opsplice.targets.registry import package\n"
-        "from opsplice.targets.registry.packages import Packages; from opsplice.targets.registry.remote import Remote\n"
-        "from opsplice.targets.registry.reference import Reference\n"
+        "from opsplice.targets.registry.package_cache import Packages\n"
+        "from opsplice.targets.registry.places.remote import Remote\n"
+        "from opsplice.targets.registry.places.reference import Reference\n"
         "reference = Reference.parse('oci://registry.example/acme/kernels'); remote = Remote(reference)\n"
         f"Packages(Path({str(packages.root)!r})).get(reference, {found.descriptor.digest!r},"
         " package.for_targets('cuda:sm_80'), [remote])\n"

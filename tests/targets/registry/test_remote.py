@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import connection, oci, package, signing
-from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
-from opsplice.targets.registry.place import InterruptedTransferError, NotFoundError
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.remote import Remote
+from opsplice.targets.registry import package
+from opsplice.targets.registry.places import connection, oci
+from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
+from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError
+from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.places.remote import Remote
+from opsplice.targets.registry.trust import signing
+from opsplice.targets.registry.trust.envelope import Statement
 from tests.targets.registry import faulty, signers
 from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, noise, parts

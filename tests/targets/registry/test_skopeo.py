@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from opsplice.targets.registry import package, transfer
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.packages import Packages
+from opsplice.targets.registry.package_cache import Packages
+from opsplice.targets.registry.places.layout import Layout
 from tests.targets.registry.sample import ABOUT, parts
 from tests.targets.registry.server import PASSWORD, USER, Server, need
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import admission, package, signing
-from opsplice.targets.registry.admission import Policy
-from opsplice.targets.registry.envelope import Statement
-from opsplice.targets.registry.packages import Packages
-from opsplice.targets.registry.trust import UntrustedError
+from opsplice.targets.registry import package
+from opsplice.targets.registry.package_cache import Packages
+from opsplice.targets.registry.trust import admission, signing
+from opsplice.targets.registry.trust.admission import Policy
+from opsplice.targets.registry.trust.envelope import Statement
+from opsplice.targets.registry.trust.trust import UntrustedError
 
 from . import sample
 from .server import Server

@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import oci, package, transfer
-from opsplice.targets.registry.layout import Layout
-from opsplice.targets.registry.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
+from opsplice.targets.registry import package, transfer
 from opsplice.targets.registry.package import Package
-from opsplice.targets.registry.packages import Packages
-from opsplice.targets.registry.place import NotFoundError, Place, is_sound
-from opsplice.targets.registry.progress import Meter
-from opsplice.targets.registry.reference import Reference
-from opsplice.targets.registry.remote import Remote
+from opsplice.targets.registry.package_cache import Packages
+from opsplice.targets.registry.places import oci
+from opsplice.targets.registry.places.layout import Layout
+from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
+from opsplice.targets.registry.places.place import NotFoundError, Place, is_sound
+from opsplice.targets.registry.places.progress import Meter
+from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.places.remote import Remote
 from tests.targets.registry import faulty
 from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, parts
@@ -328,7 +329,7 @@ class Terminal:
 
 
 def test_a_bar_on_a_terminal_and_one_line_elsewhere(monkeypatch: pytest.MonkeyPatch):
-    from opsplice.targets.registry import progress
+    from opsplice.targets.registry.places import progress
 
     monkeypatch.setattr(progress, "_PAUSE", 0.0)
     for columns, is_terminal, expected in (

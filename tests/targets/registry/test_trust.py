@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry import trust
-from opsplice.targets.registry.keys import MissingExtraError
-from opsplice.targets.registry.trust import Trust, TrustedKey, UntrustedError
+from opsplice.targets.registry.trust import trust
+from opsplice.targets.registry.trust.keys import MissingExtraError
+from opsplice.targets.registry.trust.trust import Trust, TrustedKey, UntrustedError
 
 from .signers import DIGEST, OTHER, key, signed, trusting
 

@@ -1,0 +1,1 @@
+"""From ops of a program to a pattern of the language."""

@@ -1,0 +1,189 @@
+"""The parts of a captured computation: expressions on whole tensors, with an axis for each dim.
+
+Every part has `axes`, in order, without those of size one, and an element type. An axis is a loop of the view that it
+was read from; `Axes` says which of them are the same dim. Parts compare by identity: what is shared is one part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from opsplice.matchers.terms.terms import Loop, Sum
+
+# How an operand of a contraction is read along one of its axes: at a label, or at a sum of labels, which is a window.
+Label = Loop | Sum
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """A value that the computation starts from. scalar: a number rather than a tensor."""
+
+    value: Any
+    axes: tuple[Loop, ...]
+    element: str
+    scalar: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A constant. of: the axes whose sizes multiply to it, if it is there as their size."""
+
+    value: int | float
+    element: str
+    of: tuple[Loop, ...] = ()
+    axes: tuple[Loop, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise:
+    """An op on each element; the arguments have its axes, or none."""
+
+    op: str
+    args: tuple[Part, ...]
+    attributes: tuple[tuple[str, str], ...]
+    element: str
+    axes: tuple[Loop, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Arrange:
+    """The argument, whose axes are called `labels`, under other axes: repeated (`broadcast`) or in another order."""
+
+    kind: str
+    arg: Part
+    labels: tuple[Loop, ...]
+    element: str
+    axes: tuple[Loop, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """The argument, whose axes are called `labels`, combined over those labels that are not in `axes`.
+
+    Only what an op by name means has sums of labels.
+    """
+
+    combiner: str
+    arg: Part
+    labels: tuple[Label, ...]
+    element: str
+    axes: tuple[Loop, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction:
+    """The product of the arguments, each under its labels, summed over the loops of labels that are not in `axes`.
+
+    widened: the op that brings the elements of an argument to `element`, "" for none.
+    """
+
+    args: tuple[Part, ...]
+    labels: tuple[tuple[Label, ...], ...]
+    widened: tuple[str, ...]
+    element: str
+    axes: tuple[Loop, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """Result `number` of the `count` of an op that is only known by name. `op` is the program's own, for `number`s.
+
+    meaning: what it computes, where that can be said in C though not in the language. body: what its region holds, as
+    MLIR, if the name does not tell it.
+    """
+
+    op: Any
+    name: str
+    args: tuple[Part, ...]
+    attributes: tuple[tuple[str, str | int | float | bool], ...]
+    number: int
+    count: int
+    element: str
+    axes: tuple[Loop, ...]
+    meaning: Part | None = None
+    body: str = ""
+
+
+Part = Input | Number | Elementwise | Arrange | Reduction | Contraction | Opaque
+
+
+def loops_of(labels: Iterable[Label]) -> Iterator[Loop]:
+    """The loops of labels, those of sums included."""
+    for label in labels:
+        if isinstance(label, Loop):
+            yield label
+        else:
+            yield from (loop for _, loop in label.terms if isinstance(loop, Loop))
+
+
+def arguments(part: Part) -> tuple[Part, ...]:
+    """The parts that a part is made of."""
+    if isinstance(part, (Elementwise, Contraction, Opaque)):
+        return part.args
+    return (part.arg,) if isinstance(part, (Arrange, Reduction)) else ()
+
+
+def walk(roots: tuple[Part, ...]) -> Iterator[Part]:
+    """Each part once, arguments first, in the order in which they are written."""
+    seen: set[int] = set()
+    pending: list[tuple[Part, bool]] = [(root, False) for root in reversed(roots)]
+    while pending:
+        part, done = pending.pop()
+        if done:
+            yield part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            pending.append((part, True))
+            pending += [(arg, False) for arg in reversed(arguments(part))]
+
+
+class Axes:
+    """Which axes are the same dim, because the computation makes them so; equal sizes alone do not count."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Loop, Loop] = {}
+
+    def copy(self) -> Axes:
+        """The same axes, to know more of."""
+        other = Axes()
+        other._parents.update(self._parents)
+        return other
+
+    def join(self, left: Loop, right: Loop) -> None:
+        left, right = self.dim(left), self.dim(right)
+        if left != right:
+            # The size is told by whichever knows it.
+            first, second = (left, right) if left.size is not None else (right, left)
+            self._parents[second] = first
+
+    def dim(self, axis: Loop) -> Loop:
+        """The axis that stands for all that are the same dim."""
+        while (parent := self._parents.get(axis)) is not None:
+            axis = parent
+        return axis
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where the computation was cut although more of it was asked for, and why."""
+
+    value: Any
+    reason: str
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A part of a program, lifted.
+
+    inputs: in the order in which they are read. stops: where it was cut. pack: the dim that stands for any number of
+    them, None for none. is_split: whether some dim of the program is several here.
+    """
+
+    results: tuple[Part, ...]
+    inputs: tuple[Input, ...]
+    axes: Axes
+    stops: tuple[Stop, ...]
+    pack: Loop | None = None
+    is_split: bool = False

@@ -1,0 +1,190 @@
+"""Leading dims that a captured computation only carries along, as a pack: one axis for any number of them.
+
+They are those that come first, all of them in the same order, wherever one of them comes at all, and that nothing sums
+over. Where there are none but those of size one, as of a batch of one, the pack stands for these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.capture.expressions import (
+    Arrange,
+    Axes,
+    Captured,
+    Contraction,
+    Elementwise,
+    Input,
+    Label,
+    Number,
+    Opaque,
+    Part,
+    Reduction,
+    arguments,
+    loops_of,
+    walk,
+)
+from opsplice.matchers.terms.terms import Loop, Sum
+from opsplice.matchers.terms.views import shape_of
+
+# Axes that stand for packs are told apart from loops by numbers that no loop has.
+_PACK = -1
+
+
+def packed(captured: Captured, roots: Sequence[ir.Value]) -> Captured | None:
+    """The same with a pack in place of as many leading dims as can be; None where there are none.
+
+    roots: the values that are the results.
+    """
+    batches = frozenset(part for part in captured.inputs if _begins_with_one(part.value)) if _are_batches(roots) else ()
+    leading = captured.results[0].axes
+    for count in range(len(leading), 0, -1):
+        dims = tuple(captured.axes.dim(axis) for axis in leading[:count])
+        carriers = [part for part in captured.inputs if _dims(captured, part.axes)[:count] == dims]
+        in_batch = not batches or not batches.isdisjoint(carriers)
+        if carriers and in_batch and len(set(dims)) == count and _only_carried(captured, dims):
+            return _Packer(captured, dims).run()
+    if not batches or any(isinstance(part, Opaque) for part in walk(captured.results)):
+        return None
+    return _Batch(captured, batches).run()
+
+
+def _begins_with_one(value: ir.Value) -> bool:
+    return (shape_of(value) or (None,))[0] == 1
+
+
+def _are_batches(roots: Sequence[ir.Value]) -> bool:
+    return all(map(_begins_with_one, roots))
+
+
+def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
+    for part in walk(captured.results):
+        if isinstance(part, Number):
+            if set(_dims(captured, part.of)) & set(dims):
+                return False
+            continue
+        if isinstance(part, Opaque):
+            return False  # its name says nothing of other ranks
+        for axes in _written(part):
+            found = _dims(captured, axes)
+            if set(_dims(captured, tuple(loops_of(axes)))) & set(dims) - set(found):
+                return False  # in a window
+            if any(isinstance(label, Sum) for label in axes) and found[: len(dims)] != dims:
+                return False  # only the other operand has it
+            if set(found) & set(dims) and (found[: len(dims)] != dims or set(found[len(dims) :]) & set(dims)):
+                return False
+        if isinstance(part, (Reduction, Contraction)) and not _keeps(captured, part, dims):
+            return False
+    return True
+
+
+def _keeps(captured: Captured, part: Reduction | Contraction, dims: tuple[Loop, ...]) -> bool:
+    """Whether the axes that are summed over are others."""
+    labels = part.labels if isinstance(part, Contraction) else (part.labels,)
+    summed = tuple(axis for each in labels for axis in loops_of(each) if axis not in part.axes)
+    return not set(_dims(captured, summed)) & set(dims)
+
+
+def _written(part: Part) -> tuple[tuple[Label, ...], ...]:
+    """Every tuple of axes that a part is written with."""
+    if isinstance(part, Contraction):
+        return (*part.labels, part.axes)
+    return (part.labels, part.axes) if isinstance(part, (Arrange, Reduction)) else (part.axes,)
+
+
+def _dims(captured: Captured, labels: tuple[Label, ...]) -> tuple[Label, ...]:
+    return tuple(captured.axes.dim(label) if isinstance(label, Loop) else label for label in labels)
+
+
+class _Batch:
+    """A pack in front of all that has or is made from what has leading dims of size one."""
+
+    def __init__(self, captured: Captured, batches: frozenset[Input]) -> None:
+        self.captured = captured
+        self.batches = batches
+        self.pack = Loop(_PACK, None)
+        self.made: dict[int, Part] = {}
+        self.carrying: set[int] = set()  # the ids of parts that were made with the pack
+
+    def run(self) -> Captured | None:
+        for part in walk(self.captured.results):
+            made = self._batched(part)
+            self.made[id(part)] = made
+            if made.axes[:1] == (self.pack,):
+                self.carrying.add(id(made))
+        results = tuple(self.made[id(part)] for part in self.captured.results)
+        if not all(id(part) in self.carrying for part in results):
+            return None
+        inputs = tuple(part for part in walk(results) if isinstance(part, Input))
+        return dataclasses.replace(self.captured, results=results, inputs=inputs, pack=self.pack)
+
+    def _batched(self, part: Part) -> Part:
+        if isinstance(part, Input):
+            return dataclasses.replace(part, axes=(self.pack, *part.axes)) if part in self.batches else part
+        args = tuple(self.made[id(arg)] for arg in arguments(part))
+        carrying = [id(arg) in self.carrying for arg in args]
+        axes = (self.pack, *part.axes) if any(carrying) else part.axes
+        if isinstance(part, Elementwise):
+            spread = (self._spread(arg, axes) if any(carrying) and arg.axes else arg for arg in args)
+            return dataclasses.replace(part, args=tuple(spread), axes=axes)
+        if isinstance(part, Contraction):
+            each = zip(part.labels, carrying, strict=True)
+            labels = tuple((self.pack, *own) if carries else own for own, carries in each)
+            return dataclasses.replace(part, args=args, labels=labels, axes=axes)
+        if isinstance(part, (Arrange, Reduction)):
+            own: tuple[Any, ...] = (self.pack, *part.labels) if any(carrying) else part.labels
+            return dataclasses.replace(part, arg=args[0], labels=own, axes=axes)
+        return part
+
+    def _spread(self, part: Part, axes: tuple[Loop, ...]) -> Part:
+        """An operand under the axes of what has the pack."""
+        if id(part) in self.carrying:  # one that had no other axes is still to be repeated
+            return part if len(part.axes) == len(axes) else Arrange("broadcast", part, part.axes, part.element, axes)
+        own = (self.pack, *part.axes)
+        if isinstance(part, Arrange):
+            return dataclasses.replace(part, kind="broadcast", axes=own)
+        return Arrange("broadcast", part, part.axes, part.element, own)
+
+
+class _Packer:
+    def __init__(self, captured: Captured, dims: tuple[Loop, ...]) -> None:
+        self.captured = captured
+        self.dims = dims
+        self.axes: Axes = captured.axes.copy()
+        self.pack = Loop(_PACK, None)
+        self.packs: dict[tuple[Loop, ...], Loop] = {}
+        self.made: dict[int, Part] = {}
+
+    def run(self) -> Captured:
+        for part in walk(self.captured.results):
+            self.made[id(part)] = self._repacked(part)
+        results = tuple(self.made[id(part)] for part in self.captured.results)
+        inputs = tuple(part for part in walk(results) if isinstance(part, Input))
+        pack = self.axes.dim(self.pack)
+        return dataclasses.replace(self.captured, results=results, inputs=inputs, axes=self.axes, pack=pack)
+
+    def _repacked(self, part: Part) -> Part:
+        axes = self._tuple(part.axes)
+        if isinstance(part, (Input, Number)):
+            return dataclasses.replace(part, axes=axes)
+        if isinstance(part, (Arrange, Reduction)):
+            return dataclasses.replace(part, arg=self.made[id(part.arg)], labels=self._tuple(part.labels), axes=axes)
+        assert isinstance(part, (Elementwise, Contraction)), "an op known by name only takes no pack"
+        args = tuple(self.made[id(arg)] for arg in part.args)
+        if isinstance(part, Elementwise):
+            return dataclasses.replace(part, args=args, axes=axes)
+        return dataclasses.replace(part, args=args, labels=tuple(map(self._tuple, part.labels)), axes=axes)
+
+    def _tuple(self, axes: tuple[Any, ...]) -> tuple[Any, ...]:
+        count = len(self.dims)
+        leading = axes[:count]
+        if _dims(self.captured, leading) != self.dims:
+            return axes
+        if leading not in self.packs:
+            self.packs[leading] = Loop(_PACK - 1 - len(self.packs), None)
+            self.axes.join(self.pack, self.packs[leading])
+        return (self.packs[leading], *axes[count:])

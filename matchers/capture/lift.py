@@ -1,0 +1,474 @@
+"""Lifts a slice of a program: from what each element is (`matchers.terms`) to expressions on whole tensors.
+
+Each tensor that the program makes is lifted once, under axes of its own; where it is read under other indices it is
+broadcast or transposed. Views of all kinds vanish on the way. What no expression says (a window, an index used as a
+number, a reshape between two computations) ends the slice: the nearest tensor below it becomes an input.
+"""
+
+from __future__ import annotations
+
+import math
+
+from iree.compiler import ir
+from iree.compiler.dialects import linalg
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.capture.expressions import (
+    Arrange,
+    Axes,
+    Captured,
+    Contraction,
+    Elementwise,
+    Input,
+    Label,
+    Number,
+    Opaque,
+    Part,
+    Reduction,
+    Stop,
+    loops_of,
+    walk,
+)
+from opsplice.matchers.capture.opaque_ops import body_of, nameable, unreadable, written
+from opsplice.matchers.capture.slices import Slice
+from opsplice.matchers.dims.extents import is_size_cast
+from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Wholes, is_simple, is_window, loops
+from opsplice.matchers.terms import constants
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Loop, Reduce, Started, Sum, Term
+from opsplice.matchers.terms.views import Views, defining_op, element_type, shape_of
+from opsplice.spec_lang.syntax import vocabulary
+
+_PRODUCTS = {"arith.addf": ("arith.mulf", "arith.extf"), "arith.addi": ("arith.muli", "arith.extsi")}
+_MAX_CUTS = 10_000
+_LEAST_MEAN = 2
+
+
+def lift(views: Views, part: Slice, *, splitting: bool = True) -> Captured:
+    """Lift a slice. Raises OpspliceError where not even its last op can be said.
+
+    splitting: whether a dim of a whole tensor may be several where the program reads it so.
+    """
+    cuts: dict[ir.Value, str] = {}
+    named: set[ir.Value] = set()
+    splits: dict[Loop, tuple[int, ...]] | None = {} if splitting else None
+    for _ in range(_MAX_CUTS):
+        lifter = _Lifter(views, part, cuts, named, splits)
+        try:
+            return lifter.run()
+        except AgainError:
+            continue
+    raise OpspliceError("this part of the program is too large to capture", hint="say where it starts, with --inputs")
+
+
+class _Lifter:
+    def __init__(
+        self,
+        views: Views,
+        part: Slice,
+        cuts: dict[ir.Value, str],
+        named: set[ir.Value],
+        splits: dict[Loop, tuple[int, ...]] | None,
+    ) -> None:
+        self.views = views
+        self.tensors = Wholes(views, splits)
+        self.slice = part
+        self.cuts = cuts
+        self.named = named
+        self.axes = Axes()
+        self.inputs: dict[ir.Value, Input] = {}
+        self.wholes: dict[ir.Value, Part] = {}
+        self.parts: dict[tuple[int, tuple[Loop, ...]], Part] = {}
+        self.kept: list[Term] = []  # so that ids stay their own
+        self.free: dict[int, frozenset[Loop]] = {}
+        self.sizes: list[tuple[Number, ir.Value]] = []
+
+    def run(self) -> Captured:
+        results = tuple(self._root(value) for value in self.slice.roots)
+        self._check_sizes(results)
+        inputs = dict.fromkeys(part for part in walk(results) if isinstance(part, Input))
+        stops = tuple(Stop(value, reason) for value, reason in self.cuts.items() if value in self.inputs)
+        return Captured(results, tuple(inputs), self.axes, stops, is_split=bool(self.tensors.splits))
+
+    # ---- whole values ---------------------------------------------------------------------------------------------
+
+    def _root(self, value: ir.Value) -> Part:
+        try:
+            found = self._whole(value)
+        except CannotSayError as reason:
+            op = value.owner.operation
+            raise OpspliceError(
+                f"a pattern cannot say what is computed here: {reason}",
+                details=f"  {location_text(op)}",
+                hint="point at an op below or above it",
+            ) from None
+        if isinstance(found, (Input, Number)):
+            raise OpspliceError(f"nothing is computed at {location_text(value.owner.operation)}")
+        return found
+
+    def _whole(self, value: ir.Value) -> Part:
+        """A value that the slice makes, under all of its axes."""
+        if value not in self.wholes:
+            self.wholes[value] = self._made(value)
+        return self.wholes[value]
+
+    def _made(self, value: ir.Value) -> Part:
+        access = self.tensors.whole(value)
+        frame = loops(access.indices)
+        if value in self.named:
+            return self._opaque(value, frame)
+        try:
+            step = self.views.expand(access)
+            if step is None:
+                raise CannotSayError(unreadable(value.owner.operation))
+            return self._at(step.term, frame)
+        except CannotSayError as reason:
+            if not nameable(value, with_body=value in self.slice.roots):
+                raise
+            # One op gives all of its results.
+            self.named.update(each for each in value.owner.operation.results if each in (value, *self.slice.roots))
+            raise AgainError from reason
+
+    def _input(self, value: ir.Value) -> Input:
+        if value not in self.inputs:
+            shape = shape_of(value)
+            if shape is None:
+                raise CannotSayError(f"it takes a value of type {value.type}")
+            axes = loops(self.tensors.whole(value).indices)
+            self.inputs[value] = Input(value, axes, element_type(value), scalar=not shape)
+        return self.inputs[value]
+
+    def _opaque(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part:
+        op = value.owner.operation
+        args = tuple(self._operand(operand) for operand in op.operands)
+        number, count = ir.OpResult(value).result_number, len(op.results)
+        meaning = self._meaning(value, frame)
+        body = body_of(op) or ""
+        if body:
+            self._join_alike(op)
+        return Opaque(op, op.name, args, written(op), number, count, element_type(value), frame, meaning, body)
+
+    def _join_alike(self, op: ir.Operation) -> None:
+        """Make axes one that a structured op reads or writes at one loop."""
+        maps = [ir.AffineMapAttr(each).value.results for each in linalg.get_indexing_maps(op)]
+        known: dict[str, Loop] = {}
+        for results, value in zip([*maps, *maps[-len(op.results) :]], [*op.operands, *op.results], strict=True):
+            for read, axis in zip(results, self.tensors.whole(value).indices, strict=True):
+                if isinstance(axis, Loop):
+                    self.axes.join(known.setdefault(str(read), axis), axis)
+
+    def _meaning(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part | None:
+        """What an op by name computes from the same inputs, None if that cannot be said."""
+        step = self.views.expand(self.tensors.whole(value))
+        if step is None or self.tensors.fixed:
+            return None
+        cuts, named, inputs, self.tensors.fixed = dict(self.cuts), set(self.named), set(self.inputs), True
+        try:
+            found = self._at(step.term, frame)
+        except (CannotSayError, AgainError):
+            found = None
+        finally:
+            self.tensors.fixed = False
+        is_known = self.cuts == cuts and self.named == named and set(self.inputs) == inputs
+        self.cuts.clear()
+        self.cuts.update(cuts)
+        self.named.intersection_update(named)
+        return found if is_known else None
+
+    def _operand(self, value: ir.Value) -> Part:
+        if shape_of(value) is None:
+            raise CannotSayError(f"it takes a value of type {value.type}")
+        access = self.tensors.whole(value)
+        op = defining_op(value)
+        if op is not None and op.name == "tensor.empty":  # only its shape counts, as that of a window
+            return Opaque(op, op.name, (), (), 0, 1, element_type(value), loops(access.indices))
+        return self._at(access, loops(access.indices))
+
+    # ---- terms ----------------------------------------------------------------------------------------------------
+
+    def _at(self, term: Term, frame: tuple[Loop, ...]) -> Part:
+        """A term as a part with the axes `frame`."""
+        key = (id(term), frame)
+        if key not in self.parts:
+            self.kept.append(term)
+            self.parts[key] = self._lifted(term, frame)
+        return self.parts[key]
+
+    def _lifted(self, term: Term, frame: tuple[Loop, ...]) -> Part:
+        if isinstance(term, Access):
+            return self._access(term, frame)
+        if isinstance(term, Constant):
+            return self._number(term)
+        if isinstance(term, Apply):
+            return self._apply(term, frame)
+        if isinstance(term, Reduce):
+            return self._reduce(self.tensors.reduction(term), frame)
+        if isinstance(term, DimSize):
+            return self._size(term, "index")
+        raise CannotSayError("it uses an index as a number")
+
+    def _number(self, term: Constant) -> Number:
+        if isinstance(term.value, float) and math.isnan(term.value):
+            raise CannotSayError("it holds the constant NaN")
+        return Number(term.value, term.type)
+
+    def _access(self, access: Access, frame: tuple[Loop, ...]) -> Part:
+        value = access.value
+        known = self._constant(access)
+        if known is not None:
+            return self._number(known)
+        size = self._size_read(access)
+        if size is not None:
+            self.sizes.append((size, value))
+            return size
+        if self._is_input(value):
+            return self._arranged(self._input(value), access, frame)
+        # The value could be an input only where its own indices can be said.
+        can_start = is_simple(access.indices) and value not in self.slice.roots
+        try:
+            step = self.views.expand(access)
+            if step is not None and isinstance(step.term, Access):
+                return self._at(step.term, frame)
+            return self._arranged(self._whole(value), access, frame)
+        except CannotSayError as reason:
+            if not can_start or value in self.cuts:
+                raise
+            self.cuts[value] = str(reason)
+            raise AgainError from reason
+
+    def _is_input(self, value: ir.Value) -> bool:
+        return value not in self.slice.roots and (value in self.cuts or self.slice.starts_at(value))
+
+    def _constant(self, access: Access) -> Constant | None:
+        """The constant that an element is, wherever it is made."""
+        found = self.views.resolve(access)
+        return found if isinstance(found, Constant) and access.value not in self.slice.inputs else None
+
+    def _arranged(self, part: Part, access: Access, frame: tuple[Loop, ...]) -> Part:
+        """A whole value read at the indices of an access, under the axes `frame`."""
+        if not is_simple(access.indices):
+            self.tensors.refuse(access.indices)
+        self.tensors.check_alike(self.tensors.whole(access.value).indices, access.indices)
+        names = loops(access.indices)
+        for axis, name in zip(part.axes, names, strict=True):
+            self.axes.join(axis, name)
+        return _under(part, names, frame)
+
+    def _apply(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
+        known = vocabulary.find(term.op)
+        if known is None or known.full_name != term.op:
+            raise CannotSayError(f"{term.op} is not an op of the language")
+        free = self._free(term)
+        own = tuple(axis for axis in frame if axis in free)
+        if own != frame:
+            return _under(self._at(term, own), own, frame)
+        # What a sum starts from is written behind it.
+        given = reversed(term.args) if isinstance(term, Started) else term.args
+        args = tuple(self._argument(arg, frame) for arg in given)
+        if term.op in ("arith.divf", "arith.mulf"):
+            args = tuple(_size_of_sum(term.op, number, args) for number in range(2))
+        return Elementwise(term.op, args, term.attributes, term.type, frame)
+
+    def _argument(self, arg: Term, frame: tuple[Loop, ...]) -> Part:
+        """An operand: under the whole frame, or a scalar."""
+        needed = self._free(arg)
+        at = tuple(axis for axis in frame if axis in needed)
+        return _under(self._at(arg, at), at, frame) if at else self._at(arg, ())
+
+    def _reduce(self, term: Reduce, frame: tuple[Loop, ...]) -> Part:
+        free = self._free(term)
+        own = tuple(axis for axis in frame if axis in free)
+        if own != frame:
+            return _under(self._at(term, own), own, frame)
+        if not all(loop in self._free(term.body) for loop in term.loops):
+            raise CannotSayError("it sums over a dim that none of its inputs has")
+        product = self._product(term, frame)
+        if product is not None:
+            return product
+        window = self._window(term.body)
+        if window is not None and self.tensors.fixed:
+            labels = tuple(i for i in window.indices if isinstance(i, (Loop, Sum)))
+            return Reduction(term.combiner, self._tensor(window), labels, self._element(term.body), frame)
+        inner = self._order(term.body, (*frame, *term.loops))
+        return Reduction(term.combiner, self._at(term.body, inner), inner, self._element(term.body), frame)
+
+    def _product(self, term: Reduce, frame: tuple[Loop, ...]) -> Contraction | None:
+        """A sum of products over different axes, as a contraction; None for other reductions."""
+        times, widen = _PRODUCTS.get(term.combiner, ("", ""))
+        body = self._look(term.body)
+        if not isinstance(body, Apply) or body.op != times:
+            return None
+        factors: list[tuple[Term, str]] = []
+        for arg in body.args:
+            seen = self._look(arg)
+            wide = isinstance(seen, Apply) and seen.op == widen
+            factors.append((seen.args[0], widen) if isinstance(seen, Apply) and wide else (arg, ""))
+        needs = [self._free(factor) for factor, _ in factors]
+        if not all(needs) or all(need == needs[0] for need in needs):
+            return None
+        args: list[Part] = []
+        labels: list[tuple[Label, ...]] = []
+        for (factor, _), need in zip(factors, needs, strict=True):
+            window = self._window(factor)
+            order = self._order(factor, tuple(axis for axis in (*frame, *term.loops) if axis in need))
+            args.append(self._at(factor, order) if window is None else self._tensor(window))
+            labels.append(order if window is None else tuple(i for i in window.indices if isinstance(i, (Loop, Sum))))
+        return Contraction(tuple(args), tuple(labels), tuple(w for _, w in factors), body.type, frame)
+
+    def _window(self, term: Term) -> Access | None:
+        """The tensor that a factor is an element of, where that is read at sums of loops as by a convolution."""
+        found = term
+        while isinstance(found, Access) and not self._is_input(found.value) and self._constant(found) is None:
+            step = self.views.expand(found)
+            if step is None or not isinstance(step.term, Access) or not is_window(step.term.indices):
+                break
+            found = step.term
+        return (
+            found if isinstance(found, Access) and is_window(found.indices) and not is_simple(found.indices) else None
+        )
+
+    def _tensor(self, access: Access) -> Part:
+        """The whole tensor that an access reads in windows."""
+        self.tensors.check_alike(self.tensors.whole(access.value).indices, access.indices)
+        if self._is_input(access.value):
+            part: Part = self._input(access.value)
+        else:
+            try:
+                part = self._whole(access.value)
+            except CannotSayError as reason:
+                self.cuts[access.value] = str(reason)
+                raise AgainError from reason
+        for axis, label in zip(part.axes, (i for i in access.indices if i != UNIT), strict=True):
+            if isinstance(label, Loop):
+                self.axes.join(axis, label)
+        return part
+
+    # ---- sizes as numbers -----------------------------------------------------------------------------------------
+
+    def _size(self, term: DimSize, element: str) -> Number:
+        index = self.views.whole(term.value).indices[term.axis]
+        if not isinstance(index, Loop):
+            return Number(1, element)
+        return Number(index.size or 0, element, of=(index,))
+
+    def _size_read(self, access: Access) -> Number | None:
+        """A dim's size that is read at run time, wherever it is cast to the element type."""
+        found: Term = access
+        while isinstance(found, (Access, Apply)):
+            if isinstance(found, Access):
+                if found.value in self.cuts or found.value in self.slice.inputs:
+                    return None
+                step = self.views.expand(found)
+                if step is None:
+                    return None
+                found = step.term
+            elif is_size_cast(found):
+                found = found.args[0]
+            else:
+                return None
+        return self._size(found, element_type(access.value)) if isinstance(found, DimSize) else None
+
+    def _check_sizes(self, results: tuple[Part, ...]) -> None:
+        """A size that is read at run time must be that of an input's dim, or the number itself is an input."""
+        known = {self.axes.dim(a) for part in walk(results) if isinstance(part, Input) for a in part.axes}
+        for number, value in self.sizes:
+            if any(self.axes.dim(axis) not in known for axis in number.of):
+                self.cuts[value] = "it is the size of a dim that none of the inputs has"
+                raise AgainError
+
+    # ---- axes -----------------------------------------------------------------------------------------------------
+
+    def _look(self, term: Term) -> Term:
+        """The term that makes an element, through views and values of the slice, but not into its inputs."""
+        while isinstance(term, Access) and not self._is_input(term.value) and self._constant(term) is None:
+            step = self.views.expand(term) if term.value not in self.named else None
+            if step is None:
+                return term
+            term = step.term
+        return term
+
+    def _deepest(self, access: Access) -> Access:
+        """The access furthest up through views whose indices are plain."""
+        found = access
+        while not self._is_input(access.value):
+            step = self.views.expand(access)
+            if step is None or not isinstance(step.term, Access):
+                break
+            access = step.term
+            if is_simple(access.indices):
+                found = access
+        return found
+
+    def _free(self, term: Term) -> frozenset[Loop]:
+        """The axes that a term depends on."""
+        key = id(term)
+        if key not in self.free:
+            self.kept.append(term)
+            self.free[key] = self._needs(term)
+        return self.free[key]
+
+    def _needs(self, term: Term) -> frozenset[Loop]:
+        if isinstance(term, Apply):
+            return frozenset().union(*map(self._free, term.args))
+        if isinstance(term, Reduce):
+            term = self.tensors.reduction(term)
+            return self._free(term.body) - set(term.loops)
+        if not isinstance(term, Access) or self._constant(term) is not None or self._size_read(term) is not None:
+            return frozenset()
+        found = self._deepest(term)
+        if not is_simple(found.indices):
+            window = self._window(term)
+            if window is None:
+                self.tensors.refuse(found.indices)
+            return frozenset(loops_of(i for i in window.indices if isinstance(i, (Loop, Sum))))
+        return frozenset(loops(found.indices))
+
+    def _order(self, term: Term, axes: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        """The axes in the order in which the first tensor that has them all does, to save a transpose."""
+        pending = [term]
+        while pending:
+            each = pending.pop()
+            if isinstance(each, Apply):
+                pending += reversed(each.args)
+            elif isinstance(each, Access):
+                labels = loops(self._deepest(each).indices)
+                if set(labels) == set(axes):
+                    return labels
+        return axes
+
+    def _element(self, term: Term) -> str:
+        if isinstance(term, Access):
+            return element_type(term.value)
+        if isinstance(term, Reduce):
+            return self._element(term.body)
+        return term.type if isinstance(term, (Apply, Constant)) else "index"
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _under(part: Part, labels: tuple[Loop, ...], frame: tuple[Loop, ...]) -> Part:
+    """A part whose axes are called `labels`, under the axes `frame`."""
+    if labels == frame:
+        return part
+    kind = "transpose" if len(labels) == len(frame) else "broadcast"
+    return Arrange(kind, part, labels, part.element, frame)
+
+
+def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
+    """An operand; where a sum is divided by the size of what it was taken over, a number that knows that it is one.
+
+    So is the reciprocal that a sum is multiplied by.
+    """
+    number, total = args[position], args[1 - position]
+    while isinstance(total, Arrange):
+        total = total.arg
+    if not isinstance(number, Number) or not isinstance(total, Reduction) or total.combiner != "arith.addf":
+        return number
+    loops = tuple(axis for axis in loops_of(total.labels) if axis not in total.axes)
+    count = math.prod(loop.size or 0 for loop in loops)
+    if count < _LEAST_MEAN or (op == "arith.divf" and position == 0):
+        return number
+    wanted = count if op == "arith.divf" else 1 / count
+    is_size = constants.same(wanted, number.value, number.element)
+    return Number(number.value, number.element, of=loops) if is_size else number

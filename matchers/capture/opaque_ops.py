@@ -1,0 +1,52 @@
+"""Ops of a captured program that a pattern only knows by their names."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir import effects
+from opsplice.matchers.terms import bodies
+from opsplice.matchers.terms.views import defining_op
+
+# Attributes that say how to compute an op and not what.
+_UNREAD_ATTRIBUTES = frozenset(
+    ["operandSegmentSizes", "resultSegmentSizes", "lowering_config", "compilation_info", "fastmath", "overflowFlags"]
+)
+
+
+def unreadable(op: ir.Operation) -> str:
+    """Why no expression says what an op makes."""
+    own = " and holds code of its own, which its name does not tell" if effects.has_own_region(op) else ""
+    return f"{op.name} has no expression{own}"
+
+
+def nameable(value: ir.Value, with_body: bool) -> bool:
+    """Whether a pattern can look for the op that makes a value by its name, or by its name and body."""
+    op = defining_op(value)
+    if op is None or not isinstance(value.type, ir.RankedTensorType) or op.name == "tensor.empty":
+        return False
+    if effects.has_own_region(op) and (not with_body or body_of(op) is None):
+        return False
+    return not effects.has_effects(op)
+
+
+def body_of(op: ir.Operation) -> str | None:
+    """The body of a generic op, if it needs nothing from outside; None for other ops."""
+    if op.name != "linalg.generic" or bodies.outside(op):
+        return None
+    inner = op.regions[0].blocks[0].operations
+    return None if any(len(each.operation.regions) for each in inner) else bodies.text(op)
+
+
+def written(op: ir.Operation) -> tuple[tuple[str, str | int | float | bool], ...]:
+    """The attributes of an op as a pattern writes them."""
+    found: list[tuple[str, str | int | float | bool]] = []
+    for name in op.attributes:
+        attribute = op.attributes[name]
+        if name in _UNREAD_ATTRIBUTES or "." in name or isinstance(attribute, ir.UnitAttr):
+            continue
+        if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
+            found.append((name, attribute.value))
+        else:
+            found.append((name, str(attribute)))
+    return tuple(sorted(found))

@@ -1,0 +1,240 @@
+"""How large dims are that are known at run time only: products of numbers and of what a program computes them from.
+
+Two dims with one extent are of one size, whichever tensors they belong to. Quotients count where they come out even;
+sizes and what is computed from them are taken to fit into 64 bits, and into 32 where the program casts them to that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.size_bounds import ASSUMING_OP, size_operand
+from opsplice.matchers.terms.terms import Apply, DimSize
+from opsplice.spec_lang.syntax import vocabulary
+
+_MAX_DEPTH = 64
+_MOST_POWER = 16
+# How MLIR writes that a size is an operand.
+_DYNAMIC = -(2**63)
+_WIDE = ("index", "i64")
+_DIVISIONS = frozenset(f"arith.{n}" for n in ("divsi", "divui", "floordivsi", "ceildivsi", "ceildivui"))
+# Casts of sizes to other types; not `extf`, behind which a size has been rounded to fewer bits than it shows.
+_CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf"))
+_LEAST_BITS = 32
+_EXTREMA = frozenset(f"arith.{n}" for n in ("maxui", "maxsi", "minui", "minsi"))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A product: `factor` times atoms, each so many times.
+
+    An atom is a value that the program computes otherwise, or a `DimSize` of which nothing is known.
+    """
+
+    factor: int
+    atoms: frozenset[tuple[Any, int]] = frozenset()
+
+    @staticmethod
+    def of(atom: Any) -> Extent:
+        return Extent(1, frozenset({(atom, 1)}))
+
+    @property
+    def atom(self) -> Any | None:
+        """The atom that this is, None if it is none."""
+        ((atom, power), *rest) = self.atoms or ((None, 0),)
+        return atom if self.factor == power == 1 and not rest else None
+
+    def __mul__(self, other: Extent) -> Extent:
+        powers = Counter(dict(self.atoms))
+        powers.update(dict(other.atoms))
+        return Extent(self.factor * other.factor, frozenset(powers.items()))
+
+    def divided(self, other: Extent) -> Extent | None:
+        """The quotient, None where it does not come out even for all sizes."""
+        powers = Counter(dict(self.atoms))
+        powers.subtract(dict(other.atoms))
+        if not other.factor or self.factor % other.factor or any(power < 0 for power in powers.values()):
+            return None
+        return Extent(self.factor // other.factor, frozenset((a, power) for a, power in powers.items() if power))
+
+    def renamed(self, name: Callable[[Any], Any]) -> Extent:
+        """With each atom as `name` calls it: a number, or another atom."""
+        found = Extent(self.factor)
+        for atom, power in self.atoms:
+            called = name(atom)
+            for _ in range(power):
+                found *= Extent(called) if isinstance(called, int) else Extent.of(called)
+        return found
+
+
+ONE = Extent(1)
+
+
+def product(extents: Iterable[Extent]) -> Extent:
+    found = ONE
+    for extent in extents:
+        found *= extent
+    return found
+
+
+def extent_of_dim(size: DimSize, reads: MutableMapping[Any, None]) -> Extent:
+    """The extent of a dim. reads: takes the values whose defining ops were read."""
+    return _Reader(reads).dim(size.value, size.axis, 0)
+
+
+def extent_of_number(value: ir.Value, reads: MutableMapping[Any, None]) -> Extent:
+    """The extent that a whole number is as the program computes it."""
+    return _Reader(reads).number(value, 0)
+
+
+def is_size_cast(cast: Apply) -> bool:
+    """Whether a cast of a size is that size, or rounds it as a pattern's own number is rounded."""
+    return cast.op in _CASTS and holds_sizes(cast.type)
+
+
+def holds_sizes(element: str) -> bool:
+    """Whether sizes, and products of them, are taken to fit into a type: not into integers of fewer than 32 bits."""
+    return not vocabulary.is_integer(element) or element == "index" or (vocabulary.bits(element) or 0) >= _LEAST_BITS
+
+
+def groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> list[tuple[range, range]] | None:
+    """Which dims of a reshape's source are which of its result, in order; None where that cannot be told."""
+    found: list[tuple[range, range]] = []
+    i = j = 0
+    while i < len(source) and j < len(target):
+        start_i, start_j = i, j
+        left, right = source[i], target[j]
+        i, j = i + 1, j + 1
+        while left != right:
+            if i < len(source) and right.divided(left) is not None:
+                left, i = left * source[i], i + 1
+            elif j < len(target) and left.divided(right) is not None:
+                right, j = right * target[j], j + 1
+            else:
+                return None
+        found.append((range(start_i, i), range(start_j, j)))
+    if any(rest != ONE for rest in (*source[i:], *target[j:])):
+        return None
+    if found:  # dims of size one are left over
+        found[-1] = range(found[-1][0].start, len(source)), range(found[-1][1].start, len(target))
+    return found
+
+
+def _value(expr: ir.AffineExpr, dims: list[Extent], symbols: list[Extent]) -> Extent | None:
+    """What an expression of an affine map is, None for one that is no product."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return dims[int(expr.position)]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return symbols[int(expr.position)]
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Extent(expr.value) if expr.value > 0 else None
+    if not isinstance(expr, (ir.AffineMulExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)):
+        return None
+    left, right = _value(expr.lhs, dims, symbols), _value(expr.rhs, dims, symbols)
+    if left is None or right is None:
+        return None
+    return left * right if isinstance(expr, ir.AffineMulExpr) else left.divided(right)
+
+
+class _Reader:
+    def __init__(self, reads: MutableMapping[Any, None]) -> None:
+        self.reads = reads
+        self.numbers: dict[ir.Value, Extent] = {}
+
+    def _maker(self, value: ir.Value) -> ir.Operation | None:
+        self.reads[value] = None
+        return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+    def dim(self, value: ir.Value, axis: int, depth: int) -> Extent:
+        kind = value.type if isinstance(value, ir.Value) else None  # an index has a size, too
+        if not isinstance(kind, ir.RankedTensorType) or not 0 <= axis < kind.rank:
+            return Extent.of(DimSize(value, axis))
+        if not kind.is_dynamic_dim(axis):
+            return Extent(kind.get_dim_size(axis))
+        op = self._maker(value)
+        found = None if op is None or depth > _MAX_DEPTH else self._made(op, value, axis, depth + 1)
+        return Extent.of(DimSize(value, axis)) if found is None else found
+
+    def _made(self, op: ir.Operation, value: ir.Value, axis: int, depth: int) -> Extent | None:
+        name, operands = op.name, op.operands
+        if (told := size_operand(op, value.type, axis)) is not None:
+            return self.number(told, depth)
+        if name == "tensor.cast":
+            return self.dim(operands[0], axis, depth)
+        if name == "tensor.concat":
+            joined = ir.IntegerAttr(op.attributes["dim"]).value
+            return self.dim(operands[0], axis, depth) if axis != joined else None
+        if name == "tensor.insert_slice":
+            return self.dim(operands[1], axis, depth)
+        if name == "tensor.collapse_shape":
+            group = ir.ArrayAttr(ir.ArrayAttr(op.attributes["reassociation"])[axis])
+            return product(self.dim(operands[0], ir.IntegerAttr(a).value, depth) for a in group)
+        if name == "tensor.extract_slice":
+            return self._sliced(op, axis, depth)
+        if name == "tensor.reshape":
+            shape = self._maker(operands[1])
+            if shape is None or shape.name != "tensor.from_elements":
+                return None
+            return self.number(shape.operands[axis], depth)
+        if name.startswith("linalg.") or name == "iree_linalg_ext.attention":
+            start = operands[len(operands) - len(op.results) + ir.OpResult(value).result_number]
+            return self.dim(start, axis, depth) if start.type == value.type else None
+        if name.startswith(("arith.", "math.")) and isinstance(operands[len(operands) - 1].type, ir.RankedTensorType):
+            return self.dim(operands[len(operands) - 1], axis, depth)
+        return None
+
+    def _sliced(self, op: ir.Operation, axis: int, depth: int) -> Extent | None:
+        """The size of a slice along an axis of the result, in which dims of size one may be left out."""
+        sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        kind, at, spare = op.results[0].type, 0, len(sizes) - op.results[0].type.rank
+        for position, size in enumerate(sizes):
+            if size == 1 and spare and (kind.is_dynamic_dim(at) or kind.get_dim_size(at) != 1):
+                spare -= 1
+                continue
+            if at == axis:
+                place = segments[0] + segments[1] + sizes[:position].count(_DYNAMIC)
+                return self.number(op.operands[place], depth) if size == _DYNAMIC else Extent(size)
+            at += 1
+        return None
+
+    def number(self, value: ir.Value, depth: int) -> Extent:
+        if value not in self.numbers:
+            op = self._maker(value)
+            found = None
+            if op is not None and depth <= _MAX_DEPTH and str(value.type) in _WIDE:
+                found = self._computed(op, value, depth + 1)
+            self.numbers[value] = Extent.of(value) if found is None else found
+        return self.numbers[value]
+
+    def _computed(self, op: ir.Operation, value: ir.Value, depth: int) -> Extent | None:
+        name, operands = op.name, op.operands
+        if name == "arith.constant":
+            known = ir.IntegerAttr(op.attributes["value"]).value
+            return Extent(known) if known > 0 else None
+        if name == "arith.muli":
+            found = self.number(operands[0], depth) * self.number(operands[1], depth)
+            return found if all(power <= _MOST_POWER for _, power in found.atoms) else None
+        if name in _DIVISIONS:
+            return self.number(operands[0], depth).divided(self.number(operands[1], depth))
+        if name in _EXTREMA:
+            left, right = (self.number(operand, depth) for operand in operands)
+            return left if left == right else None
+        if name == "affine.apply":
+            applied = ir.AffineMapAttr(op.attributes["map"]).value
+            given = [self.number(operand, depth) for operand in operands]
+            return _value(applied.results[0], given[: applied.n_dims], given[applied.n_dims :])
+        if name == "arith.index_cast" and str(operands[0].type) in _WIDE:
+            return self.number(operands[0], depth)
+        if name == ASSUMING_OP:
+            return self.number(operands[ir.OpResult(value).result_number], depth)
+        if name == "tensor.dim":
+            axis = self._maker(operands[1])
+            if axis is not None and axis.name == "arith.constant":
+                return self.dim(operands[0], ir.IntegerAttr(axis.attributes["value"]).value, depth)
+        return None

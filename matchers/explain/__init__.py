@@ -1,0 +1,1 @@
+"""Why patterns do not hold, in words and pictures."""

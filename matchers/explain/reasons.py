@@ -1,0 +1,454 @@
+"""Why a search stopped, in words: what was wanted, what was found, and what to change in the pattern."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims import dim_conditions
+from opsplice.matchers.explain.near_miss import Reason
+from opsplice.matchers.explain.places import place_of
+from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.patterns.graph import Asked, Graph, Input, Number, Whole
+from opsplice.matchers.patterns.walk import heads, nodes_below, nodes_of
+from opsplice.matchers.search.labels import unflattened
+from opsplice.matchers.search.matches import Binding, Kind
+from opsplice.matchers.search.tracing import Stop
+from opsplice.matchers.terms import constants
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Flat, Index, Loop, Part, Reduce, Term
+from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+_PREFIX = re.compile(r"\b\w+\.\d+\.(?=[A-Za-z_])")
+_CASTS = frozenset(
+    f"arith.{n}" for n in ("truncf", "extf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci")
+)
+_CONTRACTIONS = frozenset({("arith.addf", "arith.mulf"), ("arith.addi", "arith.muli")})
+_NAMES_DIMS = frozenset({Kind.SAME_SIZE, Kind.CONDITION, Kind.TYPE, Kind.CONSTANT})
+_MOST_USERS = 3
+_KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
+_PAIR = 2
+
+
+def reason_of(graph: Graph, stop: Stop, views: Views, *, text: bool = True) -> Reason:
+    """The reason of a stopped search; `views` are those that it was made with. text: as for `place_of`."""
+    return _Reasoner(graph, stop, views).reason(text)
+
+
+def other_uses(value: ir.Value, inside: frozenset[ir.Operation]) -> str:
+    """Who else uses a value, beside the ops `inside` a match: "also used by math.tanh at model.py:88:3", or ""."""
+    users = list(dict.fromkeys(use.owner.operation for use in value.uses))
+    others = [place_of(op, text=False) for op in users if op not in inside]
+    if not others:
+        return ""
+    shown = ", ".join(f"{p.op} at {p.location}" for p in others[:_MOST_USERS])
+    return f"also used by {shown}" + (f" and {len(others) - _MOST_USERS} more" if len(others) > _MOST_USERS else "")
+
+
+class _Reasoner:
+    def __init__(self, graph: Graph, stop: Stop, views: Views) -> None:
+        self.graph = graph
+        self.stop = stop
+        self.views = views
+        self.parameters = {p.name: p for p in graph.pattern.parameters}
+
+    def reason(self, text: bool) -> Reason:
+        stop = self.stop
+        wanted, found, advice = self._texts()
+        if stop.kind in _NAMES_DIMS:
+            wanted, found, advice = map(_own_names, (wanted, found, advice))
+        span = stop.node.span if hasattr(stop.node, "span") else self.graph.spans.get(id(stop.node))
+        return Reason(
+            kind=stop.kind,
+            wanted=wanted,
+            found=found,
+            span=span,
+            at=None if stop.at is None else place_of(stop.at, text=text),
+            tried=self._tried(),
+            help=advice,
+        )
+
+    def _texts(self) -> tuple[str, str, str]:
+        stop = self.stop
+        of_kind = {
+            Kind.OP: self._op,
+            Kind.ATTRIBUTE: self._attribute,
+            Kind.CONSTANT: self._constant,
+            Kind.NO_VALUE: self._no_value,
+            Kind.TYPE: self._type,
+            Kind.SAME_SIZE: self._same_size,
+            Kind.DIMS: self._dims,
+            Kind.REDUCTION: self._reduction,
+            Kind.SAME_VALUE: self._same_value,
+            Kind.CONDITION: self._condition,
+            Kind.USE: self._use,
+        }
+        if stop.kind in of_kind:
+            return of_kind[stop.kind]()
+        return stop.wanted, stop.found, self._plain_advice()
+
+    def _no_value(self) -> tuple[str, str, str]:
+        stop = self.stop
+        found = stop.found
+        if isinstance(stop.at, ir.Value) and isinstance(stop.at.type, ir.ShapedType):
+            found = f"{_value_name(stop.at)}, a {stop.at.type}"
+        return stop.wanted, found, self._plain_advice()
+
+    def _plain_advice(self) -> str:
+        stop = self.stop
+        name = getattr(stop.node, "name", "it")
+        if stop.kind is Kind.RANK:
+            return self._rank_advice(name)
+        if stop.kind is Kind.SIZE:
+            return "write a name such as `n` in place of the number to take any size"
+        if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input) and "scalar" in stop.wanted:
+            return f"declare {name} as a tensor with the dims that it has in the program, and broadcast it"
+        if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input):
+            return f"the value of {name} exists only inside the op: let the pattern take in the ops that make it"
+        if stop.kind is Kind.START:
+            return "accumulated(...) around the reduction takes it whatever it starts from"
+        if stop.kind is Kind.OPERANDS:
+            return "write the op with as many operands as the program gives it"
+        if stop.kind is Kind.REGION:
+            if isinstance(stop.node, Whole) and stop.node.body is not None:
+                return "the op computes something else; if the kernel does too, write this in the pattern's body"
+            return "`{...}` behind the operands takes the op whatever its regions hold"
+        if stop.kind is Kind.EFFECTS:
+            return "an op with effects stays where it is: let the pattern end with it, or begin after it"
+        if stop.kind is Kind.ORDER:
+            return "a kernel needs all its inputs before it has a result: look for the parts by patterns of their own"
+        if stop.kind is Kind.VIEW:
+            return "point at the op that makes what it passes on"
+        if stop.kind is Kind.STEPS:
+            return "look for a part of it, or say more of it: types, sizes, constants"
+        return ""
+
+    def _rank_advice(self, name: str) -> str:
+        if not isinstance(self.stop.node, Input) or not any(isinstance(i, (Flat, Part)) for i in self.stop.given):
+            return "write `...m` in a type for any number of dims"
+        if self._is_factor_inside():
+            return f"the program multiplies {name} before it splits its dims and sums: try a pattern without that mulf"
+        return f"no tensor of these dims holds {name}: the program splits or merges its dims only after a further op"
+
+    def _is_factor_inside(self) -> bool:
+        """Whether a product with a sum held where the program has its constant factor inside of the sum."""
+        held = self.stop.held
+        products = (n for n in nodes_below([self.graph.results[0].node]) if isinstance(n, Apply) and id(n) in held)
+        return any(
+            isinstance(arg, Reduce) and id(arg) in held and held[id(arg)] == held[id(node)]
+            for node in products
+            if node.op == "arith.mulf"
+            for arg in node.args
+        )
+
+    # ---- ops and constants ----------------------------------------------------------------------------------------
+
+    def _op(self) -> tuple[str, str, str]:
+        stop = self.stop
+        wanted, found = stop.wanted, self._named(stop.term)
+        if isinstance(stop.node, Number):
+            return wanted, found, self._not_constant(found)
+        if self._is_contraction(stop.node):
+            wanted = "a contraction"
+        if any(stop.node is head for head in heads(self.graph.results[0].node)):
+            wanted = f"{wanted}, which the pattern ends with"
+        ways = (self._other_side, self._other_spelling, self._between, self._lacking, self._opaque, self._either)
+        return wanted, found, next(filter(None, (way() for way in ways)), "")
+
+    def _not_constant(self, found: str) -> str:
+        return f"declare an input for it, such as `c: f32`, if the kernel can take {found} there"
+
+    def _other_side(self) -> str:
+        """What is wanted is the other operand of an op that does not commute."""
+        node = self.stop.node
+        for above in nodes_of(self.graph):
+            at = self.stop.held.get(id(above)) if isinstance(above, Apply) and node in above.args else None
+            if isinstance(at, ir.Value):
+                at = defining_op(at)
+            if at is None or at.name != above.op or len(at.operands) != _PAIR or len(above.args) != _PAIR:
+                continue
+            known = vocabulary.find(above.op)
+            if known is None or known.commutative:
+                continue
+            other = at.operands[1 - above.args.index(node)]
+            found = self.views.resolve(self.views.whole(other)) if isinstance(other.type, ir.RankedTensorType) else None
+            if found is not None and _same_op(node, found):
+                return (
+                    f"{short(above.op)} has its operands the other way round in the program: swap them if that is meant"
+                )
+        return ""
+
+    def _other_spelling(self) -> str:
+        node, term = self.stop.node, self.stop.term
+        names = tuple(short(each.op) for each in (node, term) if isinstance(each, Apply))
+        return "the program subtracts: write subf in place of addf" if names == ("addf", "subf") else ""
+
+    def _between(self) -> str:
+        """The program has one op more than the pattern."""
+        term = self.stop.term
+        name = short(term.op) if isinstance(term, Apply) else ""
+        if isinstance(term, Apply) and term.op in _CASTS:
+            if isinstance(self.stop.node, Apply) and self.stop.node.op in _CASTS:
+                return ""
+            return f"the program has a cast here: write {name}(...) : {term.type or 'type'} around this part"
+        if not isinstance(term, Apply) or not any(self._is_wanted(self.views.resolve(a)) for a in term.args):
+            return ""
+        return f"the program has one op more here: write {name} around this part"
+
+    def _lacking(self) -> str:
+        """The pattern has one op more than the program."""
+        node, term = self.stop.node, self.stop.term
+        if isinstance(node, Apply) and any(_same_op(a, term) for a in node.args):
+            return f"the program has no {short(node.op)} here: leave it out of the pattern"
+        return ""
+
+    def _opaque(self) -> str:
+        term = self.stop.term
+        if not isinstance(term, Access):
+            return ""
+        op = defining_op(term.value)
+        if op is None or op.name in ("hal.tensor.import", "util.global.load"):
+            return "the program hands this in: make it an input of the pattern"
+        if op.name == "arith.constant":
+            return "the program has its values at hand: make it an input of the pattern"
+        if op.name.startswith(("linalg.", "tensor.")):
+            return f'{op.name} cannot be looked into here: make it an input, or write "{op.name}"(...)'
+        return f'nothing is known of {op.name}: make it an input, or write "{op.name}"(...)'
+
+    def _either(self) -> str:
+        node, term = self.stop.node, self.stop.term
+        if not (isinstance(node, Apply) and isinstance(term, Apply) and len(node.args) == len(term.args)):
+            return ""
+        wanted, found = short(node.op), short(term.op)
+        return f"write {found} if the kernel computes that, or {wanted}(...) | {found}(...) for either"
+
+    def _is_wanted(self, term: Term) -> bool:
+        return _same_op(self.stop.node, term) or (
+            isinstance(self.stop.node, Whole) and isinstance(term, Access) and self._is_whole(term)
+        )
+
+    def _is_whole(self, term: Access) -> bool:
+        op = defining_op(term.value)
+        return op is not None and op.name == self.stop.node.op
+
+    def _attribute(self) -> tuple[str, str, str]:
+        stop, term = self.stop, self.stop.term
+        if not (isinstance(stop.node, Apply) and isinstance(term, Apply)):
+            return stop.wanted, stop.found, "write the attribute as the program has it, or leave it out for any"
+        given = dict(term.attributes)
+        name, value = next((n, v) for n, v in stop.node.attributes if given.get(n) != v)
+        wanted, found = (_attribute_text(stop.node.op, name, v) for v in (value, given.get(name)))
+        return f"{name} = {wanted}", f"{name} = {found}", f"write {{{name} = {found}}} if the kernel computes that"
+
+    def _constant(self) -> tuple[str, str, str]:
+        stop = self.stop
+        if not isinstance(stop.term, Constant):
+            return stop.wanted, self._named(stop.term), self._not_constant(self._named(stop.term))
+        value = constants.text(stop.term.value, stop.term.type)
+        if "dynamic" in stop.wanted:
+            return stop.wanted, f"the constant {value}", "the dim is only known at run time, so no constant equals it"
+        advice = f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
+        return stop.wanted, f"the constant {value}", advice
+
+    # ---- types, sizes and dims ------------------------------------------------------------------------------------
+
+    def _type(self) -> tuple[str, str, str]:
+        stop = self.stop
+        wanted, found = stop.wanted, f"element type {stop.found}"
+        if isinstance(stop.node, Input):
+            kind = self.parameters[stop.node.name].type
+            name = kind.element.name if isinstance(kind, tree.TensorType) else kind.name
+            wanted = f"{stop.node.name} with {wanted}"
+        else:
+            name = getattr(stop.node, "type", "") or getattr(stop.node, "element", "")
+        own = _own_names(name)
+        choices = self.graph.variables.get(name)
+        if stop.found == "f32" and (own == "f64" or choices == ("f64",)):
+            found = f"{found}, which the compiler makes of f64, too, without {_KEEP_F64}"
+        scalar = isinstance(stop.node, Input) and isinstance(self.parameters[stop.node.name].type, tree.ScalarType)
+        if scalar and "cast" in self.graph.through:
+            advice = (
+                f"write {stop.node.name}: {stop.found}, which goes with tensors of other floats under `through cast`"
+            )
+        elif choices is None:
+            advice = (
+                f"write {stop.found} in place of {own}, or for both a type variable, <T in {{{own}, {stop.found}}}>"
+            )
+        elif name in stop.types:
+            advice = f"{own} is {stop.types[name]} already: give one of the two a type variable of its own"
+        else:
+            advice = f"write {own} in {{{', '.join((*choices, stop.found))}}} if there is a kernel for {stop.found}"
+        return wanted, found, advice
+
+    def _same_size(self) -> tuple[str, str, str]:
+        stop = self.stop
+        name, _, _ = stop.wanted.partition(" = ")
+        return stop.wanted, f"{name} = {stop.found}", f"give the dims two names if {name} need not be one size"
+
+    def _dims(self) -> tuple[str, str, str]:
+        stop = self.stop
+        name = stop.node.name if isinstance(stop.node, Input) else "it"
+        if not stop.asked:
+            return stop.wanted, stop.found, ""
+        wanted = [f"...{la.name.removeprefix('...')}" if la.pack else la.name for la in stop.asked]
+        found = self._label_names(stop.given)
+        pack = self._turned_pack()
+        if pack is not None:
+            advice = f"a kernel would need {name} transposed: let the pattern end before the program transposes"
+            return f"{name} with the dims of ...{pack} as the result has them", "another order of them", advice
+        if wanted == found or not found:
+            return stop.wanted, stop.found, "each dim must run as the pattern's labels do"
+        advice = "write the labels as the program has its dims"
+        if sorted(wanted) == sorted(found):
+            advice = f"write `{' '.join(found)}` for {name} if the kernel can take it so"
+        elif "?" in found and any(wanted.count(w) > found.count(w) for w in wanted):
+            advice = "the program runs over other dims here than over the rest of the match"
+        return f"{name} with dims {' '.join(wanted)}", f"dims {' '.join(found)}", advice
+
+    def _turned_pack(self) -> str | None:
+        """The name of a pack whose dims are all there, in another order than they were bound in."""
+        given = unflattened(self.stop.given)
+        for label in self.stop.asked:
+            bound = unflattened(self.stop.labels.get(label, ())) if label.pack else ()
+            order = tuple(index for index in given if index in bound)
+            if order != bound and sorted(map(str, order)) == sorted(map(str, bound)):
+                return label.name.removeprefix("...")
+        return None
+
+    def _label_names(self, indices: tuple[Index, ...]) -> list[str]:
+        """The pattern's names for indices: "?" for one that no label has. A pack is named once."""
+        names: dict[Index, str] = {}
+        for label, group in self.stop.labels.items():
+            for index in group:
+                if index != UNIT:
+                    names.setdefault(index, f"...{label.name.removeprefix('...')}" if label.pack else label.name)
+        for labels, loops in self.stop.loops:
+            free = [la for la in labels if la not in self.stop.labels]
+            left = [loop for loop in loops if loop not in names]
+            if len(free) == 1 == len(left):
+                names[left[0]] = free[0].name
+        found = [names.get(index, "1" if index == UNIT else "?") for index in indices]
+        return [n for i, n in enumerate(found) if not (n.startswith("...") and i and found[i - 1] == n)]
+
+    def _reduction(self) -> tuple[str, str, str]:
+        stop = self.stop
+        if stop.wanted.startswith("one reduction"):
+            return stop.wanted, stop.found, "let the pattern compute it twice too, by two names"
+        found = stop.found
+        if isinstance(stop.term, Reduce) and stop.found.startswith("one over"):
+            sizes = " x ".join(_size_text(loop) for loop in stop.term.loops)
+            found = f"{stop.found} ({sizes})"
+        return stop.wanted, found, "reduce as many labels as the program does, or a pack such as `...k`"
+
+    # ---- values ---------------------------------------------------------------------------------------------------
+
+    def _same_value(self) -> tuple[str, str, str]:
+        stop = self.stop
+        name = stop.node.name
+        before, now = stop.inputs.get(name), stop.binding
+        wanted = f"{name} to be one value, {_bound(before)}" if before else stop.wanted
+        return wanted, _bound(now) if now else stop.found, f"give it a name of its own if it need not be {name}"
+
+    def _use(self) -> tuple[str, str, str]:
+        stop = self.stop
+        found = stop.found
+        if isinstance(stop.node, Asked) and stop.node.kind == "shared":
+            return stop.wanted, "one that nothing else uses", "drop `shared` if the kernel can do without another use"
+        value = stop.at.results[0] if isinstance(stop.at, ir.Operation) and len(stop.at.results) == 1 else stop.at
+        if isinstance(value, ir.Value):
+            inside = frozenset(stop.looked)
+            users = other_uses(value, inside)
+            found = f"one that is {users}" if users else found
+        return stop.wanted, found, "drop `only` if the kernel leaves the value in place for others"
+
+    def _condition(self) -> tuple[str, str, str]:
+        stop = self.stop
+        advice = "this is the pattern's own condition: relax it if the kernel can take more"
+        return stop.wanted, condition_text(stop.node, stop.found, stop.dims), advice
+
+    # ---- pieces ---------------------------------------------------------------------------------------------------
+
+    def _named(self, term: Any) -> str:
+        if isinstance(term, Constant):
+            return f"the constant {constants.text(term.value, term.type)}"
+        if isinstance(term, Apply):
+            return short(term.op)
+        if isinstance(term, Reduce):
+            product = isinstance(term.body, Apply) and (term.combiner, term.body.op) in _CONTRACTIONS
+            return "a contraction" if product else f"a reduction by {short(term.combiner)}"
+        if isinstance(term, Access):
+            return _value_name(term.value)
+        return self.stop.found
+
+    def _tried(self) -> str:
+        """The commutative op right above the part that failed."""
+        for node in nodes_of(self.graph):
+            if not isinstance(node, Apply) or id(node) not in self.stop.held or self.stop.node not in node.args:
+                continue
+            op = vocabulary.find(node.op)
+            if op is not None and op.commutative and node.args[0] is not node.args[1]:
+                return "the contraction" if self._is_contraction(node) else short(node.op)
+        return ""
+
+    def _is_contraction(self, node: Any) -> bool:
+        span = self.graph.spans.get(id(node))
+        return span is not None and span.source.text.startswith("contract", span.start)
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def condition_text(condition: Any, found: str, dims: Any) -> str:
+    """What a condition that does not hold meets: "k = 100, not a multiple of 64"."""
+    names = dim_conditions.names_in(condition) if isinstance(condition, (tree.Comparison, tree.Logical)) else set()
+    if any(_is_dynamic(dims.get(n)) for n in names):
+        which = ", ".join(sorted(n for n in names if _is_dynamic(dims.get(n))))
+        return f"{found}: {which} is only known at run time"
+    if not isinstance(condition, tree.Comparison) or len(names) != 1 or not isinstance(condition.right, tree.Literal):
+        return found
+    left, op, right = condition.left, condition.op, condition.right.value
+    if isinstance(left, tree.DimRef):
+        said = {"<=": "more than", "<": "not less than", ">=": "less than", ">": "not more than", "==": "not"}
+        return f"{found}, {said[op]} {right}" if op in said else found
+    if isinstance(left, tree.Arithmetic) and (left.op, op, right) == ("%", "==", 0):
+        return f"{found}, not a multiple of {dim_conditions.written(left.right)}"
+    return found
+
+
+def _is_dynamic(size: Any) -> bool:
+    return isinstance(size, DimSize) or (isinstance(size, tuple) and any(isinstance(s, DimSize) for s in size))
+
+
+def _same_op(node: Any, term: Any) -> bool:
+    if isinstance(node, Apply):
+        return isinstance(term, Apply) and term.op == node.op
+    return isinstance(node, Reduce) and isinstance(term, Reduce) and term.combiner == node.combiner
+
+
+def _attribute_text(op: str, name: str, value: str | None) -> str:
+    known = vocabulary.find(op)
+    if value is not None and name == "predicate" and known is not None and value.isdigit():
+        return known.predicates[int(value)] if int(value) < len(known.predicates) else value
+    return "nothing" if value is None else value
+
+
+def _value_name(value: ir.Value) -> str:
+    return place_of(value, text=False).op
+
+
+def _bound(binding: Binding) -> str:
+    if binding.value is None:
+        return f"the constant {constants.text(binding.constant or 0, binding.element)}"
+    place = place_of(binding.value, text=False)
+    return f"{place.op} at {place.location}" if place.location else place.op
+
+
+def _size_text(loop: Loop) -> str:
+    return "?" if loop.size is None else str(loop.size)
+
+
+def _own_names(text: str) -> str:
+    """Dims and types of patterns that are used inside others, as their own pattern calls them."""
+    return _PREFIX.sub("", text)

@@ -1,0 +1,1 @@
+"""Every place where one of many patterns holds."""

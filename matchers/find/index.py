@@ -1,0 +1,117 @@
+"""Where patterns can start: an index on the outermost op.
+
+What a `linalg.generic` computes is told by the op that its body ends with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.patterns.graph import Graph, Whole, heads
+from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
+from opsplice.matchers.terms.terms import Apply, Reduce
+from opsplice.matchers.terms.views import defining_op, is_structured, shape_of
+
+# Ops whose regions are other programs, or scalar code that belongs to the op itself.
+OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
+# The scalar op that a tensor op without a body of its own ends with.
+_ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf"}
+# The op that makes several dims of one.
+SPLIT = "tensor.expand_shape"
+
+
+# What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
+Ends = tuple[str, str | None]
+
+
+class Index:
+    """Which graphs can start at an op, by the name of the op that makes the element."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self._order = {graph: position for position, graph in enumerate(graphs)}
+        self._by_name: dict[str, list[Graph]] = {}
+        self._anywhere = [graph for graph in graphs if None in _outermost(graph)]
+        self._rearranged = [graph for graph in graphs if graph.rearranged]
+        self._cast = [graph for graph in graphs if "cast" in graph.through]
+        self._ranked = {graph: rank for graph in graphs if (rank := _rank(graph)) is not None}
+        for graph in graphs:
+            for name in _outermost(graph):
+                if name is not None:
+                    self._by_name.setdefault(name, []).append(graph)
+        self._starting: dict[Ends, tuple[Graph, ...]] = {}
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The names of ops and of ops in bodies that some graph can start at; None if it may be any."""
+        if self._anywhere or self._rearranged:
+            return None
+        names = {name for name in (*self._by_name, *BECOMES, *READ_AS, *_ENDS_WITH, *WIDTHS) if self._named(name)}
+        return frozenset(names | {SPLIT} if self._ranked else names)
+
+    def starting_at(self, ends: Ends) -> tuple[Graph, ...]:
+        """The graphs that can start at a value that an op makes, in the order in which they were given."""
+        known = self._starting.get(ends)
+        if known is None:
+            known = self._starting[ends] = self._find(*ends)
+        return known
+
+    def starting_at_split(self, op: ir.Operation) -> tuple[Graph, ...]:
+        """The graphs that want the rank of a split result, where what is split is made with another rank.
+
+        A batch and its heads are often one dim where attention is made, and two where masks for each batch are known.
+        """
+        made, shape = defining_op(op.operands[0]), shape_of(op.results[0])
+        if made is None or shape is None or 1 in shape or made.name == SPLIT:
+            return ()
+        return tuple(g for g in self.starting_at(ends_of(op.operands[0])) if self._ranked.get(g) == len(shape))
+
+    def _find(self, name: str, inner: str | None) -> tuple[Graph, ...]:
+        if not name.startswith("linalg."):
+            found = self._named(name)
+        else:
+            found = [*self._by_name.get(name, []), *(self._named(inner) if inner else self._rearranged)]
+        return tuple(sorted(dict.fromkeys([*found, *self._anywhere]), key=self._order.__getitem__))
+
+    def _named(self, name: str) -> list[Graph]:
+        """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
+        names = dict.fromkeys((*names_of(name), *names_of(_ENDS_WITH.get(name, name))))
+        found = [graph for each in names for graph in self._by_name.get(each, [])]
+        return found + self._cast if name in WIDTHS else found
+
+
+def _outermost(graph: Graph) -> tuple[str | None, ...]:
+    """The names of the ops that a graph's first result may end with; None among them if it may be any."""
+    return tuple(dict.fromkeys(map(_name, heads(graph.results[0].node))))
+
+
+def _name(node: Any) -> str | None:
+    if isinstance(node, Apply) or type(node) is Whole:
+        return None if "*" in node.op else node.op
+    return node.combiner if type(node) is Reduce else None
+
+
+def _rank(graph: Graph) -> int | None:
+    """How many dims the first result has, None if any number."""
+    labels = graph.results[0].labels
+    return None if any(label.pack for label in labels) else len(labels)
+
+
+def _body_op(op: ir.Operation, number: int) -> str | None:
+    """The op whose result a structured op yields; for one without a body, the op that it ends with."""
+    if op.name in _ENDS_WITH:
+        return _ENDS_WITH[op.name]
+    if not is_structured(op):
+        return None
+    body = op.regions[0].blocks[0].operations
+    inner = defining_op(body[len(body) - 1].operands[number])
+    return None if inner is None else inner.name
+
+
+def ends_of(value: ir.Value) -> Ends:
+    """What makes the result of an op."""
+    op = value.owner.operation
+    name = op.name
+    return name, _body_op(op, value.result_number) if name.startswith("linalg.") else None

@@ -1,0 +1,383 @@
+"""Places that look alike: what was found at one is found at the next without a search.
+
+Programs repeat their layers. What a search finds depends only on the ops that it reads, on their types and attributes,
+and on which of their operands are the same values. `Recall` keeps, for each way that places were seen to look, what was
+found there, as a tree of questions: "what makes value 3?", with values numbered as they come up. A place that gives the
+same answers down to a leaf is the same up to which values they are.
+
+It answers only for graphs of which this holds: those that `Traits` calls local.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import islice
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.size_bounds import ASSUMING_OP, SIZED_OPS
+from opsplice.matchers.find.index import OPAQUE_REGIONS
+from opsplice.matchers.patterns.graph import (
+    Accumulated,
+    Anything,
+    Choice,
+    Form,
+    Graph,
+    Input,
+    Label,
+    Named,
+    Number,
+    Product,
+    Result,
+    Tie,
+    Whole,
+    Window,
+    Within,
+)
+from opsplice.matchers.terms.attributes import ROUNDING
+from opsplice.matchers.terms.terms import Apply, Reduce
+from opsplice.matchers.terms.views import FRONTEND_CONSTANTS, defining_op
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+# Structured ops whose name does not say what their body computes.
+_OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce", "iree_linalg_ext.attention"})
+_CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal, tree.Property)
+# Ops whose own attributes nobody reads but a pattern that names them; an import says which argument it is of.
+_BARE = frozenset(op.full_name for op in vocabulary.OPS.values() if not op.predicates) - ROUNDING | {
+    "hal.tensor.import",
+    "flow.tensor.tie_shape",
+}
+# Ops that say something of sizes that are known at run time only.
+_SIZED = SIZED_OPS.keys() | {ASSUMING_OP, "affine.apply"}
+_READ = _SIZED | FRONTEND_CONSTANTS.keys()
+_MOST_READS, _MOST_USES = 512, 4096
+# How much is kept before memory is given back.
+MOST_STATES, _MOST_LOOKS = 1 << 16, 1 << 15
+
+# Traits of an op's name.
+BARE = 1 << 0  # its attributes do not count
+MAPS = 1 << 1  # of its attributes only the indexing maps count
+BODY = 1 << 2  # what its body holds counts
+FLAT = 1 << 3  # with regions it cannot be told how it looks
+OPAQUE = 1 << 4  # of what it is made from nothing counts
+WANTED = 1 << 5  # patterns can start there, or at what ends with it
+CLOSED = 1 << 6  # its regions hold no places
+ENDING = 1 << 7  # it ends with the op whose result its body yields
+_NAMED = WANTED | ENDING
+
+_KNOWN_FIELDS = {
+    Apply: {"op", "args", "attributes", "type"},
+    Product: {"op", "args", "attributes", "type"},
+    Reduce: {"combiner", "loops", "body"},
+    Input: {"name", "labels"},
+    Number: {"low", "high"},
+    Whole: {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions", "body"},
+    Choice: {"options"},
+    Named: {"name", "node"},
+    Form: {"span", "name", "form", "negated", "conditions"},
+    Within: {"name", "condition"},
+    Accumulated: {"node"},
+    Anything: set(),
+    Window: {"terms", "pack", "windowed"},
+    Label: {"id", "name", "pack", "windowed"},
+    Result: {"node", "labels", "element"},
+    Tie: {"labels", "size", "pack", "node"},
+    Graph: {
+        "pattern",
+        "results",
+        "ties",
+        "conditions",
+        "variables",
+        "rearranged",
+        "spans",
+        "size",
+        "factors",
+        "through",
+    },
+}
+# Fields that this module does not know of: a part that has something there may read anything.
+_NEW_FIELDS = {kind: {f.name for f in dataclasses.fields(kind)} - known for kind, known in _KNOWN_FIELDS.items()}
+
+
+def _parts(graph: Graph) -> list[Any]:
+    """A graph, its nodes and its conditions, each once."""
+    found: dict[int, Any] = {}
+    pending: list[Any] = [graph]
+    while pending:
+        part = pending.pop()
+        if id(part) in found:
+            continue
+        found[id(part)] = part
+        pending.extend(_inside(part))
+    return list(found.values())
+
+
+def _inside(part: Any) -> Sequence[Any]:
+    if isinstance(part, Graph):
+        return [*part.results, *part.ties, *part.conditions]
+    if isinstance(part, (Result, Accumulated, Named)):
+        return [part.node]
+    if isinstance(part, Form):
+        return [part.form, *part.conditions]
+    if isinstance(part, Within):
+        return [part.condition]
+    if isinstance(part, Apply):
+        return part.args
+    if isinstance(part, Reduce):
+        return [part.body]
+    if isinstance(part, Choice):
+        return part.options
+    if isinstance(part, Whole):
+        return part.operands
+    if isinstance(part, Number):
+        return [part.low] if part.high is None else [part.low, part.high]
+    if isinstance(part, tree.Logical):
+        return part.operands
+    return [part.left, part.right] if isinstance(part, (tree.Comparison, tree.Arithmetic)) else []
+
+
+def _is_known(part: Any) -> bool:
+    kind = type(part)
+    if kind in _CONDITIONS:
+        return True
+    if kind not in _KNOWN_FIELDS or (kind is Whole and "*" in part.op):
+        return False
+    return not any(getattr(part, name) for name in _NEW_FIELDS[kind])
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What graphs read of a place.
+
+    local: the graphs whose searches read nothing but the ops that views read, and these ops' own parts. A pattern of
+    several results also looks at uses, and one with strided buffers at slices. Parts of patterns that this module does
+    not know count as reading anything. wholes: ops that local graphs match by name, with all that they have. marked:
+    ops on elements whose attributes
+    matter to local graphs.
+    """
+
+    local: frozenset[Graph]
+    wholes: frozenset[str]
+    marked: frozenset[str]
+
+    @staticmethod
+    def of(graphs: Sequence[Graph]) -> Traits:
+        local: set[Graph] = set()
+        wholes: set[str] = set()
+        marked: set[str] = set()
+        for graph in graphs:
+            parts = _parts(graph)
+            if len(graph.results) == 1 and all(map(_is_known, parts)) and not (graph.strided or graph.reordered):
+                local.add(graph)
+                wholes.update(part.op for part in parts if type(part) is Whole)
+                marked.update(part.op for part in parts if isinstance(part, Apply) and part.attributes)
+        return Traits(frozenset(local), frozenset(wholes), frozenset(marked))
+
+
+@dataclass
+class _State:
+    """What is known of places that gave the same answers so far.
+
+    asks: the number of the value to look at next, None where none is. found: what was found at these places, None if
+    nothing is known; quiet: whether nothing has to be done at them.
+    """
+
+    asks: int | None = None
+    next: dict[tuple[int, ...], _State] = field(default_factory=dict)
+    found: Any = None
+    quiet: bool = False
+
+
+class Recall:
+    """What was found at places, by how they look; and the places themselves.
+
+    wanted: the names of the ops that patterns can start at, None for any.
+    """
+
+    def __init__(self, traits: Traits, wanted: frozenset[str] | None) -> None:
+        self._traits = cache(partial(_name_traits, traits, wanted))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._first = _State()
+        self._states = 1
+        self._state_of: dict[Any, _State] = {}
+        self._words: dict[Any, int] = {}
+        self._looks: dict[ir.Value, tuple[int, tuple[ir.Value, ...]] | None] = {}
+        self._numbers: dict[ir.Value, int] = {}
+
+    def places(self, module: ir.Module) -> Iterator[tuple[int, ir.Value, Any]]:
+        """The results of wanted ops, in program order; without those at which `hush` said to do nothing.
+
+        For each its number among all, and what was found at one that looks the same, or None. As long as the next is
+        not asked for, `values` gives what is around it.
+        """
+        for number, value in enumerate(self._pick(module.operation)):
+            if self._states > MOST_STATES or len(self._looks) > _MOST_LOOKS:
+                self._forget()
+            state = self._reached(value)
+            if state is None or not state.quiet:
+                yield number, value, None if state is None else state.found
+
+    def values(self) -> list[ir.Value]:
+        """The values around a place, by number."""
+        return list(self._numbers)
+
+    def learn(self, value: ir.Value, reads: Sequence[ir.Value], make: Callable[[dict[ir.Value, int]], Any]) -> Any:
+        """Keep what was found at a place after `reads`, in their order.
+
+        make: gives what was found, in terms of the numbers of the values around the place, or None if that cannot be.
+        Returns what is kept, or None if nothing is.
+        """
+        if len(reads) > _MOST_READS:
+            return None
+        self._numbers = {value: 0}
+        state = self._first
+        for read in reads:
+            asks = self._numbers.get(read)
+            if asks is None or state.found is not None or state.asks not in (None, asks):
+                return None
+            words = self._step(read)
+            if words is None:
+                return None
+            state.asks = asks
+            if words not in state.next:
+                state.next[words] = _State()
+                self._states += 1
+            state = state.next[words]
+        if state.asks is not None or state.found is not None:
+            return None
+        found = make(self._numbers)
+        if found is not None:
+            state.found = found
+            self._state_of[found] = state
+        return found
+
+    def hush(self, found: Any) -> None:
+        """Leave out places from now on that look as those where this was found."""
+        if found in self._state_of:
+            self._state_of[found].quiet = True
+
+    # ---- places ---------------------------------------------------------------------------------------------------
+
+    def _pick(self, top: ir.Operation) -> list[ir.Value]:
+        """The results of wanted ops in an op. Of several results only the first is judged: such an op is wanted."""
+        found: list[ir.Value] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            traits = self._traits(op.name)
+            if traits & _NAMED:
+                results = op.results
+                count = len(results)
+                if count and (traits & WANTED or (traits & ENDING and (count > 1 or self._ends_wanted(op)))):
+                    found.extend(results)
+            return ir.WalkResult.SKIP if traits & CLOSED else ir.WalkResult.ADVANCE
+
+        top.walk(visit, ir.WalkOrder.PRE_ORDER)
+        return found
+
+    def _ends_wanted(self, op: ir.Operation) -> bool:
+        """Whether the op whose result a body yields first is wanted."""
+        if not len(op.regions) or not len(op.regions[0].blocks):
+            return False
+        yielded = list(op.regions[0].blocks[0].operations)[-1].operands
+        made = defining_op(yielded[0]) if len(yielded) else None
+        return made is not None and bool(self._traits(made.name) & WANTED)
+
+    # ---- how a place looks ----------------------------------------------------------------------------------------
+
+    def _reached(self, value: ir.Value) -> _State | None:
+        """The last state that the looks at a place lead to, None if it looks new."""
+        self._numbers = {value: 0}
+        values = [value]
+        state: _State | None = self._first
+        while state is not None and state.asks is not None:
+            words = self._step(values[state.asks])
+            values.extend(islice(self._numbers, len(values), None))
+            state = None if words is None else state.next.get(words)
+        return None if state is None or state is self._first else state
+
+    def _step(self, value: ir.Value) -> tuple[int, ...] | None:
+        """How what makes a value looks, with the values that it uses by their numbers. None if it cannot be told."""
+        if value not in self._looks:
+            self._looks[value] = self._look(value)
+        look = self._looks[value]
+        if look is None:
+            return None
+        numbers = self._numbers
+        return look[0], *[numbers.setdefault(used, len(numbers)) for used in look[1]]
+
+    def _look(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
+        op = defining_op(value)
+        if op is None:
+            return self._word(value.type), ()
+        traits = self._traits(op.name)
+        words: list[Any] = [op.name, value.result_number, *(result.type for result in op.results)]
+        if traits & OPAQUE:
+            return self._word(tuple(words)), ()
+        if traits & FLAT and len(op.regions):
+            return None
+        uses: dict[ir.Value, int] = {}
+        for operand in op.operands:
+            words.append(operand.type)
+            words.append(uses.setdefault(operand, len(uses)))
+        if traits & MAPS:
+            words.append(op.attributes["indexing_maps"])
+        elif not traits & BARE:
+            words.extend(_attributes(op))
+        if traits & BODY and not self._read_body(op, words, uses):
+            return None
+        return None if len(uses) > _MOST_USES else (self._word(tuple(words)), tuple(uses))
+
+    def _read_body(self, op: ir.Operation, words: list[Any], uses: dict[ir.Value, int]) -> bool:
+        """Add the ops of the one block in an op. False if one of them cannot be told."""
+        if not len(op.regions) or not len(op.regions[0].blocks):
+            return False
+        block = op.regions[0].blocks[0]
+        inside: dict[ir.Value, Any] = {value: ("argument", at) for at, value in enumerate(block.arguments)}
+        for at, view in enumerate(block.operations):
+            inner = view.operation
+            words.append(inner.name)
+            for operand in inner.operands:
+                if operand not in inside and operand not in uses:
+                    words.append(operand.type)
+                words.append(inside[operand] if operand in inside else uses.setdefault(operand, len(uses)))
+            if not self._traits(inner.name) & BARE:
+                if len(inner.regions):
+                    return False
+                words.extend(_attributes(inner))
+            for number, result in enumerate(inner.results):
+                words.append(result.type)
+                inside[result] = (at, number)
+        return True
+
+    def _word(self, words: Any) -> int:
+        """A number for what is equal."""
+        return self._words.setdefault(words, len(self._words))
+
+
+def _attributes(op: ir.Operation) -> Iterator[Any]:
+    for name in op.attributes:
+        yield name
+        yield op.attributes[name]
+
+
+def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> int:
+    """The traits of an op's name for how it looks, and for whether a place may be there."""
+    found = WANTED if wanted is None or name in wanted else 0
+    found |= CLOSED if name.startswith(OPAQUE_REGIONS) else 0
+    found |= ENDING if name.startswith("linalg.") else 0
+    whole = name in traits.wholes
+    if (name in _BARE and name not in traits.marked and not whole) or (name == "linalg.fill" and not whole):
+        return found | BARE
+    if name in _OPEN_BODIES:
+        return found | BODY | (0 if whole or name != "linalg.generic" else MAPS)
+    if whole:
+        return found if name.startswith("linalg.") else found | FLAT
+    if name not in _READ and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
+        return found | OPAQUE  # views do not look into it
+    return found

@@ -1,0 +1,181 @@
+"""Patterns that differ only in sizes and conditions: one search for all of them.
+
+The search is for the pattern without its sizes and conditions, and goes on after each way in which that holds. A member
+of the family can hold only where one of these ways has its sizes and meets its conditions, so the others need no
+search. What is left is searched for in full, so nothing rests on this but time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims import dim_conditions
+from opsplice.matchers.patterns.graph import Graph, Label, Node, Result
+from opsplice.matchers.search.bindings import Failure
+from opsplice.matchers.search.matches import NearMiss, Size
+from opsplice.matchers.search.search import Search
+from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.syntax import tree
+
+# Fewer are searched for one by one.
+LEAST_MEMBERS = 4
+_MOST_WAYS = 32
+_PARTS = (Result, *get_args(Node))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The sizes of one way in which a family holds. written: those that the members write as numbers, in order."""
+
+    dims: dim_conditions.Sizes
+    written: tuple[Size | tuple[Size, ...] | None, ...]
+
+
+def family_key(graph: Graph) -> Any:
+    """Equal for graphs that differ only in sizes written as numbers and in conditions."""
+    return _Key().of(graph)
+
+
+def sort(
+    views: Views, family: Sequence[Graph], value: ir.Value, *, at_view: bool = False, misses_in: str | None = None
+) -> tuple[list[Graph], list[NearMiss], list[Graph]]:
+    """The members of a family that may hold with their result at a value, near misses of others, and the rest.
+
+    at_view: as for a search. misses_in: the function that the value is in, None if near misses are not asked for.
+    """
+    search = _Ways(views, family, misses_in)
+    search.run(value, at_view=at_view)
+    if search.gave_up:
+        return list(family), [], []
+    fitting = [graph for graph in family if any(_meets(graph, way) for way in search.ways)]
+    missed, rest = [], []
+    for graph in family:
+        if graph in fitting:
+            continue
+        miss = search.near_miss_of(graph, value)
+        if miss is None:
+            rest.append(graph)
+        else:
+            missed.append(miss)
+    return fitting, missed, rest
+
+
+class _Ways(Search):
+    """A search for a graph without its sizes and conditions, that finds every way in which it holds."""
+
+    def __init__(self, views: Views, family: Sequence[Graph], misses_in: str | None) -> None:
+        graph = family[0]
+        parameters = tuple(dataclasses.replace(p, type=_open(p.type)) for p in graph.pattern.parameters)
+        pattern = dataclasses.replace(graph.pattern, parameters=parameters)
+        ties = tuple(tie for tie in graph.ties if not isinstance(tie.size, int))
+        super().__init__(views, dataclasses.replace(graph, pattern=pattern, ties=ties, conditions=()), misses_in or "")
+        self.member = graph
+        self.ways: list[_Way] = []
+        # What members differ in only by their conditions: the one that keeps each from holding, where that is furthest.
+        self.alike = [] if misses_in is None else [member for member in family if not _sizes(member)]
+        self.failures: dict[Graph, Failure] = {}
+
+    def near_miss_of(self, graph: Graph, value: ir.Value) -> NearMiss | None:
+        """Why a member does not hold, if that is one of its conditions."""
+        failure = self.failures.get(graph)
+        if failure is None or (self.furthest is not None and self.furthest.held > failure.held):
+            return None
+        return self.missed(graph, failure, value)
+
+    def _holds(self) -> bool:
+        if super()._holds():
+            way = _Way(self._static_dims(), tuple(self._written()))
+            self.ways.append(way)
+            self._judge_members(way)
+            if len(self.ways) == _MOST_WAYS:
+                self.max_steps = 0  # too many to tell
+        return False
+
+    def _judge_members(self, way: _Way) -> None:
+        furthest = self.furthest
+        for graph in self.alike:
+            before = self.failures.get(graph)
+            self.furthest = furthest if before is None or (furthest and furthest.held > before.held) else before
+            self._meets(graph.conditions, way.dims)
+            if self.furthest is not None and self.furthest is not furthest:
+                self.failures[graph] = self.furthest
+        self.furthest = furthest
+
+    def _written(self) -> Iterator[Size | tuple[Size, ...] | None]:
+        for name, at, _ in _numbers(self.member):
+            yield self.shapes[name][at] if name in self.shapes else None
+        for tie in self.member.ties:
+            if isinstance(tie.size, int):
+                bound = [self.labels.get(label) for label in tie.labels]
+                sizes = tuple(self._extent(index) for group in bound if group is not None for index in group)
+                yield None if None in bound else sizes[0] if len(sizes) == 1 and not tie.pack else sizes
+
+
+def _meets(graph: Graph, way: _Way) -> bool:
+    return all(found is None or found == size for size, found in zip(_sizes(graph), way.written, strict=True)) and all(
+        dim_conditions.holds(where, way.dims) is True for where in graph.conditions
+    )
+
+
+def _sizes(graph: Graph) -> list[int]:
+    """The sizes that a graph has as numbers."""
+    return [*(size for *_, size in _numbers(graph)), *(tie.size for tie in graph.ties if isinstance(tie.size, int))]
+
+
+def _numbers(graph: Graph) -> Iterator[tuple[str, int, int]]:
+    """The sizes that parameters have as numbers: the parameter, the position and the size."""
+    for parameter in graph.pattern.parameters:
+        if isinstance(parameter.type, tree.TensorType):
+            for at, dim in enumerate(parameter.type.dims):
+                if dim.size is not None:
+                    yield parameter.name, at, dim.size
+
+
+def _open(kind: tree.Type) -> tree.Type:
+    if not isinstance(kind, tree.TensorType):
+        return kind
+    return dataclasses.replace(kind, dims=tuple(dataclasses.replace(dim, size=None) for dim in kind.dims))
+
+
+class _Key:
+    """A graph without its sizes and conditions, as tuples. Nodes and labels go by the order in which they come up."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, int] = {}
+        self._labels: dict[Label, int] = {}
+
+    def of(self, graph: Graph) -> Any:
+        results = self._part(graph.results)
+        ties = tuple(
+            (self._part(tie.labels), None if isinstance(tie.size, int) else tie.size, tie.pack, self._part(tie.node))
+            for tie in graph.ties
+        )
+        parameters = tuple((p.name, _kind_key(p.type)) for p in graph.pattern.parameters)
+        variables = tuple(graph.variables.items())
+        return results, ties, parameters, variables, graph.rearranged, graph.factors, graph.through
+
+    def _part(self, part: Any) -> Any:
+        """A part of a graph by its kind and all of its fields, whatever they are."""
+        if isinstance(part, tuple):
+            return tuple(map(self._part, part))
+        if isinstance(part, Label):
+            return "label", self._labels.setdefault(part, len(self._labels)), part.pack, part.windowed
+        if not isinstance(part, _PARTS):
+            return decide.key(part)
+        if id(part) in self._nodes:
+            return "again", self._nodes[id(part)]
+        self._nodes[id(part)] = len(self._nodes)
+        fields = (getattr(part, name) for name in part.__dataclass_fields__)
+        return (type(part).__name__, *map(self._part, fields))
+
+
+def _kind_key(kind: tree.Type) -> Any:
+    if not isinstance(kind, tree.TensorType):
+        return str(kind)
+    return kind.element.name, tuple("a number" if dim.size is not None else str(dim) for dim in kind.dims)

@@ -1,0 +1,1 @@
+"""Patterns as graphs of terms, and walks over them."""

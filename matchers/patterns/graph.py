@@ -1,0 +1,721 @@
+"""The pattern graph: a pattern of the language as the term that it looks for.
+
+`compile_pattern` turns a checked pattern into one or two graphs (two when an element type may be an integer or a float,
+which changes the ops of a contraction). Its nodes are the terms of `matchers.terms` with labels for indices, and three
+leaves of their own: `Input`, `Number` and `Whole`. Equal nodes are one object. Patterns used by name are put in place;
+their dims, type variables and conditions come along under names of their own. It knows nothing of payloads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.terms.attributes import attribute_text
+from opsplice.matchers.terms.canonical import canonical, combiner
+from opsplice.matchers.terms.terms import Apply, Constant, Reduce
+from opsplice.spec_lang.checking import inference
+from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+# What a contraction multiplies, adds and widens its operands with.
+_PRODUCTS = {
+    "float": ("arith.mulf", "arith.addf", "arith.extf"),
+    "int": ("arith.muli", "arith.addi", "arith.extsi"),
+}
+
+
+# A pattern that uses one twice, which uses one twice, and so on, would be larger than any program.
+MAX_USES = 1000
+
+
+@dataclass(frozen=True)
+class Label:
+    """An index of a pattern. A pack stands for any number of indices.
+
+    windowed: whether it is one of the places in a window, such as a filter's row. Then it has a dim of its own in every
+    tensor, even of size one: that makes a convolution of what would else be a product of matrices.
+    """
+
+    id: int
+    name: str
+    pack: bool = False
+    windowed: bool = False
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sum of labels, each times a number or the graph's name of one, in the place of a label."""
+
+    terms: tuple[tuple[int | str, Label], ...]
+    pack = False
+    windowed = False
+
+    @property
+    def name(self) -> str:
+        return "(" + " + ".join(label.name for _, label in self.terms) + ")"
+
+
+@dataclass(frozen=True)
+class Input:
+    """The element of a parameter at some labels; a scalar parameter has none."""
+
+    name: str
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant, or a range of constants with `high`."""
+
+    low: tree.DimExpr
+    high: tree.DimExpr | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The element at `labels` of result `number` of the `count` that an op makes of whole tensors.
+
+    op: its full name, in which `*` stands for any letters. rest: it may have further operands. regions: and regions.
+    body: what the op has to hold in its one region.
+    element: the element type or type variable that the pattern writes for it, or "".
+    """
+
+    op: str
+    operands: tuple[Result, ...]
+    attributes: tuple[tree.Attribute, ...]
+    labels: tuple[Label, ...]
+    number: int = 0
+    count: int = 1
+    element: str = ""
+    rest: bool = False
+    regions: bool = False
+    body: tree.Code | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Apply):
+    """What a contraction of two values multiplies, where they are read at other labels.
+
+    Where these labels are of size one, both may be one element of a program: a sum of squares, as in a norm over an
+    only row, is no contraction of two values.
+    """
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any element at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One of several nodes, the first that holds."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A node that a condition asks about by name."""
+
+    name: str
+    node: Node
+
+
+@dataclass(frozen=True)
+class Result:
+    """A node together with the labels of the tensor that it is the element of: one pack where the rank is unknown.
+
+    element: the type variable that the tensor's element type is one for, "" where the ops that make it say it.
+    """
+
+    node: Node
+    labels: tuple[Label, ...]
+    element: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """A reduction that may start from anything."""
+
+    node: Reduce
+
+
+Node = Input | Number | Whole | Anything | Choice | Named | Accumulated | Apply | Reduce
+
+
+def heads(node: Node) -> Iterator[Node]:
+    """The nodes that a payload may begin with where it begins with this one: behind choices and names."""
+    if isinstance(node, Choice):
+        for option in node.options:
+            yield from heads(option)
+    elif isinstance(node, (Named, Accumulated)):
+        yield from heads(node.node)
+    else:
+        yield node
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A condition on the node of a `Named`: kind in weight only shared."""
+
+    span: tree.Span
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The condition that the value of a `Named` is made, or is not, as `form` says.
+
+    conditions: those of the patterns that the form uses.
+    """
+
+    span: tree.Span
+    name: str
+    form: Result
+    negated: bool
+    conditions: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """A condition of a pattern that only an alternative uses: it asks nothing where the `Named` of that was not met."""
+
+    name: str
+    condition: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Tie:
+    """What a written type says: the sizes of `labels` are `size`, a dim's or a pack's name, or a number."""
+
+    labels: tuple[Label, ...]
+    size: str | int
+    pack: bool
+    node: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A pattern, compiled.
+
+    conditions: the pattern's own and those of the patterns that it uses. variables: the choices of each type variable,
+    none for any type. Names that belong to a used pattern have dots in them: `softmax.0.n`.
+    rearranged: whether the first result is a transpose or a broadcast of what an op makes, so a view in a program.
+    factors: the names of the numbers that labels are multiplied with in windows.
+    through: what is looked through, of the pattern and those that it uses.
+    spans: where in the spec each node was written, by the node's id. size: how many nodes there are besides inputs.
+    strided: the inputs that may lie in memory in any way, because the kernels that take them are told strides;
+    reordered: whether so may the only result, so that its dims come in any order.
+    """
+
+    pattern: tree.Pattern
+    results: tuple[Result, ...]
+    ties: tuple[Tie, ...]
+    conditions: tuple[Any, ...]
+    variables: Mapping[str, tuple[str, ...]]
+    rearranged: bool
+    factors: tuple[str, ...]
+    through: frozenset[str]
+    spans: Mapping[int, tree.Span]
+    size: int
+    strided: frozenset[str] = frozenset()
+    reordered: bool = False
+
+
+def compile_pattern(
+    pattern: tree.Pattern,
+    patterns: Mapping[str, tree.Pattern],
+    types: Mapping[tree.Expr, tree.Type | None],
+) -> tuple[Graph, ...]:
+    """The graphs of a checked pattern. `patterns` are those that it may use by name, `types` the checker's.
+
+    Raises OpspliceError for a pattern that nests too deep, which only hundreds of ops in a row do, or uses too many.
+    """
+    graphs = []
+    for family in ("float", "int"):
+        builder = _Builder(patterns, types, family)
+        try:
+            graphs.append(builder.build(pattern))
+        except RecursionError:
+            hint = "look for a part of it, or for several parts by patterns of their own"
+            raise OpspliceError(f"pattern '{pattern.name}' nests too deep ({pattern.span})", hint=hint) from None
+        if not builder.ambiguous:
+            break
+    return tuple(graphs)
+
+
+Maker = Callable[[tuple[Label, ...]], Node]
+
+
+@dataclass(frozen=True, eq=False)
+class _Scope:
+    """What names mean inside one pattern.
+
+    values: for each name a function from labels to the node at them. dims, elements: the names that the graph has for
+    the pattern's own dims and type variables; prefix: what it puts before others. within: the name of the `Named` that
+    is the pattern, for one with a condition that only an alternative uses.
+    """
+
+    pattern: tree.Pattern
+    prefix: str
+    within: str
+    values: dict[str, Maker]
+    dims: Mapping[str, str]
+    elements: Mapping[str, str]
+
+    def element(self, kind: tree.Type | None) -> str:
+        name = _element(kind) or ""
+        return self.elements.get(name, name)
+
+
+class _Builder:
+    def __init__(
+        self,
+        patterns: Mapping[str, tree.Pattern],
+        types: Mapping[tree.Expr, tree.Type | None],
+        family: str,
+    ) -> None:
+        self.patterns = patterns
+        self.types = types
+        self.family = family
+        self.ambiguous = False
+        self.spans: dict[int, tree.Span] = {}
+        self.fresh = 0
+        self.nodes: dict[Any, Node] = {}
+        self.memo: dict[tuple[int, int, tuple[Label, ...]], Node] = {}
+        self.used: dict[tuple[int, int], _Scope] = {}
+        self.ties: dict[Any, Tie] = {}
+        self.conditions: list[Any] = []
+        self.through: set[str] = set()
+        self.factors: dict[str, None] = {}
+        self.variables: dict[str, tuple[str, ...]] = {}
+        self.choosing = 0  # how many choices there are around what is lowered
+
+    def build(self, pattern: tree.Pattern) -> Graph:
+        scope = self._scope(pattern, "", {p.name: self._input(p) for p in pattern.parameters}, {})
+        self._ask(scope)
+        results = []
+        for expr in pattern.results:
+            kind = self.types.get(expr)
+            labels = self._labels_of(kind)
+            element = scope.element(kind) if "cast" in self.through else ""
+            results.append(
+                Result(self._lower(expr, labels, scope), labels, element if element in self.variables else "")
+            )
+        return Graph(
+            pattern=pattern,
+            results=tuple(results),
+            ties=tuple(self.ties.values()),
+            conditions=tuple(self.conditions),
+            variables=self.variables,
+            factors=tuple(self.factors),
+            rearranged=self._is_rearranged(pattern.results[0], pattern),
+            through=frozenset(self.through),
+            spans=self.spans,
+            size=sum(isinstance(node, (Apply, Reduce, Whole, Number)) for node in self.nodes.values()),
+        )
+
+    def _is_rearranged(self, expr: tree.Expr, pattern: tree.Pattern) -> bool:
+        if isinstance(expr, tree.Name):
+            made = ((let, let.names.index(expr.name)) for let in pattern.body if expr.name in let.names)
+            let, position = next(made)
+            return self._is_rearranged(let.expr, pattern) if len(let.names) == 1 else self._uses(let.expr, position)
+        if isinstance(expr, tree.Alternatives):
+            return any(self._is_rearranged(option, pattern) for option in expr.options)
+        if isinstance(expr, tree.Call) and expr.optional and self._is_rearranged(expr.args[0], pattern):
+            return True
+        return isinstance(expr, tree.Rearrange) or self._uses(expr, 0)
+
+    def _uses(self, expr: tree.Expr, position: int) -> bool:
+        """Whether an expression uses a pattern whose result is rearranged."""
+        if not isinstance(expr, tree.Call) or expr.quoted or expr.callee not in self.patterns:
+            return False
+        used = self.patterns[expr.callee]
+        return self._is_rearranged(used.results[position], used)
+
+    def _node(self, key: Any, make: Callable[[], Node]) -> Node:
+        """One object for each node, so that equal parts of a pattern are the same part."""
+        if key not in self.nodes:
+            self.nodes[key] = make()
+        return self.nodes[key]
+
+    # ---- labels and sizes -----------------------------------------------------------------------------------------
+
+    def _label(self, name: str, pack: bool = False, windowed: bool = False) -> Label:
+        self.fresh += 1
+        return Label(self.fresh, name, pack, windowed)
+
+    def _labels_of(self, kind: tree.Type | None) -> tuple[Label, ...]:
+        if kind is None:
+            return (self._label("?", pack=True),)  # of any rank, and still the same dims wherever it is looked at
+        if isinstance(kind, tree.ScalarType):
+            return ()
+        return tuple(self._label(str(d.name or d), d.pack is not None) for d in kind.dims)
+
+    def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...], scope: _Scope, node: Node) -> None:
+        """Note what a type says of the sizes of labels."""
+        if not labels or not isinstance(kind, tree.TensorType):
+            return
+        for dim, group in _align(kind.dims, labels):
+            size = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
+            if size is not None:
+                self.ties.setdefault((group, size), Tie(group, size, dim.pack is not None, node))
+
+    # ---- scopes ---------------------------------------------------------------------------------------------------
+
+    def _input(self, parameter: tree.Parameter) -> Maker:
+        def make(labels: tuple[Label, ...]) -> Node:
+            return self._node(("input", parameter.name, labels), lambda: Input(parameter.name, labels))
+
+        return make
+
+    def _scope(
+        self, pattern: tree.Pattern, prefix: str, values: dict[str, Maker], elements: Mapping[str, str]
+    ) -> _Scope:
+        kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
+        dims = {d.name: prefix + d.name for kind in kinds for d in kind.dims if d.name}
+        for factor in inference.pattern_factors(pattern):
+            if factor not in dims:
+                dims[factor] = prefix + factor
+                self.factors[dims[factor]] = None
+        named = {v.name: elements.get(v.name, prefix + v.name) for v in pattern.type_variables}
+        for variable in pattern.type_variables:
+            if variable.name not in elements:
+                self.variables[named[variable.name]] = tuple(c.name for c in variable.choices)
+        within = prefix if self.choosing and pattern.where is not None else ""
+        scope = _Scope(pattern, prefix, within, values, dims, named)
+        for let in pattern.body:
+            for position, name in enumerate(let.names):
+                values[name] = self._let(let, position, scope)
+        self.through.update(pattern.through)
+        return scope
+
+    def _ask(self, scope: _Scope) -> None:
+        """Take over a pattern's condition, and give names to what it asks about. All its values are there."""
+        where = scope.pattern.where
+        if where is None:
+            return
+        for name in sorted(_asked_values(where)):
+            scope.values[name] = self._named(scope.prefix + name, scope.values[name])
+        condition = self._condition(where, scope)
+        self.conditions.append(Within(scope.within, condition) if scope.within else condition)
+
+    def _named(self, name: str, maker: Maker) -> Maker:
+        return lambda labels: self._name(name, maker(labels))
+
+    def _name(self, name: str, node: Node) -> Node:
+        return self._node(("named", name, id(node)), lambda: Named(name, node)) if name else node
+
+    def _condition(self, condition: tree.Condition, scope: _Scope) -> Any:
+        if isinstance(condition, tree.Logical):
+            operands = tuple(self._condition(operand, scope) for operand in condition.operands)
+            return dataclasses.replace(condition, operands=operands)
+        if isinstance(condition, tree.Predicate):
+            if condition.name in tree.OF_THE_ROOT:
+                return condition
+            return Asked(condition.span, condition.name, scope.prefix + condition.value)
+        if isinstance(condition, tree.Membership):
+            return dataclasses.replace(condition, variable=scope.elements.get(condition.variable, condition.variable))
+        if isinstance(condition, tree.Is):
+            labels = self._labels_of(self.types.get(condition.form) or _type_of(condition.value, scope.pattern))
+            own, self.conditions = self.conditions, []
+            form = Result(self._lower(condition.form, labels, scope), labels)
+            own, self.conditions = self.conditions, own
+            return Form(condition.span, scope.prefix + condition.value, form, condition.negated, tuple(own))
+        return _renamed(condition, scope)
+
+    def _let(self, let: tree.Let, position: int, scope: _Scope) -> Maker:
+        def make(labels: tuple[Label, ...]) -> Node:
+            if len(let.names) == 1:
+                return self._lower(let.expr, labels, scope)
+            assert isinstance(let.expr, tree.Call), "the checker lets only calls have several results"
+            if let.expr.quoted:
+                return self._whole(let.expr, labels, scope, position, len(let.names))
+            return self._inlined(let.expr, position, labels, scope)
+
+        return make
+
+    # ---- expressions ----------------------------------------------------------------------------------------------
+
+    def _lower(self, expr: tree.Expr, labels: tuple[Label, ...], scope: _Scope) -> Node:
+        key = (id(scope), id(expr), labels)
+        if key not in self.memo:
+            node = self._lowered(expr, labels, scope)
+            self.memo[key] = node
+            self.spans.setdefault(id(node), expr.span)
+            self._tie(self.types.get(expr), labels, scope, node)
+        return self.memo[key]
+
+    def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...], scope: _Scope) -> Node:
+        if isinstance(expr, tree.Name):
+            return scope.values[expr.name](labels)
+        if isinstance(expr, tree.Wildcard):
+            return self._node(("anything",), Anything)
+        if isinstance(expr, tree.Alternatives):
+            return self._choice([partial(self._lower, option, labels, scope) for option in expr.options])
+        if isinstance(expr, tree.Uses):
+            return self._uses_asked(expr, labels, scope)
+        if isinstance(expr, tree.Constant):
+            low = _renamed(expr.value, scope)
+            high = None if expr.high is None else _renamed(expr.high, scope)
+            return self._node(("number", decide.key((low, high))), lambda: Number(low, high))
+        if isinstance(expr, tree.Call) and expr.optional:
+            makers = partial(self._call, expr, labels, scope), partial(self._lower, expr.args[0], labels, scope)
+            return self._choice(makers)
+        if isinstance(expr, tree.Call):
+            return self._call(expr, labels, scope)
+        if isinstance(expr, tree.Contract):
+            return self._contract(expr, labels, scope)
+        bound, new = self._bind(expr.subscripts, labels, scope)
+        body = self._lower(expr.arg, bound[0], scope)
+        if isinstance(expr, tree.Rearrange):
+            return body
+        return self._node(("reduce", new), lambda: Reduce(combiner(_full_name(expr.combiner)), new, body))
+
+    def _choice(self, makers: Sequence[Callable[[], Node]]) -> Node:
+        self.choosing += 1
+        options = tuple(make() for make in makers)
+        self.choosing -= 1
+        return self._node(("choice", *map(id, options)), lambda: Choice(options))
+
+    def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...], scope: _Scope) -> Node:
+        node = self._lower(expr.arg, labels, scope)
+        if expr.kind == "accumulated":
+            return self._node(("accumulated", id(node)), lambda: Accumulated(node)) if type(node) is Reduce else node
+        name = f"{expr.kind}.{len(self.conditions)}.{scope.prefix}"
+        self.conditions.append(Asked(expr.span, expr.kind, name))
+        return self._name(name, node)
+
+    def _call(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope) -> Node:
+        if not expr.quoted and expr.callee in self.patterns:
+            return self._inlined(expr, 0, labels, scope)
+        known = None if expr.quoted else vocabulary.find(expr.callee)
+        if known is None:
+            return self._whole(expr, labels, scope, 0, 1)
+        args = tuple(self._lower(a, () if self._is_scalar(a) else labels, scope) for a in expr.args)
+        return self._apply(known.full_name, args, _attributes(known, expr), scope.element(expr.type))
+
+    def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
+        key = ("apply", op, tuple(map(id, args)), attributes, kind)
+        return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), _resolve))
+
+    def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope, number: int, count: int) -> Node:
+        def make() -> Node:
+            operands = tuple(self._operand(a, scope) for a in expr.args)
+            attributes = tuple(_scoped(a, scope.prefix) for a in expr.attributes)
+            element = scope.element(expr.type)
+            asked = (expr.rest, expr.regions, expr.body)
+            return Whole(expr.callee, operands, attributes, labels, number, count, element, *asked)
+
+        return self._node(("whole", id(expr), id(scope), labels, number), make)
+
+    def _operand(self, expr: tree.Expr, scope: _Scope) -> Result:
+        labels = self._labels_of(self.types.get(expr))
+        return Result(self._lower(expr, labels, scope), labels)
+
+    def _is_scalar(self, expr: tree.Expr) -> bool:
+        kind = self.types.get(expr)
+        return isinstance(kind, tree.ScalarType) or (isinstance(kind, tree.TensorType) and not kind.dims)
+
+    # ---- patterns in patterns -------------------------------------------------------------------------------------
+
+    def _inlined(self, expr: tree.Call, position: int, labels: tuple[Label, ...], scope: _Scope) -> Node:
+        key = (id(expr), id(scope))
+        if len(self.used) >= MAX_USES and key not in self.used:
+            hint = "look for a part of it, or for several parts by patterns of their own"
+            raise OpspliceError(f"a pattern uses others more than {MAX_USES} times ({expr.span})", hint=hint)
+        if key not in self.used:  # once for all results of a call, so that they share their parts
+            self.used[key] = self._use(expr, scope)
+        inner = self.used[key]
+        node = self._lower(inner.pattern.results[position], labels, inner)
+        return self._name(inner.within, node)
+
+    def _use(self, expr: tree.Call, scope: _Scope) -> _Scope:
+        pattern = self.patterns[expr.callee]
+        own = {v.name for v in pattern.type_variables}
+        values: dict[str, Maker] = {}
+        elements: dict[str, str] = {}
+        prefix = f"{pattern.name}.{len(self.used)}."
+        for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
+            element, given = _element(parameter.type), self.types.get(arg)
+            if element in own and given is not None:
+                elements[element] = scope.element(given)
+        inner = self._scope(pattern, prefix, values, elements)
+        for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
+            values[parameter.name] = self._argument(parameter, arg, scope, inner)
+        self._ask(inner)
+        return inner
+
+    def _argument(self, parameter: tree.Parameter, arg: tree.Expr, scope: _Scope, inner: _Scope) -> Maker:
+        def make(labels: tuple[Label, ...]) -> Node:
+            node = self._lower(arg, () if self._is_scalar(arg) else labels, scope)
+            self._tie(parameter.type, labels, inner, node)
+            return node
+
+        return make
+
+    # ---- subscripts -----------------------------------------------------------------------------------------------
+
+    def _contract(self, expr: tree.Contract, labels: tuple[Label, ...], scope: _Scope) -> Node:
+        bound, new = self._bind(expr.subscripts, labels, scope)
+        wanted = scope.element(self.types.get(expr))
+        times, plus, extend = _PRODUCTS[self._family(expr, scope)]
+        factors = []
+        for arg, at in zip(expr.args, bound, strict=True):
+            node = self._lower(arg, at, scope)
+            given = scope.element(self.types.get(arg))
+            factors.append(self._apply(extend, (node,), (), wanted) if wanted and given and wanted != given else node)
+        if _are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
+            product = self._node(("product", *map(id, factors)), lambda: Product(times, tuple(factors)))
+        else:
+            product = factors[0]
+            for factor in factors[1:]:
+                product = self._apply(times, (product, factor), (), "")
+                self.spans.setdefault(id(product), expr.span)
+        self.spans.setdefault(id(product), expr.span)
+        return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
+
+    def _family(self, expr: tree.Contract, scope: _Scope) -> str:
+        """Whether a contraction is of floats or integers. `ambiguous` is set where it may be either."""
+        choices: set[str] = set()
+        for kind in (self.types.get(e) for e in (expr, *expr.args)):
+            if kind is None:
+                continue
+            element = scope.element(kind)
+            names = self.variables.get(element, (element,))
+            choices |= {"float" if vocabulary.is_float(n) else "int" for n in names} or {"float", "int"}
+        if len(choices) == 1:
+            return choices.pop()
+        self.ambiguous = True
+        return self.family
+
+    def _bind(
+        self, subscripts: tree.Subscripts, labels: tuple[Label, ...], scope: _Scope
+    ) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
+        """The labels of each operand when the result is looked at under `labels`, and the new ones among them."""
+        named = _match_names(subscripts.result, labels)
+        new: list[Label] = []
+        bound = []
+        windowed = {label for window in subscripts.windows for _, label in window.terms}
+
+        def labelled(name: str) -> tuple[Label, ...]:
+            if name not in named:
+                label = self._label(name.removeprefix("..."), name.startswith("..."), name in windowed)
+                named[name] = (label,)
+                new.append(label)
+            return named[name]
+
+        for operand in subscripts.operands:
+            at: list[Any] = []
+            for name in operand:
+                if isinstance(name, tree.Window):
+                    terms = ((scope.dims[f] if isinstance(f, str) else f, labelled(la)[0]) for f, la in name.terms)
+                    at.append(Window(tuple(terms)))
+                else:
+                    at.extend(labelled(name))
+            bound.append(tuple(at))
+        return bound, tuple(new)
+
+
+def _are_two(args: tuple[tree.Expr, ...]) -> bool:
+    """Whether there are two operands, and not one value twice."""
+    names = {arg.name if isinstance(arg, tree.Name) else arg for arg in args}
+    return len(args) == len(names) == 2
+
+
+def _match_names(names: tuple[str, ...], labels: tuple[Label, ...]) -> dict[str, tuple[Label, ...]]:
+    """Subscript names against labels, position by position; a pack takes what the others leave."""
+    packs = [i for i, n in enumerate(names) if n.startswith("...")]
+    if not packs:
+        return {n: (label,) for n, label in zip(names, labels, strict=True)}
+    at, after = packs[0], len(names) - packs[0] - 1
+    stop = len(labels) - after
+    found: dict[str, tuple[Label, ...]] = {n: (label,) for n, label in zip(names[:at], labels[:at], strict=True)}
+    found[names[at]] = labels[at:stop]
+    found.update({n: (label,) for n, label in zip(names[at + 1 :], labels[stop:], strict=True)})
+    return found
+
+
+def _align(dims: tuple[tree.Dim, ...], labels: tuple[Label, ...]) -> list[tuple[tree.Dim, tuple[Label, ...]]]:
+    """Dims of a type with their labels; a pack takes what the others leave. Empty if that cannot be told."""
+    at = next((i for i, d in enumerate(dims) if d.pack is not None), None)
+    if at is None:
+        singles = len(dims) == len(labels) and not any(la.pack for la in labels)
+        return [(d, (la,)) for d, la in zip(dims, labels, strict=True)] if singles else []
+    stop = len(labels) - (len(dims) - at - 1)
+    if stop < at or any(la.pack for la in (*labels[:at], *labels[stop:])):
+        return []
+    before = [(d, (la,)) for d, la in zip(dims[:at], labels[:at], strict=True)]
+    after = [(d, (la,)) for d, la in zip(dims[at + 1 :], labels[stop:], strict=True)]
+    return [*before, (dims[at], labels[at:stop]), *after]
+
+
+def _renamed(node: Any, scope: _Scope) -> Any:
+    """A comparison or dim arithmetic with a pattern's own names as the graph has them."""
+    if isinstance(node, tree.DimRef):
+        return dataclasses.replace(node, name=scope.dims.get(node.name, scope.prefix + node.name))
+    if isinstance(node, tree.Property):
+        names = scope.dims if node.kind == "rank" else scope.elements
+        name = names.get(node.name, node.name)
+        width = vocabulary.bits(name) if node.kind == "bits" else None
+        return dataclasses.replace(node, name=name) if width is None else tree.Literal(node.span, width)
+    if isinstance(node, tree.Literal):
+        return node
+    return dataclasses.replace(node, left=_renamed(node.left, scope), right=_renamed(node.right, scope))
+
+
+def _scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:
+    if attribute.variable is None:
+        return attribute
+    return dataclasses.replace(attribute, variable=prefix + attribute.variable)
+
+
+def _asked_values(condition: tree.Condition) -> set[str]:
+    """The values of a pattern that its condition asks about."""
+    if isinstance(condition, tree.Logical):
+        return set().union(*map(_asked_values, condition.operands))
+    if isinstance(condition, tree.Is):
+        return {condition.value}
+    if isinstance(condition, tree.Predicate) and condition.name not in tree.OF_THE_ROOT:
+        return {condition.value}
+    return set()
+
+
+def _type_of(name: str, pattern: tree.Pattern) -> tree.Type | None:
+    return next((p.type for p in pattern.parameters if p.name == name), None)
+
+
+def _element(kind: tree.Type | None) -> str | None:
+    if kind is None:
+        return None
+    return kind.element.name if isinstance(kind, tree.TensorType) else kind.name
+
+
+def _attributes(op: vocabulary.Op, expr: tree.Call) -> tuple[tuple[str, str], ...]:
+    found = []
+    for attribute in sorted(expr.attributes, key=lambda a: a.name):
+        assert attribute.value is not None, "attributes of elementwise ops are compared"
+        value = attribute_text(attribute.value)
+        if attribute.name == "predicate" and value in op.predicates:
+            value = str(op.predicates.index(value))  # the IR keeps a predicate as a number
+        found.append((attribute.name, value))
+    return tuple(found)
+
+
+def _full_name(combiner: str) -> str:
+    op = vocabulary.find(combiner)
+    assert op is not None, "the checker lets only known combiners pass"
+    return op.full_name
+
+
+def _resolve(node: Any) -> Any:
+    """A literal number of the pattern, in the shape in which `canonical` asks for it."""
+    if isinstance(node, Number) and node.high is None and isinstance(node.low, tree.Literal):
+        return Constant(node.low.value, "")
+    return node

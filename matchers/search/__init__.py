@@ -1,0 +1,1 @@
+"""Does a pattern hold at one value?"""

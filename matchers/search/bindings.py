@@ -1,0 +1,284 @@
+"""What a search has bound so far: labels to indices, names to values, dims to sizes, variables to types.
+
+Everything is held in dicts that only grow along a path of the search; a trail says what to take back on a dead end. The
+failure that came furthest along is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.patterns.graph import Graph, Input, Label, Number, Window
+from opsplice.matchers.search.labels import (
+    Regrouped,
+    Sizes,
+    aligned,
+    nontrivial,
+    pair,
+    rank_text,
+    sizes_of,
+    unflattened,
+    window_sizes,
+)
+from opsplice.matchers.search.matches import Binding, Kind, Size
+from opsplice.matchers.search.uses import results_with
+from opsplice.matchers.terms import constants
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Sum, Term
+from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.spec_lang.syntax import tree
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where a path ended. held: how many ops of the pattern held on it, and how much was bound; at: a payload op."""
+
+    node: Any
+    wanted: str
+    found: str
+    held: tuple[int, int]
+    at: ir.Operation | None
+    kind: Kind
+
+
+class Bindings:
+    """The state of one search, and the ways to add to it. A way that returns False or None has noted why."""
+
+    def __init__(self, views: Views, graph: Graph) -> None:
+        self.views = views
+        self.graph = graph
+        self.labels: dict[Label, tuple[Index, ...]] = {}
+        self.inputs: dict[str, Binding] = {}
+        self.dims: dict[str, tuple[Sizes, tuple[Index, ...]]] = {}
+        self.dims_again: dict[tuple[str, Sizes, tuple[Index, ...]], Any] = {}
+        self.types: dict[str, str] = {}
+        self.ops: dict[ir.Operation, None] = {}
+        self.held: dict[int, None] = {}
+        self.reductions: dict[Reduce, tuple[Loop, ...]] = {}
+        self.scopes: dict[Label, Reduce] = {}
+        self.used: dict[tuple[Reduce, Index], None] = {}
+        self.numbers: dict[tuple[Number, Any], ir.Operation | None] = {}
+        self.roots: dict[int, Access] = {}
+        self.shapes: dict[str, tuple[Sizes, ...]] = {}
+        self.extents: dict[Index, Size] = {}
+        self.equal: dict[tuple[Index, Size], None] = {}
+        self.named: dict[tuple[str, Term], None] = {}  # by name all terms: a program may compute a part twice
+        self.integers: dict[str, int] = {}  # bound to attributes
+        self.trail: list[tuple[dict[Any, Any], Any]] = []
+        self.furthest: Failure | None = None
+        self.ones_first = False  # whether dims of size one of the first root come before its others
+        self.place: ir.Operation | None = None  # the payload op that was read last
+
+    def _set(self, table: dict[Any, Any], key: Any, value: Any = None) -> None:
+        if key not in table:
+            table[key] = value
+            self.trail.append((table, key))
+
+    def _undo(self, mark: int) -> None:
+        while len(self.trail) > mark:
+            table, key = self.trail.pop()
+            del table[key]
+
+    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER) -> bool:
+        held = (len(self.held), len(self.trail))
+        if self.furthest is None or held > self.furthest.held:
+            self.furthest = Failure(node, wanted, found, held, self.place, kind)
+        return False
+
+    def _describe(self, term: Term) -> str:
+        if isinstance(term, Constant):
+            return f"the constant {constants.text(term.value, term.type)}"
+        if isinstance(term, Apply):
+            return short(term.op)
+        if isinstance(term, Reduce):
+            return f"a reduction by {short(term.combiner)}"
+        if isinstance(term, Access):
+            op = defining_op(term.value)
+            return op.name if op is not None else f"an argument of {term.value.owner.owner.operation.name}"
+        return "an index or a size"
+
+    def _element(self, name: str) -> str:
+        """The element type that a type variable stands for, or (in a pattern that is used) that is written for it."""
+        return self.types.get(name, name)
+
+    def _terms(self, name: str) -> list[Term]:
+        """What a name stands for in the payload, each time that it is met."""
+        return [term for own, term in self.named if own == name]
+
+    def _values(self, name: str) -> list[ir.Value]:
+        """The payload values that hold what has a name: from the one that is used down to those that an op makes."""
+        bound = self.inputs.get(name)
+        if bound is not None:
+            return [] if bound.value is None else [bound.value]
+        found: dict[ir.Value, None] = {}
+        for named in self._terms(name):
+            term = named
+            while isinstance(term, Access):
+                found[term.value] = None
+                step = self.views.expand(term)
+                if step is None:
+                    break
+                term = step.term
+            inner = self.views.inner(term)
+            if inner is not None:
+                found.update(dict.fromkeys(results_with(inner)))
+        return list(found)
+
+    # ---- values and types -----------------------------------------------------------------------------------------
+
+    def _bind(self, node: Input, element: str, binding: Binding) -> bool:
+        bound = self.inputs.get(node.name)
+        if bound is not None and not (bound == binding and constants.identical(bound.constant, binding.constant)):
+            return self._fail(node, f"the same value for {node.name} as before", "another value", Kind.SAME_VALUE)
+        if not self._bind_type(node, element, binding.element):
+            return False
+        self._set(self.inputs, node.name, binding)
+        return True
+
+    def _bind_type(self, node: Any, name: str, element: str) -> bool:
+        """Check an element type by name, or bind a type variable to it."""
+        choices = self.graph.variables.get(name)
+        wanted = name if choices is None else self.types.get(name)
+        if wanted is not None:
+            return wanted == element or self._fail(node, f"element type {wanted}", element, Kind.TYPE)
+        if choices and element not in choices:
+            return self._fail(node, f"an element type in {{{', '.join(choices)}}}", element, Kind.TYPE)
+        self._set(self.types, name, element)
+        return True
+
+    # ---- labels and dims ------------------------------------------------------------------------------------------
+
+    def _unify(
+        self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
+    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
+        """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
+        pairs = pair(labels, indices, self.labels)
+        if self.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
+            pairs = aligned(labels, indices, self.labels) or pairs
+        if pairs is None:
+            self._fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
+            return None
+        for label, found in pairs:
+            if not self._unify_label(node, label, found):
+                return None
+        return pairs
+
+    def _may_be(self, label: Label, found: tuple[Index, ...]) -> bool:
+        """Whether a label is bound to these indices, or not yet."""
+        bound = self.labels.get(label)
+        if bound is None or nontrivial(bound) == nontrivial(found):
+            return True
+        return label.pack and unflattened(bound) == unflattened(found)
+
+    def _unify_label(self, node: Any, label: Label, found: tuple[Index, ...]) -> bool:
+        if isinstance(label, Window):
+            return self._unify_window(node, label, found[0])
+        bound = self.labels.get(label)
+        if bound is not None:
+            wanted = f"dim {label.name} here"
+            return self._may_be(label, found) or self._fail(node, wanted, "another dim or order of dims", Kind.DIMS)
+        scope = self.scopes.get(label)
+        if scope is not None:
+            loops = self.reductions[scope]
+            real = nontrivial(found)
+            if len({*real}) < len(real) or any(i not in loops or (scope, i) in self.used for i in real):
+                return self._fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
+            if not real and not label.pack and not self._may_be_single(scope):
+                return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1", Kind.DIMS)
+            for index in real:
+                self._set(self.used, (scope, index))
+        self._set(self.labels, label, found)
+        return True
+
+    def _may_be_single(self, scope: Reduce) -> bool:
+        """Whether a label of a reduction may stand for a dim of size one, over which no program needs a loop."""
+        singles = sum(self.labels.get(label) == (UNIT,) for label in scope.loops)
+        return singles < len(scope.loops) - len(self.reductions[scope])
+
+    def _unify_window(self, node: Any, window: Window, found: Index) -> bool:
+        """A sum of labels against one of indices: labels that are bound take their index, then the others one each."""
+        if isinstance(found, Sum):
+            left = {index: factor for factor, index in found.terms}
+        else:
+            left = {} if found == UNIT else {found: 1}
+        bound = [term for term in window.terms if term[1] in self.labels]
+        free = [term for term in window.terms if term[1] not in self.labels]
+        for factor, label in bound:
+            (index,) = self.labels[label]
+            if index != UNIT and not self._same_factor(node, factor, left.pop(index, 0)):
+                return False
+        if len(left) > len(free):
+            return self._fail(node, f"{window.name} here", "other dims")
+        rest = [*left.items(), *[(UNIT, 0)] * (len(free) - len(left))]
+        for (factor, label), (index, times) in zip(free, rest, strict=True):
+            if not self._unify_label(node, label, (index,)):
+                return False
+            if index != UNIT and not self._same_factor(node, factor, times):
+                return False
+        return True
+
+    def _same_factor(self, node: Any, wanted: int | str, found: int) -> bool:
+        if isinstance(wanted, int):
+            return wanted == found or self._fail(node, f"{wanted} times a dim", f"{found} times it")
+        return self._bind_dim(node, wanted, found, (UNIT,))
+
+    def _bind_dims(
+        self,
+        node: Input,
+        kind: tree.TensorType,
+        pairs: list[tuple[Label, tuple[Index, ...]]],
+        access: Access,
+        reshaped: Regrouped | None = None,
+    ) -> bool:
+        """reshaped: what the value of the access is a reshape of, where that is what is bound."""
+        self._note_sizes(access)
+        sizes = sizes_of(access) if reshaped is None else reshaped.known()
+        for index, extent in sizes.items():
+            self._set(self.extents, index, extent)
+        sizes |= window_sizes(access)
+        shape: list[Sizes] = []
+        for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
+            found = tuple(sizes.get(i, 1) for i in indices)
+            size: Sizes = found if dim.pack is not None else found[0]
+            shape.append(size)
+            if dim.size is not None and size != dim.size:
+                return self._fail(node, f"a dim of size {dim.size}", size_text(size), Kind.SIZE)
+            if dim.name is not None and not self._bind_dim(node, dim.name, size, indices):
+                return False
+        self._set(self.shapes, node.name, tuple(shape))
+        return True
+
+    def _bind_dim(self, node: Any, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
+        """Bind a dim, or note that it has another size too. Sizes known at run time are compared at the end."""
+        self._set(self.dims, name, (size, indices))
+        known = self.dims[name][0]
+        if isinstance(known, int) and isinstance(size, int) and known != size:
+            return self._fail(node, f"{own_name(name)} = {known}", str(size), Kind.SAME_SIZE)
+        self._set(self.dims_again, (name, size, indices), node)
+        return True
+
+    def _note_sizes(self, access: Access) -> None:
+        for index, size in sizes_of(access).items():
+            self._set(self.equal, (index, size))
+
+    def _extent(self, index: Index) -> Size:
+        if index == UNIT:
+            return 1
+        if isinstance(index, Loop) and index.size is not None:
+            return index.size
+        return self.extents.get(index, DimSize(index, 0))
+
+
+def own_name(name: str) -> str:
+    """A dim as its own pattern calls it."""
+    return name.rpartition(".")[2]
+
+
+def size_text(size: Sizes) -> str:
+    if isinstance(size, tuple):
+        return " x ".join(map(size_text, size)) or "nothing"
+    return str(size) if isinstance(size, int) else "a dynamic size"

@@ -1,0 +1,183 @@
+"""Labels of a pattern against indices of a payload, and the sizes that these run over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opsplice.matchers.patterns.graph import Label
+from opsplice.matchers.search.matches import Size
+from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
+from opsplice.matchers.terms.views import shape_of
+
+# The size of a dim, or the sizes of a pack.
+Sizes = Size | tuple[Size, ...]
+
+
+def pair(
+    labels: tuple[Label, ...], indices: tuple[Index, ...], bound: dict[Label, tuple[Index, ...]]
+) -> list[tuple[Label, tuple[Index, ...]]] | None:
+    """Labels against indices by position; a pack takes what the others leave.
+
+    Where there are more indices than labels, those of size-one dims are dropped from the left; where there are fewer,
+    labels bound to size one stand for nothing.
+    """
+    pack = next((i for i, label in enumerate(labels) if label.pack), None)
+    if pack is not None:
+        after = len(labels) - pack - 1
+        if len(indices) < len(labels) - 1:
+            return None
+        stop = len(indices) - after
+        singles = zip((*labels[:pack], *labels[pack + 1 :]), (*indices[:pack], *indices[stop:]), strict=True)
+        pairs: list[tuple[Label, tuple[Index, ...]]] = [(label, (index,)) for label, index in singles]
+        pairs.insert(pack, (labels[pack], indices[pack:stop]))
+        return pairs
+    extra = len(indices) - len(labels)
+    if extra > 0:
+        kept = list(indices)
+        for index in indices:
+            if extra and index == UNIT:
+                kept.remove(UNIT)
+                extra -= 1
+        if extra:
+            return None
+        return [(label, (index,)) for label, index in zip(labels, kept, strict=True)]
+    if extra < 0:
+        units = [label for label in labels if bound.get(label) == (UNIT,) and not label.windowed][:-extra]
+        if len(units) != -extra:
+            return None
+        rest = iter(indices)
+        return [(label, (UNIT,) if label in units else (next(rest),)) for label in labels]
+    return [(label, (index,)) for label, index in zip(labels, indices, strict=True)]
+
+
+def aligned(
+    labels: tuple[Label, ...], indices: tuple[Index, ...], bound: Mapping[Label, tuple[Index, ...]]
+) -> list[tuple[Label, tuple[Index, ...]]] | None:
+    """Labels against indices in order, wherever either have dims of size one; None if that cannot be told."""
+    rest, pairs = nontrivial(indices), []
+    for label in labels:
+        known = bound.get(label) if isinstance(label, Label) else None
+        if known is None and (label.pack or label.windowed):
+            return None
+        wanted = rest[:1] if known is None else nontrivial(known)
+        if rest[: len(wanted)] != wanted:
+            return None
+        rest = rest[len(wanted) :]
+        pairs.append((label, known or wanted or (UNIT,)))
+    return None if rest else pairs
+
+
+def ones_first(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Indices with those of dims of size one before all others."""
+    return (*(i for i in indices if i == UNIT), *nontrivial(indices))
+
+
+def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Indices in one form for all that flatten to the same: a pack may be several dims here and one there.
+
+    Flattened ones are taken apart, and all parts of one index put together again.
+    """
+    parts: list[Index] = []
+    for index in indices:
+        parts.extend(unflattened(index.parts) if isinstance(index, Flat) else (index,))
+    whole: list[Index] = []
+    while parts:
+        first = parts[0]
+        if isinstance(first, Part):
+            count = len(first.sizes)
+            if parts[:count] == [Part(first.whole, i, first.sizes) for i in range(count)]:
+                parts[:count] = unflattened((first.whole,))
+                continue
+        whole.append(parts.pop(0))
+    return nontrivial(tuple(whole))
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """A reshape of a value: its indices, none of them flattened or split, and what they run over."""
+
+    indices: tuple[Index, ...]
+    sizes: tuple[Size, ...]
+
+    def known(self) -> dict[Index, Size]:
+        """What `sizes_of` says of a value."""
+        pairs = zip(self.indices, self.sizes, strict=True)
+        return {index: size for index, size in pairs if not isinstance(index, (Point, Sum, Affine))}
+
+
+def regrouped(access: Access) -> Regrouped | None:
+    """The value of an access, reshaped so that its indices are whole ones; dims of size one are left out.
+
+    None if they are so already, or if the sizes of what is flattened or split are known at run time only.
+    """
+    if not any(isinstance(index, (Flat, Part)) for index in access.indices):
+        return None
+    shape = shape_of(access.value) or ()
+    pieces: list[tuple[Index, Size]] = []
+    for axis, (index, extent) in enumerate(zip(access.indices, shape, strict=True)):
+        pieces += _taken_apart(index, DimSize(access.value, axis) if extent is None else extent)
+    whole: list[tuple[Index, Size]] = []
+    while pieces:
+        first, _ = pieces[0]
+        if isinstance(first, Part):
+            count = len(first.sizes)
+            if pieces[:count] != [(Part(first.whole, i, first.sizes), s) for i, s in enumerate(first.sizes)]:
+                return None
+            pieces[:count] = _taken_apart(first.whole, math.prod(first.sizes))
+        elif isinstance(first, Flat):
+            return None
+        else:
+            whole.append(pieces.pop(0))
+    return Regrouped(tuple(index for index, _ in whole), tuple(size for _, size in whole))
+
+
+def _taken_apart(index: Index, size: Size) -> list[tuple[Index, Size]]:
+    """A flattened index as its parts, where they are known to fill a dim of `size`."""
+    if index == UNIT:
+        return []
+    if (
+        not isinstance(index, Flat)
+        or not all(isinstance(s, int) for s in index.sizes)
+        or math.prod(index.sizes) != size
+    ):
+        return [(index, size)]
+    return [piece for two in zip(index.parts, index.sizes, strict=True) for piece in _taken_apart(*two)]
+
+
+def nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    return tuple(i for i in indices if i != UNIT)
+
+
+def rank_text(labels: tuple[Label, ...]) -> str:
+    packs = any(label.pack for label in labels)
+    return f"{len(labels) - 1} or more" if packs else str(len(labels))
+
+
+def kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
+    """Sizes with their indices, without those of size one."""
+    sizes = size if isinstance(size, tuple) else (size,)
+    return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
+
+
+def sizes_of(access: Access) -> dict[Index, Size]:
+    """The size that each index of an access runs over, read off the value."""
+    shape = shape_of(access.value) or ()
+    return {
+        index: DimSize(access.value, axis) if size is None else size
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
+        if not isinstance(
+            index, (Point, Sum, Affine)
+        )  # several indices of one text may run over parts of different dims
+    }
+
+
+def window_sizes(access: Access) -> dict[Index, Size]:
+    """The sizes of the dims that are read at a sum of indices, or at any other arithmetic on them."""
+    shape = shape_of(access.value) or ()
+    return {
+        index: DimSize(access.value, axis) if size is None else size
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
+        if isinstance(index, (Sum, Affine))
+    }

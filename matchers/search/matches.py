@@ -1,0 +1,158 @@
+"""What a search finds: matches, and near misses with their reasons. Plain data; it changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from opsplice.matchers.dims.dim_conditions import Known
+from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import vocabulary as ops
+
+# A size is a number, or where to read it at run time.
+Size = int | DimSize
+
+
+def flat(sizes: Iterable[Size | tuple[Size, ...]]) -> tuple[Size, ...]:
+    """The sizes of a tensor, axis by axis, from those of its dims and packs."""
+    return tuple(part for size in sizes for part in (size if isinstance(size, tuple) else (size,)))
+
+
+def paired(
+    dims: Sequence[tree.Dim], shape: Sequence[Size | tuple[Size, ...]]
+) -> Iterator[tuple[tree.Dim, Size | tuple[Size, ...]]]:
+    """Each of a kernel's dims with its size; a pack has those that are left. The checker has compared the ranks."""
+    at = next((number for number, dim in enumerate(dims) if dim.pack is not None), None)
+    if at is not None:
+        end = len(shape) - (len(dims) - at - 1)
+        shape = [*shape[:at], flat(shape[at:end]), *shape[end:]]
+    return zip(dims, shape, strict=True)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What an input of a pattern is at a match: a payload value, or (for scalars) a constant.
+
+    element: the element type, as MLIR writes it.
+    places: for a tensor that no value is as a whole, the values in whose memory it lies and its layouts there, nearest
+    first; `value` is the first of them.
+    """
+
+    value: Any = None
+    constant: int | float | None = None
+    element: str = ""
+    places: tuple[tuple[Any, Any], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """One place where a pattern holds.
+
+    roots:  the payload values that a replacement takes the place of, one for each result of the pattern.
+    root_sizes: the sizes of each root, axis by axis.
+    inputs: what each parameter is; shapes: the sizes of each tensor parameter, by position of its type in the pattern.
+    dims:   the size of each dim of the pattern; types: the element type of each type variable.
+    ops:    the payload ops that the match accounts for, the roots' own among them.
+    held:   how many ops of the pattern it is made of; alternatives and optional ops make a difference here.
+    ones_first: whether the pattern has dims of size one of the first root before its others, which the program has not.
+    order: the axes of the only root in the order of the pattern's result, None where it has that order.
+
+    The size of a pack is a tuple.
+    """
+
+    pattern: tree.Pattern
+    roots: tuple[Any, ...]
+    root_sizes: tuple[tuple[Size, ...], ...]
+    inputs: Mapping[str, Binding]
+    shapes: Mapping[str, tuple[Size | tuple[Size, ...], ...]]
+    dims: Mapping[str, Size | tuple[Size, ...]]
+    types: Mapping[str, str]
+    ops: tuple[Any, ...]
+    held: int
+    function: str
+    location: str
+    ones_first: bool = False
+    order: tuple[int, ...] | None = None
+
+    def static_dims(self) -> dict[str, Known | tuple[Known, ...]]:
+        """The dims as numbers, None for those known only at run time, or what the program assumes of them.
+
+        `rank(m)` and `bits(T)` are there under their own text.
+        """
+
+        def number(size: Size) -> Known:
+            return size if isinstance(size, int) else bounds_of(size)
+
+        found: dict[str, Known | tuple[Known, ...]] = {}
+        for name, size in self.dims.items():
+            found[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            if isinstance(size, tuple):
+                found[f"rank({name})"] = len(size)
+        return found | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
+
+
+class Kind(StrEnum):
+    """What kept a pattern from matching. The values are part of the JSON that `opsplice explain` prints."""
+
+    OP = "op"  # another op, or none
+    OPERANDS = "operands"  # another number of operands
+    RESULT = "result"  # another result of an op that has several
+    ATTRIBUTE = "attribute"
+    CONSTANT = "constant"  # another number, or none
+    TYPE = "element type"
+    RANK = "rank"
+    SIZE = "size"  # another size than the number that the pattern writes
+    SAME_SIZE = "same size"  # one dim of the pattern would have two sizes
+    DIMS = "dims"  # a dim in another place
+    REDUCTION = "reduction"  # other dims are reduced, or the same reduction done twice
+    START = "start"  # a reduction starts from another value than the neutral one
+    SAME_VALUE = "same value"  # one name of the pattern would be two values
+    NO_VALUE = "no value"  # no tensor or scalar of the program holds what an input asks for
+    REGION = "region"
+    EFFECTS = "effects"
+    USE = "use"  # it is used elsewhere, or is not
+    CONDITION = "condition"
+    ORDER = "order"  # an input is made from a result
+    VIEW = "view"  # the op only rearranges what another op makes
+    STEPS = "steps"  # the search was given up
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A place where a pattern began to match and failed.
+
+    wanted, found: what the pattern asks for and what is there; kind: which sort of difference that is;
+    span: that part of the pattern; at: the location of the op that was looked at last, "" if unknown;
+    progress: which part of the pattern's ops held before it failed, up to 1.
+    graph, value: the compiled pattern and the payload value that it was tried at, for `explain`; op: the one that
+    was looked at last.
+    """
+
+    pattern: str
+    function: str
+    location: str
+    wanted: str
+    found: str
+    span: tree.Span | None
+    progress: float
+    at: str = ""
+    kind: Kind = Kind.OTHER
+    graph: Any = field(default=None, compare=False, repr=False)
+    value: Any = field(default=None, compare=False, repr=False)
+    op: Any = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.location}: wanted {self.wanted}, found {self.found}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that a search found, in the order of the program."""
+
+    matches: tuple[Match, ...]
+    near_misses: tuple[NearMiss, ...]

@@ -1,0 +1,84 @@
+"""Results and reductions with fewer dims than a pattern has, as the program merges dims that it splits further down.
+
+A program often makes batches and windows, or heads, one dim for its products of matrices, and splits it in between to
+add a mask to each window; or it merges groups of weights, which have a scale each, to sum over all of them. A pattern
+with both dims holds there, too: the one dim is taken apart as the program does it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+from iree.compiler import ir
+
+from opsplice.matchers.patterns.graph import Graph
+from opsplice.matchers.terms.terms import Access, Apply, Flat, Index, Loop, Part, Reduce, Term
+from opsplice.matchers.terms.views import Views
+
+# How many terms below a result are looked at, also for each op of a pattern, which covers no more of the program; and
+# how many ways to take its dims apart are tried.
+_MOST_TERMS, _TERMS_OF_OP = 64, 8
+_MOST_WAYS = 4
+
+
+def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
+    """The accesses to a value with as many loops as a graph's first result has labels, several of them for one dim.
+
+    There are none for a result of any rank, nor for a convolution, which has its dims in every tensor.
+    """
+    whole, labels = views.whole(value), graph.results[0].labels
+    if graph.factors or any(label.pack for label in labels):
+        return iter(())
+    most = min(_MOST_TERMS, _TERMS_OF_OP * graph.size)
+    return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices), most), _MOST_WAYS)
+
+
+def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
+    """A reduction with so many loops, several of them for one that is split below."""
+    for loop, sizes in _splits(views, found.body):
+        if loop in found.loops and len(found.loops) + len(sizes) - 1 <= count:
+            made = views.split_reduction(found, loop, sizes)
+            if made is not None:
+                yield from (made,) if len(made.loops) == count else finer(views, made, count)
+
+
+def ungrouped(indices: Iterable[Index]) -> Iterator[Index]:
+    """The indices of a result, those of one dim each by itself."""
+    for index in indices:
+        yield from ungrouped(index.parts) if isinstance(index, Flat) else (index,)
+
+
+def _taken_apart(views: Views, access: Access, more: int, most: int) -> Iterator[Access]:
+    """An access with so many loops more, each taken apart as it is below, in the first `most` terms."""
+    if more <= 0:
+        return
+    loops = set(ungrouped(access.indices))
+    for loop, sizes in views.remembered(access, most, lambda: tuple(_splits(views, access, most))):
+        if loop in loops and len(sizes) <= more + 1:
+            finer = views.split(access, loop, sizes)
+            yield from (finer,) if len(sizes) == more + 1 else _taken_apart(views, finer, more + 1 - len(sizes), most)
+
+
+def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tuple[Loop, tuple[int, ...]]]:
+    """What loops are split into below a term, each way once: a loop and the sizes of its parts."""
+    found: set[tuple[Index, tuple[int, ...]]] = set()
+    seen: dict[object, None] = {above: None}
+    pending: list[object] = [above]
+    while pending and len(seen) < most:
+        term = pending.pop(0)
+        below: tuple[object, ...] = ()
+        if isinstance(term, Access):
+            for index in term.indices:
+                if isinstance(index, Part) and (index.whole, index.sizes) not in found:
+                    found.add((index.whole, index.sizes))
+                    if isinstance(index.whole, Loop) and all(isinstance(size, int) for size in index.sizes):
+                        yield index.whole, index.sizes
+            step = views.expand(term)
+            below = () if step is None else (step.term,)
+        elif isinstance(term, Apply):
+            below = term.args
+        elif isinstance(term, Reduce):
+            below = (term.body,)
+        pending += [each for each in below if each not in seen]
+        seen.update(dict.fromkeys(below))

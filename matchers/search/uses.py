@@ -1,0 +1,151 @@
+"""Where a value comes from and who else uses it: what conditions such as `weight(w)` and `only(e)` ask."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import symbol_of
+from opsplice.matchers.search.matches import Match
+from opsplice.matchers.terms import contraction_kinds
+from opsplice.matchers.terms.terms import Access, Constant
+from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.syntax import tree
+
+_CONSTANTS = frozenset(
+    {
+        "arith.constant",
+        "flow.tensor.constant",
+        "stablehlo.constant",
+        "tosa.const",
+        "torch.vtensor.literal",
+        "ml_program.global_load_const",
+    }
+)
+_LOADS = frozenset({"util.global.load", "ml_program.global_load"})
+# Ops that only ask for a value's size.
+_SIZE_OPS = frozenset({"tensor.dim", "tensor.rank", "shape.shape_of"})
+
+
+def is_weight(value: ir.Value) -> bool:
+    """Whether a value is a constant of the program, or loaded from a global that never changes (a parameter)."""
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name in _LOADS:
+        return not _is_mutable(op)
+    if op.name == "torch.operator":
+        return bool(ir.StringAttr(op.attributes["name"]).value == "onnx.Constant")
+    return op.name in _CONSTANTS
+
+
+def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation | None:
+    """An op that uses a value and is not among `ops` nor inside one, or None. Asking for a size is no use."""
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name not in _SIZE_OPS and not _is_within(user, ops):
+            return user
+    return None
+
+
+def read_by(op: ir.Operation) -> Iterator[ir.Value]:
+    """The values that an op, or one inside it, takes."""
+    yield from op.operands
+    for region in op.regions:
+        for block in region:
+            for each in block:
+                yield from read_by(each.operation)
+
+
+def is_used_by(value: ir.Value, ops: Collection[ir.Operation]) -> bool:
+    return any(use.owner.operation in ops for use in value.uses)
+
+
+def results_with(inner: ir.Value) -> list[ir.Value]:
+    """The results of a structured op that are a scalar of its body, as it is."""
+    return [_result(use) for use in inner.uses if _is_yield(use)]
+
+
+def results_from(inner: ir.Value) -> list[ir.Value]:
+    """The results of a structured op that are made from a scalar of its body, by further ops of the body."""
+    seen: dict[ir.Operation, None] = {}
+    pending = [inner]
+    while pending:
+        users = [use.owner.operation for use in pending.pop().uses if not _is_yield(use)]
+        pending.extend(made for op in users if op not in seen for made in op.results)
+        seen.update(dict.fromkeys(users))
+    return [result for op in seen for made in op.results for result in results_with(made)]
+
+
+def _is_yield(use: ir.OpOperand) -> bool:
+    return bool(use.owner.operation.name == "linalg.yield")
+
+
+def _result(use: ir.OpOperand) -> ir.Value:
+    return use.owner.operation.parent.operation.results[use.operand_number]
+
+
+def is_left_out(match: Match, condition: Any) -> bool:
+    """Whether a condition of a rule asks about an input of an alternative that was not taken."""
+    if not isinstance(condition, tree.Predicate) or condition.name in tree.OF_THE_ROOT:
+        return False
+    return condition.value not in match.inputs
+
+
+def judge(match: Match, condition: Any) -> bool | None:
+    """What a condition of a rule asks of a match, besides its sizes; one that is not left out."""
+    if isinstance(condition, tree.Membership):
+        return match.types.get(condition.variable, condition.variable) in {c.name for c in condition.choices}
+    if not isinstance(condition, tree.Predicate):
+        return None
+    if condition.name in tree.OF_THE_ROOT:
+        return holds_at(match.roots[0].owner.operation, condition)
+    bound = match.inputs[condition.value]
+    if bound.value is None:
+        return condition.name != "shared"  # a number of the program's
+    if condition.name == "weight":
+        return is_constant(Views(), bound.value)
+    return (user_outside(bound.value, match.ops) is None) == (condition.name == "only")
+
+
+def is_constant(views: Views, value: ir.Value) -> bool:
+    """Whether a value is a weight, or a view of one."""
+    made = views.resolve(views.whole(value))
+    return isinstance(made, Constant) or (isinstance(made, Access) and is_weight(made.value))
+
+
+def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:
+    """Whether the op at a root lacks an attribute, is a contraction of some sizes, or lies in an op of some name."""
+    if condition.name == "lacks":
+        return condition.value not in op.attributes
+    if condition.name == "contracts":
+        return contraction_kinds.holds(op, condition.value)
+    parent = op.parent
+    while parent is not None:
+        if parent.operation.name == condition.value:
+            return True
+        parent = parent.operation.parent
+    return False
+
+
+def _is_within(op: ir.Operation, ops: Collection[ir.Operation]) -> bool:
+    at: ir.Operation | None = op
+    while at is not None:
+        if at in ops:
+            return True
+        at = None if at.parent is None else at.parent.operation
+    return False
+
+
+def _is_mutable(load: ir.Operation) -> bool:
+    name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
+    top = load
+    while top.parent is not None:
+        top = top.parent.operation
+    for op in top.regions[0].blocks[0].operations:
+        held = op.operation
+        if symbol_of(held) == name:
+            return "is_mutable" in held.attributes
+    return True

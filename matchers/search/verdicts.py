@@ -1,0 +1,320 @@
+"""What can only be judged when everything is bound: sizes that are known at run time, numbers, and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims import dim_conditions
+from opsplice.matchers.dims.equal_sizes import Classes
+from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
+from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.patterns.graph import Asked, Form, Named, Number, Tie, Whole, Within
+from opsplice.matchers.patterns.walk import nodes_of
+from opsplice.matchers.search import uses
+from opsplice.matchers.search.bindings import Bindings, own_name, size_text
+from opsplice.matchers.search.labels import Sizes, kept, pair
+from opsplice.matchers.search.matches import Kind, Size
+from opsplice.matchers.terms import constants, contraction_kinds
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
+from opsplice.matchers.terms.views import defining_op
+from opsplice.spec_lang.checking.contraction_query import written
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+_MAX_FACTORS = 6
+
+
+class Verdicts(Bindings):
+    """Judges the state of a search at its end."""
+
+    def _holds(self) -> bool:
+        """What can only be judged when everything is bound: what `_fits` says, and the pattern's conditions."""
+        return self._fits() and self._meets(self.graph.conditions, self._static_dims())
+
+    def _fits(self) -> bool:
+        """Whether what is bound goes together: sizes, reductions and numbers."""
+        self.place = None  # what was looked at last is not to blame
+        for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
+            self._set(self.dims, factor, (1, (UNIT,)))
+        if not (self._reduces_all() and self._independent()):
+            return False
+        for tie in self.graph.ties:
+            self._trust(tie)
+        classes = Classes(self.equal)
+        if not all(self._tied(tie) for tie in self.graph.ties):
+            return False
+        if not all(self._same_dim_size(classes, *again) for again in self.dims_again.items()):
+            return False
+        sizes = self._static_dims()
+        for (node, found), place in self.numbers.items():
+            self.place = place
+            if not self._same_number(node, found, sizes, classes):
+                return False
+            self._set(self.held, id(node))
+        return True
+
+    def _meets(self, wanted: Sequence[Any], sizes: dim_conditions.Sizes) -> bool:
+        """Whether conditions hold."""
+        self.place = None
+        for where in wanted:
+            if isinstance(where, Within):
+                if self._terms(where.name) and not self._meets([where.condition], sizes):
+                    return False
+                continue
+            asked = dim_conditions.asked(where, self._is_left_out)
+            if asked is not None and dim_conditions.holds(asked, sizes, self._judge) is not True:
+                return self._condition_failed(asked, sizes)
+        return True
+
+    def _is_left_out(self, condition: Any) -> bool:
+        """Whether a condition asks about a part that the pattern's results have and the match has not."""
+        if not isinstance(condition, (Asked, Form)) or condition.name in self.inputs or self._terms(condition.name):
+            return False
+        return any(isinstance(node, Named) and node.name == condition.name for node in nodes_of(self.graph))
+
+    def _condition_failed(self, where: Any, sizes: dim_conditions.Sizes) -> bool:
+        failed = dim_conditions.first_failure(where, sizes, self._judge)
+        kind = Kind.CONDITION
+        if isinstance(failed, Asked) and failed.kind != "weight":
+            kind = Kind.USE
+            makers = (defining_op(value) for value, _ in self._other_users(failed.name))
+            self.place = next((op for op in makers if op is not None), None)
+        return self._fail(failed, dim_conditions.written(failed), self._what_is(failed, sizes), kind)
+
+    def _what_is(self, condition: Any, sizes: dim_conditions.Sizes) -> str:
+        """What there is where a condition does not hold."""
+        if isinstance(condition, tree.Membership):
+            return self._element(condition.variable)
+        if isinstance(condition, Asked):
+            if condition.kind == "weight":
+                return "a value that is computed or given at run time"
+            _, other = next(self._other_users(condition.name), (None, None))
+            if other is None:
+                return "no other use of it"
+            return f"the value is also used by {other.name} at {location_text(other)}"
+        if isinstance(condition, tree.Predicate) and condition.name == "contracts":
+            found = contraction_kinds.sizes_of(self.roots[0].value.owner.operation)
+            return "no contraction" if found is None else written(found)
+        if isinstance(condition, Form):
+            value = self._values(condition.name)[-1:]
+            return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"
+        names = sorted(dim_conditions.names_in(condition))
+        known = {n: size_text(self.dims[n][0]) if n in self.dims else str(sizes.get(n, "unknown")) for n in names}
+        return ", ".join(f"{own_name(n)} = {text}" for n, text in known.items()) or "that it does not hold"
+
+    # ---- what conditions ask ----------------------------------------------------------------------------------------
+
+    def _judge(self, condition: Any) -> bool | None:
+        if isinstance(condition, tree.Membership):
+            return self._element(condition.variable) in {choice.name for choice in condition.choices}
+        if isinstance(condition, tree.Predicate):
+            return uses.holds_at(self.roots[0].value.owner.operation, condition)
+        if isinstance(condition, Form):
+            return self._has_form(condition)
+        if condition.kind == "weight":
+            return self._is_weight(condition.name)
+        return bool((next(self._other_users(condition.name), None) is None) == (condition.kind == "only"))
+
+    def _has_form(self, condition: Form) -> bool | None:
+        """Whether a value is made in some way, None where that cannot be told."""
+        raise NotImplementedError
+
+    def _is_weight(self, name: str) -> bool:
+        bound = self.inputs.get(name)
+        if bound is not None and bound.value is None:
+            return True  # a scalar constant
+        values = self._values(name)
+        if not values:
+            return any(isinstance(term, Constant) for term in self._terms(name))
+        return uses.is_constant(self.views, values[-1])
+
+    def _other_users(self, name: str) -> Iterator[tuple[ir.Value, ir.Operation]]:
+        """The values that hold what has a name, or are made from it in an op's body beside what the pattern makes of
+        it there; each with an op that uses it and is no part of the match, if there is one."""
+        values = self._values(name)
+        roots = {access.value for access in self.roots.values()}
+        for term in self._terms(name):
+            inner = self.views.inner(self.views.resolve(term))
+            made = [] if inner is None else uses.results_from(inner)
+            values += [value for value in made if value not in roots and not uses.is_used_by(value, self.ops)]
+        for value in values:
+            user = uses.user_outside(value, self.ops)
+            if user is not None:
+                yield value, user
+
+    # ---- labels and sizes -----------------------------------------------------------------------------------------
+
+    def _reduces_all(self) -> bool:
+        """Whether the labels of each reduction are its loops, all of them: one that nothing reads counts too."""
+        for node, loops in self.reductions.items():
+            left = [loop for loop in loops if (node, loop) not in self.used]
+            free = [label for label in node.loops if label not in self.labels]
+            singles = sum(not label.pack for label in free)
+            pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
+            if pairs is None:
+                return self._fail(
+                    node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims", Kind.REDUCTION
+                )
+            for label, indices in pairs:
+                self._set(self.labels, label, indices)
+        return True
+
+    def _independent(self) -> bool:
+        """Whether no input is made from a result: a replacement needs its inputs before it has results."""
+        if len(self.roots) == 1:
+            return True
+        roots = {access.value.owner.operation for access in self.roots.values()}
+        pending = [b.value for b in self.inputs.values() if b.value is not None]
+        seen: set[ir.Operation] = set()
+        while pending:
+            op = defining_op(pending.pop())
+            if op is None or op in seen:
+                continue
+            if op in roots:
+                return self._fail(
+                    self.graph.results[0].node, "inputs that need no result", "one made from a result", Kind.ORDER
+                )
+            seen.add(op)
+            if any(_may_use(op, root) for root in roots):
+                pending.extend(uses.read_by(op))
+        return True
+
+    def _trust(self, tie: Tie) -> None:
+        """Take the pattern's word for the run-time sizes of what an op by name makes: nothing else tells them."""
+        if not isinstance(tie.node, Whole) or isinstance(tie.size, int) or tie.size not in self.dims:
+            return
+        known, _ = self.dims[tie.size]
+        indices = tuple(i for label in tie.labels for i in self.labels.get(label, ()))
+        sizes = known if isinstance(known, tuple) else (known,)
+        if len(sizes) != len(indices):
+            return
+        for index, size in zip(indices, sizes, strict=True):
+            if isinstance(index, Loop) and index.size is None:
+                self._set(self.equal, (self._extent(index), size))
+                self._set(self.equal, (index, size))
+                self._set(self.extents, index, size)
+
+    def _tied(self, tie: Tie) -> bool:
+        """Whether labels have the size that the pattern writes for them."""
+        bound = [self.labels.get(label) for label in tie.labels]
+        if None in bound:
+            return True  # no part of the payload was looked at under them
+        indices = tuple(i for group in bound if group is not None for i in group)
+        sizes = tuple(self._extent(i) for i in indices)
+        size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
+        if isinstance(tie.size, int):
+            return size == tie.size or self._fail(tie.node, f"a dim of size {tie.size}", size_text(size), Kind.SIZE)
+        return self._bind_dim(tie.node, tie.size, size, indices)
+
+    def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
+        name, size, indices = again
+        known, known_indices = self.dims[name]
+        if isinstance(known, int) and known == size:
+            return True  # a factor in a window may be a dim's size, and has no index
+        left, right = kept(known, known_indices), kept(size, indices)
+        if len(left) == len(right):
+            pairs = zip(left, right, strict=True)
+            if all(
+                classes.same(a, b) or classes.same(i, j) or self._same_extent((a,), (b,)) for (a, i), (b, j) in pairs
+            ):
+                return True
+        elif isinstance(size, tuple) and self._same_extent([s for s, _ in left], [s for s, _ in right]):
+            return True  # the same dims of a pack, flattened in one of the two
+        found = "another size that is dynamic" if known == size or _is_dynamic(size) else size_text(size)
+        return self._fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE)
+
+    def _same_number(self, node: Number, found: Term, sizes: dim_conditions.Sizes, classes: Classes) -> bool:
+        low = dim_conditions.evaluate(node.low, sizes)
+        if not isinstance(found, Constant):
+            return self._same_dim(node, found, classes)
+        if low is None:
+            why = ", which is dynamic" if dim_conditions.names_in(node.low) else ""  # else it is too large
+            return self._fail(node, f"the constant {number_text(node)}{why}", str(found.value), Kind.CONSTANT)
+        if node.high is not None:
+            high = dim_conditions.evaluate(node.high, sizes)
+            good = high is not None and constants.within(low, high, found.value, found.type)
+        else:
+            good = constants.same(low, found.value, found.type)
+        given = constants.text(found.value, found.type)
+        return good or self._fail(node, f"the constant {number_text(node)}", given, Kind.CONSTANT)
+
+    def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
+        """A dim that is only known at run time, read from the tensor and cast to the element type."""
+        given = self._computed(found)
+        wanted = self._factors(node.low) if node.high is None else None
+        if given is not None and wanted is not None:
+            if len(given) == len(wanted) == 1 and classes.same(given[0], wanted[0]):
+                return True
+            if self._same_extent(wanted, given):
+                return True
+        return self._fail(node, f"the constant {number_text(node)}", self._describe(found), Kind.CONSTANT)
+
+    def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
+        """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
+        term = self.views.resolve(term)
+        while isinstance(term, Apply) and is_size_cast(term):
+            term = self.views.resolve(term.args[0])
+        if isinstance(term, Apply) and term.op == "arith.muli" and holds_sizes(term.type) and depth < _MAX_FACTORS:
+            left, right = (self._computed(arg, depth + 1) for arg in term.args)
+            return None if left is None or right is None else left + right
+        if isinstance(term, Constant):
+            return [term.value] if isinstance(term.value, int) and term.value > 0 else None
+        if isinstance(term, DimSize):
+            return [term]
+        return [term.value] if isinstance(term, Access) and not term.indices else None
+
+    def _factors(self, expr: tree.DimExpr) -> list[Size] | None:
+        """The sizes whose product dim arithmetic is, None if it is no product of sizes."""
+        if isinstance(expr, tree.Literal):
+            return [expr.value] if isinstance(expr.value, int) and expr.value > 0 else None
+        if isinstance(expr, tree.DimRef) and expr.name in self.dims:
+            size = self.dims[expr.name][0]
+            return list(size) if isinstance(size, tuple) else [size]
+        if not isinstance(expr, tree.Arithmetic) or expr.op != "*":
+            return None
+        left, right = self._factors(expr.left), self._factors(expr.right)
+        return None if left is None or right is None else left + right
+
+    def _same_extent(self, left: Sequence[Size | ir.Value], right: Sequence[Size | ir.Value]) -> bool:
+        """Whether two products of sizes are equal, by what they are computed from and by what is known to be equal."""
+        first, second = (
+            product(Extent(s) if isinstance(s, int) else self.views.extent(s) for s in side) for side in (left, right)
+        )
+        if first == second or not (first.atoms and second.atoms):
+            return first == second
+        classes = self._equal_atoms()
+        return first.renamed(classes.first) == second.renamed(classes.first)
+
+    def _equal_atoms(self) -> Classes:
+        """What is known to be equal, with the atoms that run-time sizes are."""
+        sizes = dict.fromkeys(thing for two in self.equal for thing in two if isinstance(thing, DimSize))
+        atoms = ((size, self.views.extent(size).atom) for size in sizes)
+        return Classes([*self.equal, *((size, atom) for size, atom in atoms if atom is not None)])
+
+    def _static_dims(self) -> dict[str, dim_conditions.Known | tuple[dim_conditions.Known, ...]]:
+        def number(size: Size) -> dim_conditions.Known:
+            return size if isinstance(size, int) else bounds_of(size, self.views.reads)
+
+        sizes: dict[str, dim_conditions.Known | tuple[dim_conditions.Known, ...]] = dict(self.integers)
+        for name, (size, _) in self.dims.items():
+            sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            if isinstance(size, tuple):
+                sizes[f"rank({name})"] = len(size)
+        return sizes | {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
+
+
+def _is_dynamic(size: Sizes) -> bool:
+    return any(isinstance(s, DimSize) for s in (size if isinstance(size, tuple) else (size,)))
+
+
+def _may_use(op: ir.Operation, root: ir.Operation) -> bool:
+    """False if an op comes before a root in its block, so that nothing that it uses can be made from the root."""
+    return op.block != root.block or not op.is_before_in_block(root)
+
+
+def number_text(node: Number) -> str:
+    low = dim_conditions.written(node.low)
+    return low if node.high is None else f"{low}..{dim_conditions.written(node.high)}"

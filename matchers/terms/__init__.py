@@ -1,0 +1,1 @@
+"""What each element of a tensor is, as an expression over indices."""

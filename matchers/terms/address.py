@@ -1,0 +1,368 @@
+"""Where elements lie: a tensor as the memory of another value, by an offset and a stride for each of its dims.
+
+What a program reads through transposes, slices, reshapes and broadcasts lies in the memory of the value that these
+start from, as long as its place there is a sum: an offset, and each index times a stride. `layouts` follows a tensor up
+through such ops, `results` follows it down through those that only arrange it again.
+
+Nothing here knows of patterns. Sizes that are known at run time only are products of what the program computes them
+from (`extents`), so offsets and strides are sums of such products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.extents import ONE, Extent, groups, product
+from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
+from opsplice.matchers.search.matches import Size
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Sized, Sum, flatten, split
+from opsplice.matchers.terms.view_inverse import solved
+from opsplice.matchers.terms.views import Views
+
+# How many views are followed.
+_MOST_VIEWS = 64
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A whole number: a sum of products, each of atoms and with a factor of its own that is not zero."""
+
+    terms: frozenset[Extent]
+
+    @staticmethod
+    def of(value: int | Extent) -> Amount:
+        found = Extent(value) if isinstance(value, int) else value
+        return Amount(frozenset({found} if found.factor else ()))
+
+    @property
+    def number(self) -> int | None:
+        """The number, None if it is known at run time only."""
+        return sum(term.factor for term in self.terms) if not any(term.atoms for term in self.terms) else None
+
+    def __add__(self, other: Amount) -> Amount:
+        factors: dict[Any, int] = {}
+        for term in (*self.terms, *other.terms):
+            factors[term.atoms] = factors.get(term.atoms, 0) + term.factor
+        return Amount(frozenset(Extent(factor, atoms) for atoms, factor in factors.items() if factor))
+
+    def __mul__(self, other: Amount) -> Amount:
+        found = Amount(frozenset())
+        for left in self.terms:
+            for right in other.terms:
+                found += Amount.of(left * right)
+        return found
+
+    def renamed(self, name: Callable[[Any], Any]) -> Amount:
+        """With each atom as `name` calls it."""
+        found = Amount(frozenset())
+        for term in self.terms:
+            found += Amount.of(term.renamed(name))
+        return found
+
+
+NONE = Amount.of(0)
+# What a dim runs over in memory: its size with its stride, or those of several dims that it flattens.
+Runs = tuple[tuple[Extent, Amount], ...]
+# A sum over indices; None stands for what is added.
+_Form = dict[Index | None, Amount]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor's elements lie in the memory of a dense value of `count` elements.
+
+    offset: where the first one is. dims: what each dim runs over, nothing for one of size one.
+    """
+
+    count: Amount
+    offset: Amount
+    dims: tuple[Runs, ...]
+
+    def amounts(self) -> Iterator[Amount]:
+        """All that it is made of."""
+        yield from (self.count, self.offset)
+        for runs in self.dims:
+            for size, stride in runs:
+                yield from (Amount.of(size), stride)
+
+    def renamed(self, name: Callable[[Any], Any]) -> Layout:
+        """With each atom as `name` calls it."""
+        dims = tuple(tuple((s.renamed(name), t.renamed(name)) for s, t in runs) for runs in self.dims)
+        return Layout(self.count.renamed(name), self.offset.renamed(name), dims)
+
+
+def dense(sizes: Sequence[Extent]) -> Layout:
+    """Row-major, without gaps."""
+    dims: list[Runs] = []
+    stride = ONE
+    for size in reversed(sizes):
+        dims.insert(0, () if size == ONE else ((size, Amount.of(stride)),))
+        stride *= size
+    return Layout(Amount.of(stride), NONE, tuple(dims))
+
+
+def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[tuple[ir.Value, Layout]]:
+    """The values in whose memory a tensor lies that has the elements of `value` in dims of `sizes`, nearest first."""
+    tensor = Tensor(views, sizes)
+    at = tensor.access(value, sizes_of(views, value))
+    return iter(()) if at is None else tensor.places(at)
+
+
+def results(
+    views: Views,
+    root: ir.Value,
+    own: Sequence[Extent],
+    sizes: Sequence[Extent],
+    order: tuple[int, ...] | None = None,
+) -> Iterator[tuple[ir.Value, Layout]]:
+    """`root`, and the values that only arrange its elements again, each the only use of the one before it.
+
+    own: the sizes of the root; sizes: those of the dims that its elements are written in, in order. order: the axes of
+    the root in the order of these.
+    """
+    tensor = Tensor(views, sizes)
+    at = tensor.access(root, own, order)
+    first = None if at is None else tensor.layout(at)
+    if first is None:
+        return
+    yield root, first
+    while at is not None:
+        view = _only_view(at.value)
+        step = None if view is None else views.expand(views.whole(view))
+        if view is None or step is None or not isinstance(step.term, Access) or step.term.value != at.value:
+            return
+        count = product(sizes_of(views, view))
+        indices = solved(views.whole(view).indices, step.term.indices, at.indices)
+        if indices is None or count != product(sizes_of(views, at.value)):
+            return
+        at = Access(view, indices)
+        found = tensor.layout(at)
+        if found is not None:
+            yield view, found
+
+
+def _only_view(value: ir.Value) -> ir.Value | None:
+    """The tensor that the single use of a value makes, in the same block."""
+    users = [use.owner.operation for use in value.uses]
+    maker = defining_op(value)
+    if len(users) != 1 or maker is None or users[0].block != maker.block or len(users[0].results) != 1:
+        return None
+    made: ir.Value = users[0].results[0]
+    return made if is_tensor(made) else None
+
+
+def _source(views: Views, access: Access) -> Access | None:
+    """The element that a view reads: one level up."""
+    step = views.expand(access)
+    if step is not None:
+        return step.term if isinstance(step.term, Access) else None
+    op = defining_op(access.value)
+    return _sliced(op, access.indices) if op is not None and op.name == "tensor.extract_slice" else None
+
+
+def _sliced(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
+    """The element of its source that an element of a slice is. None where the step is known at run time only."""
+    offsets, sizes, steps = (
+        list(ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])) for which in ("offsets", "sizes", "strides")
+    )
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    if _DYNAMIC in steps:
+        return None
+    dynamic = iter(list(op.operands)[1 : 1 + segments[1]])
+    shape = list(shape_of(op.results[0]) or ())
+    left, spare, found = list(indices), len(sizes) - len(shape), []
+    for offset, size, step in zip(offsets, sizes, steps, strict=True):
+        if spare and size == 1 and shape[:1] != [1]:
+            spare -= 1
+            left.insert(0, UNIT)
+        else:
+            shape.pop(0)
+        index = left.pop(0)
+        start = next(dynamic) if offset == _DYNAMIC else offset
+        plain = start == 0 and step == 1
+        found.append(index if plain else Sum(() if index == UNIT else ((step, index),), start))
+    return Access(op.operands[0], tuple(found))
+
+
+def sizes_of(views: Views, value: ir.Value) -> list[Extent]:
+    shape = shape_of(value) or ()
+    return [Extent(s) if s is not None else views.extent(DimSize(value, axis)) for axis, s in enumerate(shape)]
+
+
+class Tensor:
+    """A tensor of some sizes, and where its elements lie in a value that is read at its indices.
+
+    indices: one loop for each dim, `UNIT` for one of size one; by default new ones.
+    """
+
+    def __init__(self, views: Views, sizes: Sequence[Extent], indices: tuple[Index, ...] | None = None) -> None:
+        self.views = views
+        self.sizes = sizes
+        numbers = [size.factor if not size.atoms else None for size in sizes]
+        fresh = (UNIT if number == 1 else Loop(-1 - at, number) for at, number in enumerate(numbers))
+        self.indices: tuple[Index, ...] = tuple(fresh) if indices is None else indices
+
+    def places(self, at: Access | None) -> Iterator[tuple[ir.Value, Layout]]:
+        """The values in whose memory it lies that is read by an access, nearest first."""
+        for _ in range(_MOST_VIEWS):
+            if at is None or not is_tensor(at.value):
+                return
+            found = self.layout(at)
+            if found is not None:
+                yield at.value, found
+            at = _source(self.views, at)
+
+    def access(self, value: ir.Value, own: Sequence[Extent], order: tuple[int, ...] | None = None) -> Access | None:
+        """The element of a value of some sizes that has the tensor's elements in order. None if it cannot be told.
+
+        order: the axes of the value in the tensor's order.
+        """
+        if order is not None:
+            turned = self.access(value, [own[axis] for axis in order])
+            return turned and Access(value, tuple(turned.indices[order.index(axis)] for axis in range(len(order))))
+        paired = groups(tuple(self.sizes), tuple(own))
+        if paired is None:
+            return None
+        found: list[Index] = []
+        for mine, other in paired:
+            whole = flatten(tuple(self.indices[i] for i in mine), tuple(_sized(self.sizes[i]) for i in mine))
+            found += split(whole, tuple(_sized(own[i]) for i in other))
+        return Access(value, tuple(found) if paired else (UNIT,) * len(own))
+
+    def layout(self, access: Access) -> Layout | None:
+        """None where the place of an element is no sum over the tensor's indices."""
+        sizes = sizes_of(self.views, access.value)
+        base = dense(sizes)
+        total: _Form | None = {}
+        for index, size, runs in zip(access.indices, sizes, base.dims, strict=True):
+            form = self._form(index, size)
+            if form is None or total is None:
+                return None
+            if size != ONE:
+                total = _plus(total, form, runs[0][1])
+        joined = None if total is None else self._joined(total)
+        if joined is None:
+            return None
+        offset = joined.pop(None, NONE)
+        dims = tuple(self._runs(joined, i, size) for i, size in zip(self.indices, self.sizes, strict=True))
+        return None if joined or any(runs is None for runs in dims) else Layout(base.count, offset, _told(dims))
+
+    def _form(self, index: Index, size: Extent | None) -> _Form | None:
+        """An index as a sum, in which a part of an index stands for itself. size: that of its dim."""
+        if index == UNIT:
+            return {}
+        if isinstance(index, Sum):
+            constant = index.constant
+            start = Amount.of(constant if isinstance(constant, int) else self.views.extent(constant))
+            total: _Form | None = {None: start} if start != NONE else {}
+            for factor, part in index.terms:
+                form = self._form(part, None)
+                total = None if form is None or total is None else _plus(total, form, Amount.of(factor))
+            return total
+        if isinstance(index, Flat):
+            return self._flat(index, size)
+        if isinstance(index, Part):
+            regrouped = _part_of_flat(index)
+            return {index: Amount.of(1)} if regrouped is None else self._form(regrouped, _extent(index))
+        return {index: Amount.of(1)} if isinstance(index, Loop) else None
+
+    def _flat(self, index: Flat, size: Extent | None) -> _Form | None:
+        sizes = _filled(index.sizes, size)
+        if sizes is None:
+            return None
+        total: _Form = {}
+        for part, own, runs in zip(index.parts, sizes, dense(sizes).dims, strict=True):
+            form = self._form(part, own)
+            if form is None:
+                return None
+            total = _plus(total, form, runs[0][1] if runs else NONE)
+        return total
+
+    def _joined(self, form: _Form) -> _Form | None:
+        """A sum in which all parts of one index, in order, are that index again."""
+        for part in form:
+            if not isinstance(part, Part):
+                continue
+            parts = [Part(part.whole, i, part.sizes) for i in range(len(part.sizes))]
+            sizes = self._part_sizes(part)
+            if sizes is None or any(each not in form for each in parts):
+                continue
+            strides = dense(sizes).dims
+            last = form[parts[-1]]
+            if all(form[each] == runs[0][1] * last for each, runs in zip(parts, strides, strict=True)):
+                rest = {each: amount for each, amount in form.items() if each not in parts}
+                whole = self._form(part.whole, product(sizes))
+                return None if whole is None else self._joined(_plus(rest, whole, last))
+        return form
+
+    def _part_sizes(self, part: Part) -> list[Extent] | None:
+        whole = part.whole
+        return _filled(part.sizes, self.sizes[self.indices.index(whole)] if whole in self.indices else None)
+
+    def _runs(self, form: _Form, index: Index, size: Extent) -> Runs | None:
+        """What a dim runs over, taken out of a sum."""
+        if index == UNIT:
+            return ()
+        parts = [each for each in form if isinstance(each, Part) and each.whole == index]
+        if not parts:
+            return ((size, form.pop(index, NONE)),)
+        sizes = self._part_sizes(parts[0])
+        if index in form or sizes is None or any(part.sizes != parts[0].sizes for part in parts):
+            return None
+        found: list[tuple[Extent, Amount]] = []
+        for position, own in enumerate(sizes):
+            stride = form.pop(Part(index, position, parts[0].sizes), NONE)
+            if found and found[-1][1] == Amount.of(own) * stride:
+                found[-1] = (found[-1][0] * own, stride)
+            else:
+                found.append((own, stride))
+        return tuple(found)
+
+
+def _told(dims: Iterable[Runs | None]) -> tuple[Runs, ...]:
+    return tuple(runs for runs in dims if runs is not None)
+
+
+def _plus(form: Mapping[Index | None, Amount], other: Mapping[Index | None, Amount], factor: Amount) -> _Form:
+    """A sum and another one, `factor` times."""
+    found = dict(form)
+    for index, amount in other.items():
+        found[index] = found.get(index, NONE) + amount * factor
+    return {index: amount for index, amount in found.items() if amount != NONE}
+
+
+def _part_of_flat(part: Part) -> Index | None:
+    """A part of a flattened index as the indices that it flattens itself, where these fall on its borders."""
+    whole = part.whole
+    if not isinstance(whole, Flat) or None in (*whole.sizes, *part.sizes):
+        return None
+    paired = groups(*(tuple(map(_extent, sizes)) for sizes in (whole.sizes, part.sizes)))
+    own = next((old for old, new in paired or () if list(new) == [part.position]), None)
+    return None if own is None else flatten(tuple(whole.parts[i] for i in own), tuple(whole.sizes[i] for i in own))
+
+
+def _filled(sizes: Sequence[Sized], total: Extent | None) -> list[Extent] | None:
+    """Sizes with what the one is that is known at run time only, where all of them make `total`."""
+    known = product(_extent(size) for size in sizes if size is not None)
+    left = None if total is None else total.divided(known)
+    if None in sizes and (left is None or list(sizes).count(None) > 1):
+        return None
+    return [_extent(size if size is not None else left) for size in sizes]
+
+
+def _extent(size: Any) -> Extent:
+    return Extent(size) if isinstance(size, int) else size
+
+
+def _sized(size: Extent) -> Sized:
+    return size if size.atoms else size.factor
+
+
+def extent_of(views: Views, size: Size) -> Extent:
+    """A size of a match."""
+    return Extent(size) if isinstance(size, int) else views.extent(size)

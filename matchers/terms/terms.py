@@ -1,0 +1,194 @@
+"""Terms: what one element of a tensor is, as an expression over indices.
+
+A view (`views`) reads a payload op as the scalar expression that makes the element at given indices. In that
+form a broadcast, a transpose or a reshape is only another choice of indices, and every spelling of a computation comes
+to the same expression.
+
+Terms are frozen. The shallow ones compare by value; `Apply` and `Reduce` compare by identity, because a program shares
+its parts and a comparison by value would walk every path through them. Whoever makes them makes each only once.
+
+Nothing here knows of MLIR beyond carrying its values as opaque hashable objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# ---- indices ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """An index that runs over [0, size); size is None when only known at run time. Each is made only once."""
+
+    id: int
+    size: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The only index of a dim of size one: zero. (Zero in a larger dim is an `Affine`.) There is only one, `UNIT`."""
+
+
+UNIT = Point()
+
+
+# The size of a dim. One that is known at run time only is None among others that are numbers, and says what it is
+# computed from where there are several such (`extents.Extent`): so equal sizes mean that indices are split alike.
+Sized = Any
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Several indices flattened row-major into one. `sizes[i]` is the size of `parts[i]`."""
+
+    parts: tuple[Index, ...]
+    sizes: tuple[Sized, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The index number `position` that comes out when `whole` is split into dims of `sizes`, row-major."""
+
+    whole: Index
+    position: int
+    sizes: tuple[Sized, ...]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum of indices, each times a whole number, as a convolution's window has it. It has no part that is `UNIT`.
+
+    constant: what is added, as a slice's offset is: a number, or a value of the program.
+    Without terms and constant it is zero, in a dim that is larger than one.
+    """
+
+    terms: tuple[tuple[int, Index], ...]
+    constant: Any = 0
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Any other arithmetic on indices: text with placeholders, and what fills them."""
+
+    text: str
+    parts: tuple[Index, ...]
+
+
+Index = Loop | Point | Flat | Part | Sum | Affine
+
+
+def summed(terms: dict[Index, int], size: int | None) -> Index:
+    """The sum of indices, each times its factor, in a dim of `size`. Indices that are always zero vanish."""
+    kept = tuple(sorted(((factor, i) for i, factor in terms.items() if i != UNIT and factor), key=str))
+    if len(kept) == 1:
+        ((factor, index),) = kept
+        if factor == 1 and size is not None and isinstance(index, Loop) and index.size == size:
+            return index  # it runs over all of the dim
+    return Sum(kept)
+
+
+def flatten(parts: tuple[Index, ...], sizes: tuple[Sized, ...]) -> Index:
+    """One index for several, the inverse of `split`. Parts of size one vanish."""
+    kept = [(p, s) for p, s in zip(parts, sizes, strict=True) if p != UNIT]
+    if not kept:
+        return UNIT
+    if len(kept) == 1:
+        return kept[0][0]
+    parts, sizes = tuple(p for p, _ in kept), tuple(s for _, s in kept)
+    first = parts[0]
+    if isinstance(first, Part) and parts == tuple(Part(first.whole, i, first.sizes) for i in range(len(first.sizes))):
+        return first.whole
+    return Flat(parts, sizes)
+
+
+def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
+    """The indices of dims of `sizes` that `whole` flattens; size one gives `UNIT`."""
+    kept = tuple(s for s in sizes if s != 1)
+    if whole == UNIT or not kept:
+        return (UNIT,) * len(sizes)
+    if len(kept) == 1:
+        pieces: tuple[Index, ...] = (whole,)
+    elif isinstance(whole, Flat) and whole.sizes == kept:
+        pieces = whole.parts
+    else:
+        pieces = tuple(Part(whole, i, kept) for i in range(len(kept)))
+    rest = iter(pieces)
+    return tuple(UNIT if s == 1 else next(rest) for s in sizes)
+
+
+def mentions(index: Index, loop: Loop) -> bool:
+    """Whether an index is computed from a loop."""
+    if isinstance(index, Sum):
+        return any(mentions(part, loop) for _, part in index.terms)
+    if isinstance(index, (Flat, Affine)):
+        return any(mentions(part, loop) for part in index.parts)
+    return mentions(index.whole, loop) if isinstance(index, Part) else index == loop
+
+
+# ---- terms -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Access:
+    """The element of a payload value (a tensor, or a scalar with no indices) at `indices`."""
+
+    value: Any
+    indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A number of element type `type`. Those that differ in the sign of zero only are not equal."""
+
+    value: int | float
+    type: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and (self.type, repr(self.value)) == (other.type, repr(other.value))
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.value))
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """A scalar op. `op` is its full name, `type` its result's, `attributes` those that change its meaning, as text."""
+
+    op: str
+    args: tuple[Any, ...]
+    attributes: tuple[tuple[str, str], ...] = ()
+    type: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Started(Apply):
+    """What the op of a reduction makes that starts from a value: `op` of that value and of the reduction, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """`body` combined by the op `combiner` over all values of `loops` (in a pattern: over labels)."""
+
+    combiner: str
+    loops: tuple[Any, ...]
+    body: Any
+
+
+@dataclass(frozen=True)
+class DimSize:
+    """The size of a tensor value along an axis, at run time, as an integer."""
+
+    value: Any
+    axis: int
+
+
+@dataclass(frozen=True)
+class LoopIndex:
+    """An index used as a number."""
+
+    index: Index
+
+
+Term = Access | Constant | Apply | Reduce | DimSize | LoopIndex

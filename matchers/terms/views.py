@@ -1,0 +1,628 @@
+"""Canonical views: what a payload op computes, as a term.
+
+`Views.expand(access)` reads one level of the program: the term that makes the element of a value at given indices, or
+None where the value is opaque (an argument, an op that this module does not know). Named linalg ops, `linalg.generic`
+under any loop order, elementwise ops on tensors, broadcasts, transposes and reshapes all come to the same terms (see
+`matchers.terms`). It reads the program and changes nothing; it knows nothing of patterns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.extents import Extent, extent_of_dim, extent_of_number, groups
+from opsplice.matchers.ir.tensor_values import defining_op as defining_op
+from opsplice.matchers.ir.tensor_values import element_type as element_type
+from opsplice.matchers.ir.tensor_values import is_builtin as is_builtin
+from opsplice.matchers.ir.tensor_values import is_structured as is_structured
+from opsplice.matchers.ir.tensor_values import is_tensor as is_tensor
+from opsplice.matchers.ir.tensor_values import shape_of as shape_of
+from opsplice.matchers.ir.tensor_values import signless
+from opsplice.matchers.terms import constants
+from opsplice.matchers.terms.attributes import rounds_to_nearest
+from opsplice.matchers.terms.canonical import (
+    BECOMES,
+    NEUTRAL,
+    canonical,
+    combiner,
+    constant,
+    hoisted,
+    readings,
+    unchanged,
+)
+from opsplice.matchers.terms.structured_ops import (
+    Operand,
+    Scalar,
+    Structured,
+    attributes_of,
+    loop_sizes,
+    loops_of_output,
+)
+from opsplice.matchers.terms.terms import (
+    UNIT,
+    Access,
+    Apply,
+    Constant,
+    DimSize,
+    Flat,
+    Index,
+    Loop,
+    LoopIndex,
+    Part,
+    Reduce,
+    Sized,
+    Started,
+    Term,
+    flatten,
+    mentions,
+    split,
+)
+from opsplice.spec_lang.syntax import vocabulary
+from opsplice.spec_lang.syntax.vocabulary import identity
+
+# A program that nests deeper in ops with other forms than this keeps the form that it has.
+_MAX_LOOKS = 16
+# Frontends' own constants, and the attribute that holds the number.
+FRONTEND_CONSTANTS = {
+    "flow.tensor.constant": "value",
+    "stablehlo.constant": "value",
+    "torch.constant.float": "value",
+    "torch.constant.int": "value",
+    "torch.vtensor.literal": "value",
+    "tosa.const": "values",
+}
+_SEVERAL = 2
+# Values in order, as a dict: one that is added to another brings its hashes along.
+Reads = dict[ir.Value, None]
+_MAXIMA = frozenset({"arith.maximumf"})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One level of expansion: the term, and the payload op that was read (None if no op was consumed)."""
+
+    term: Term
+    op: ir.Operation | None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The op that makes a term as its result `number`; args: for one in a body the terms of its operands."""
+
+    term: Term
+    op: ir.Operation
+    number: int
+    args: tuple[Term, ...]
+
+
+class Views:
+    """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at.
+
+    reads: the values whose defining ops were read, in order of the first look at each, since it was last cleared: what
+    is found from terms depends on nothing else. Every read of an op must be noted there.
+    """
+
+    def __init__(self) -> None:
+        self.reads: Reads = {}
+        self._steps: dict[Access, tuple[Step | None, Reads]] = {}
+        self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
+        self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
+        self._wholes: dict[ir.Value, Access] = {}
+        self._below: dict[tuple[Access, int], tuple[Any, Reads]] = {}
+        self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
+        self._finer: dict[tuple[Reduce, Loop, tuple[int, ...]], Reduce | None] = {}
+        self._extents: dict[DimSize | ir.Value, tuple[Extent, Reads]] = {}
+        self._inner: dict[Term, ir.Value] = {}
+        self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
+        self._structured: dict[ir.Operation, Structured | None] = {}
+        self._elements: dict[ir.Value, str] = {}
+        self._loops = 0
+        self._looking = 0
+
+    # ---- entry points ---------------------------------------------------------------------------------------------
+
+    def whole(self, value: ir.Value) -> Access:
+        """The access to a value with a loop of its own for each dim."""
+        if value not in self._wholes:
+            self._wholes[value] = Access(value, tuple(self._fresh(size) for size in shape_of(value) or ()))
+        return self._wholes[value]
+
+    def split(self, access: Access, index: Loop, sizes: tuple[int, ...]) -> Access:
+        """An access with loops of `sizes` in place of one of its loops."""
+        key = (access, index, sizes)
+        if key not in self._split:
+            whole = flatten(tuple(map(self._fresh, sizes)), sizes)
+            self._split[key] = Access(access.value, tuple(_replaced(i, index, whole) for i in access.indices))
+        return self._split[key]
+
+    def split_reduction(self, term: Reduce, loop: Loop, sizes: tuple[int, ...]) -> Reduce | None:
+        """A reduction over loops of `sizes` in place of one; None where its body does more than read at that loop."""
+        key = (term, loop, sizes)
+        if key not in self._finer:
+            parts = tuple(map(self._fresh, sizes))
+            body = self._at_other(term.body, loop, flatten(parts, sizes))
+            loops = tuple(each for own in term.loops for each in (parts if own == loop else (own,)))
+            self._finer[key] = None if body is None else self._alike(term, Reduce(term.combiner, loops, body))
+        return self._finer[key]
+
+    def _at_other(self, term: Term, loop: Loop, other: Index) -> Term | None:
+        """A term with another index in place of a loop."""
+        if isinstance(term, Access):
+            indices = tuple(_replaced(index, loop, other) for index in term.indices)
+            return None if any(mentions(index, loop) for index in indices) else Access(term.value, indices)
+        if isinstance(term, Apply):
+            args = tuple(self._at_other(arg, loop, other) for arg in term.args)
+            return None if None in args else self._alike(term, dataclasses.replace(term, args=args))
+        if isinstance(term, Reduce):
+            body = self._at_other(term.body, loop, other)
+            return None if body is None else self._alike(term, dataclasses.replace(term, body=body))
+        return None if isinstance(term, LoopIndex) and mentions(term.index, loop) else term
+
+    def _alike(self, term: Term, made: Reduce | Apply) -> Any:
+        """A term that is made from the same scalar of a body as another."""
+        if term in self._inner:
+            self._inner[made] = self._inner[term]
+        return made
+
+    def remembered(self, access: Access, most: int, read: Callable[[], Any]) -> Any:
+        """What one function reads in the first `most` terms below an access."""
+        known = self._below.get((access, most))
+        if known is None:
+            known = self._below[access, most] = self._noted(read, access.value)
+        self.reads.update(known[1])
+        return known[0]
+
+    def expand(self, access: Access) -> Step | None:
+        """One level down, or None if the value is opaque."""
+        known = self._steps.get(access)
+        if known is None:
+            known = self._steps[access] = self._noted(lambda: self._read(access), access.value)
+        self.reads.update(known[1])
+        return known[0]
+
+    def _noted(self, read: Callable[[], Any], *first: ir.Value) -> tuple[Any, Reads]:
+        """What `read` gives, and the values that were read for it."""
+        outer, self.reads = self.reads, dict.fromkeys(first)
+        try:
+            return read(), self.reads
+        finally:
+            self.reads = outer
+
+    def forget(self) -> None:
+        """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
+        self._steps.clear()
+        self._readings.clear()
+        self._unchanged.clear()
+        self._wholes.clear()
+        self._split.clear()
+        self._below.clear()
+        self._extents.clear()
+        self._inner.clear()
+        self._origins.clear()
+        self._structured.clear()
+        self._elements.clear()
+        self.reads.clear()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def resolve(self, term: Term) -> Term:
+        """Follow accesses down to the op, constant or opaque value that makes the element."""
+        while isinstance(term, Access):
+            step = self.expand(term)
+            if step is None:
+                return term
+            term = step.term
+        return term
+
+    def readings(self, term: Term, wanted: str) -> tuple[Apply, ...]:
+        """The term as ops of the name `wanted`: itself if it is one, else its other spellings; () if there are none."""
+        if isinstance(term, Apply) and term.op == wanted:
+            return (term,)
+        if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
+            return ()
+        key = (term, wanted)
+        known = self._readings.get(key)
+        if known is None:
+            if isinstance(term, Apply):
+                known = self._noted(lambda: readings(term, wanted, self.resolve))
+            else:
+                known = self._noted(lambda: hoisted(term, self.resolve))
+            self._readings[key] = known
+        self.reads.update(known[1])
+        return known[0]
+
+    def unchanged(self, term: Term) -> Term | None:
+        """What a term is by another name: x of `addf(x, 0.0)` and the like. None for other terms."""
+        if not isinstance(term, Apply) or term.op not in NEUTRAL:
+            return None
+        known = self._unchanged.get(term)
+        if known is None:
+            known = self._unchanged[term] = self._noted(lambda: unchanged(term, self.resolve))
+        self.reads.update(known[1])
+        return known[0]
+
+    def constant(self, term: Term) -> Constant | None:
+        """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
+        return constant(term, self.resolve)
+
+    def extent(self, size: DimSize | ir.Value) -> Extent:
+        """How large a dim is that is known at run time only, or a whole number that the program computes."""
+        known = self._extents.get(size)
+        if known is None:
+            read = extent_of_dim if isinstance(size, DimSize) else extent_of_number
+            known = self._extents[size] = self._noted(lambda: read(size, self.reads))
+        self.reads.update(known[1])
+        return known[0]
+
+    def inner(self, term: Term) -> ir.Value | None:
+        """The scalar that a term was read from in the body of an op with several results; None for other terms."""
+        return self._inner.get(term)
+
+    def note(self, term: Term, op: ir.Operation, number: int, args: tuple[Term, ...]) -> None:
+        """Keep which op in the body of a structured op has made a term as its result `number`, and of what."""
+        self._origins.setdefault(id(term), Origin(term, op, number, args))
+
+    def element_type(self, value: ir.Value) -> str:
+        """The element type of a value, which takes long to ask for."""
+        if value not in self._elements:
+            self._elements[value] = element_type(value)
+        return self._elements[value]
+
+    def origin(self, term: Term) -> Origin | None:
+        """Which op in a body has made a term, and of what."""
+        return self._origins.get(id(term))
+
+    def maker(self, term: Term) -> ir.Operation | None:
+        """The op in a body that has made a term."""
+        known = self.origin(term)
+        return None if known is None else known.op
+
+    def elements(self, op: ir.Operation, indices: tuple[Index, ...]) -> tuple[Access, ...]:
+        """What an op on tensors, element by element, makes its element at some indices of."""
+        # A scalar operand of a tensor op (arith.select's condition) is read without indices.
+        return tuple(Access(v, indices if isinstance(v.type, ir.RankedTensorType) else ()) for v in op.operands)
+
+    # ---- reading ops ----------------------------------------------------------------------------------------------
+
+    def _fresh(self, size: int | None) -> Index:
+        if size == 1:
+            return UNIT
+        self._loops += 1
+        return Loop(self._loops, size)
+
+    def _read(self, access: Access) -> Step | None:
+        value: ir.Value = access.value
+        op = defining_op(value)
+        if op is not None and op.name in FRONTEND_CONSTANTS:
+            return _constant(op, FRONTEND_CONSTANTS[op.name])
+        if op is None or shape_of(value) is None:
+            return None
+        name = op.name
+        if name == "arith.constant":
+            return _constant(op)
+        if name.startswith(("arith.", "math.")) and len(op.results) == 1:
+            return None if not rounds_to_nearest(op) else Step(self._elementwise(op, access.indices), op)
+        if name.startswith("linalg."):
+            return self._linalg(op, value, access.indices)
+        if name == "iree_linalg_ext.attention":
+            attention = self._attention(op, access.indices)
+            return None if attention is None else Step(attention, op)
+        if name in ("tensor.expand_shape", "tensor.collapse_shape"):
+            return Step(self._regrouped(op, access.indices), op)
+        if name == "tensor.reshape":
+            source = self._reshaped(op, access.indices)
+            return None if source is None else Step(source, op)
+        if name in ("tensor.cast", "flow.tensor.tie_shape"):
+            return Step(Access(op.operands[0], access.indices), op)
+        if name == "tensor.dim":
+            axis = defining_op(op.operands[1])
+            self.reads[op.operands[1]] = None
+            if axis is None or axis.name != "arith.constant":
+                return None
+            return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)
+        if name == "tensor.extract" and len(op.operands) == 1:
+            return Step(Access(op.operands[0], ()), op)
+        if name == "tensor.splat" or (name == "tensor.from_elements" and len(op.operands) == 1):
+            return Step(Access(op.operands[0], ()), op)
+        return None
+
+    def _sizes(self, value: ir.Value, axes: Iterable[int]) -> tuple[Sized, ...]:
+        """The sizes of some dims. One that is known at run time only is None, and follows from the others.
+
+        Where there are several such, each says what it is computed from: equal indices mean equal sizes then.
+        """
+        shape = shape_of(value)
+        assert shape is not None
+        sizes = {axis: shape[axis] for axis in axes}
+        if list(sizes.values()).count(None) < _SEVERAL:
+            return tuple(sizes.values())
+        return tuple(self.extent(DimSize(value, axis)) if size is None else size for axis, size in sizes.items())
+
+    def _regrouped(self, op: ir.Operation, indices: tuple[Index, ...]) -> Access:
+        """The element of the source that an element of an expanded or a collapsed tensor is."""
+        written = ir.ArrayAttr(op.attributes["reassociation"])
+        several = [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in written]
+        source = op.operands[0]
+        if op.name == "tensor.expand_shape":
+            made = op.results[0]
+            return Access(source, tuple(flatten(tuple(indices[i] for i in g), self._sizes(made, g)) for g in several))
+        pieces = [split(index, self._sizes(source, g)) for g, index in zip(several, indices, strict=True)]
+        if not several:
+            pieces = [(UNIT,) * len(shape_of(source) or ())]
+        return Access(source, tuple(index for piece in pieces for index in piece))
+
+    def _reshaped(self, op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
+        """The same for a reshape, where it can be told which dims become which; None where it cannot."""
+        source, made = op.operands[0], op.results[0]
+        if not isinstance(source.type, ir.RankedTensorType) or not isinstance(made.type, ir.RankedTensorType):
+            return None
+        sides = [tuple(self.extent(DimSize(v, a)) for a in range(v.type.rank)) for v in (source, made)]
+        found: list[Index] = []
+        regrouped = groups(*sides)
+        if regrouped is None:
+            return None
+        for old, new in regrouped:
+            whole = flatten(tuple(indices[i] for i in new), self._sizes(made, new))
+            found.extend(split(whole, self._sizes(source, old)))
+        return Access(source, tuple(found) if regrouped else (UNIT,) * source.type.rank)
+
+    def _elementwise(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
+        args = self.elements(op, indices)
+        return self.canonical(Apply(op.name, args, attributes_of(op), element_type(op.results[0])))
+
+    def canonical(self, term: Apply) -> Term:
+        """The one form of a term, where there is one."""
+        if term.op not in BECOMES or self._looking >= _MAX_LOOKS:
+            return term
+        self._looking += 1  # other forms look at their operands, and these at theirs
+        try:
+            form: Term = canonical(term, self.resolve)
+            return form
+        finally:
+            self._looking -= 1
+
+    # ---- linalg ---------------------------------------------------------------------------------------------------
+
+    def _linalg(self, op: ir.Operation, value: ir.Value, indices: tuple[Index, ...]) -> Step | None:
+        if op.name == "linalg.softmax":
+            return Step(self._softmax(op, indices), op)
+        structured = self.structured(op)
+        if structured is None:
+            return None
+        number = value.result_number
+        loops = loops_of_output(structured.operands[structured.inputs + number].map, indices)
+        if loops is None:
+            return None
+        reduction = self._reduction_loops(structured, loops)
+        body = _Body(self, structured, loops)
+        if len(structured.yielded) > 1:
+            self._inner.update((term, made) for made, term in body.terms.items() if isinstance(term, Apply))
+        term = self._reduced(body, number, reduction) if reduction else body.read(structured.yielded[number])
+        return None if term is None else Step(term, op)
+
+    def structured(self, op: ir.Operation) -> Structured | None:
+        """A structured op, None for another."""
+        if op not in self._structured:
+            self._structured[op] = Structured.of(op)
+        return self._structured[op]
+
+    def _reduction_loops(self, op: Structured, loops: dict[int, Index]) -> tuple[Loop, ...]:
+        """Give every loop that the result does not fix a fresh index; return those that really run."""
+        fresh: list[Loop] = []
+        for dim in range(op.dims):
+            if dim in loops:
+                continue
+            index = loops[dim] = self._fresh(op.sizes.get(dim))
+            if isinstance(index, Loop):
+                fresh.append(index)
+        return tuple(fresh)
+
+    def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:
+        """`combine(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
+        structured = body.structured
+        combine = structured.yielded_op(number)
+        if combine is None or not rounds_to_nearest(combine):
+            return None
+        op, operands = _chosen(combine) if combine.name == "arith.select" else (combine.name, list(combine.operands))
+        accumulator = structured.accumulator(number)
+        sides = [v for v in operands if v != accumulator]
+        if len(operands) != 2 or len(sides) != 1:
+            return None
+        kind = element_type(combine.results[0])
+        neutral = identity(op, kind)
+        contribution = body.read(sides[0])
+        if neutral is None or contribution is None:
+            return None
+        name = combiner(op)
+        total = Reduce(name, reduction, contribution)
+        start = structured.operands[structured.inputs + number].at(body.loops)
+        known = self.resolve(start)
+        if isinstance(known, Constant) and _is_neutral(name, known, neutral):
+            return total
+        return Started(name, (start, total), (), kind)
+
+    def _softmax(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
+        axis = ir.IntegerAttr(op.attributes["dimension"]).value
+        source, kind = op.operands[0], element_type(op.operands[0])
+        shape = shape_of(source)
+        assert shape is not None
+
+        def at(index: Index) -> Term:
+            return Access(source, (*indices[:axis], index, *indices[axis + 1 :]))
+
+        return self._softmax_of(at, indices[axis], shape[axis], kind)
+
+    def _softmax_of(self, at: Callable[[Index], Term], index: Index, size: int | None, kind: str) -> Term:
+        """The softmax of `at` over an index of `size`, at `index`."""
+
+        def reduced(combiner: str, make: Callable[[Index], Term]) -> Term:
+            loop = self._fresh(size)
+            body = make(loop)
+            return Reduce(combiner, (loop,), body) if isinstance(loop, Loop) else body
+
+        peak = reduced("arith.maximumf", at)
+
+        def shifted(index: Index) -> Term:
+            return Apply("math.exp", (Apply("arith.subf", (at(index), peak), (), kind),), (), kind)
+
+        return Apply("arith.divf", (shifted(index), reduced("arith.addf", shifted)), (), kind)
+
+    def _attention(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
+        """`contract(softmax(contract(q, k) * scale + mask), v)`; None where the op does anything else besides.
+
+        A mask of booleans is read as IREE does it: minus infinity in place of the score where it is false. Where the
+        scale or a mask is of a wider type than the rest, all is computed in that, and the result cut short.
+        """
+        maps = [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        operands = tuple(map(Operand.of, op.operands, maps))
+        body = op.regions[0].blocks[0]
+        made = element_type(op.results[0])
+        if len(op.results) != 1 or len(maps) != len(op.operands) or len(maps) not in (5, 6):
+            return None
+        if len(body.operations) != 1 or body.operations[0].operands[0] != body.arguments[0]:
+            return None  # the scores are changed in the body
+        if any(element_type(v) != made for v in (*op.operands[:3],)):
+            return None
+        beside = [element_type(v) for v in list(op.operands)[3:-1] if element_type(v) != "i1"]
+        kind = max((made, *beside), key=lambda name: vocabulary.bits(name) or 0)
+        if not all(map(vocabulary.is_float, (made, *beside))):
+            return None
+        loops = loops_of_output(operands[-1].map, indices)
+        names = [{each for each in operand.map if isinstance(each, int)} for operand in operands]
+        summed, keys = (names[0] & names[1]) - names[-1], (names[1] & names[2]) - names[-1]
+        if loops is None or len(keys) != 1 or len(summed) != 1:
+            return None
+        (along,), (depth,) = keys, summed
+        sizes = loop_sizes(operands)
+
+        def element(number: int, at: dict[int, Index]) -> Term:
+            access = operands[number].at(at)
+            own = element_type(op.operands[number])
+            return access if own in (kind, "i1") else Apply("arith.extf", (access,), (), kind)
+
+        def score(index: Index) -> Term:
+            inner = self._fresh(sizes.get(depth))
+            at = {**loops, along: index, depth: inner}
+            product: Term = Apply("arith.mulf", (element(0, at), element(1, at)), (), kind)
+            if isinstance(inner, Loop):
+                product = Reduce("arith.addf", (inner,), product)
+            product = Apply("arith.mulf", (product, element(3, at)), (), kind)
+            if len(maps) == 5:
+                return product
+            mask = element(4, at)
+            if element_type(op.operands[4]) == "i1":
+                return Apply("arith.select", (mask, product, Constant(-math.inf, kind)), (), kind)
+            return Apply("arith.addf", (product, mask), (), kind)
+
+        index = self._fresh(sizes.get(along))
+        weight = self._softmax_of(score, index, sizes.get(along), kind)
+        product = Apply("arith.mulf", (weight, element(2, {**loops, along: index})), (), kind)
+        total = Reduce("arith.addf", (index,), product) if isinstance(index, Loop) else product
+        return total if made == kind else Apply("arith.truncf", (total,), (), made)
+
+
+class _Body:
+    """The body of a structured op, read with its loops set to indices."""
+
+    def __init__(self, views: Views, structured: Structured, loops: dict[int, Index]) -> None:
+        self.views = views
+        self.structured = structured
+        self.loops = loops
+        self.terms: dict[ir.Value, Term | None] = {}
+        for each in structured.scalars:  # in order, so that what the body shares is one term
+            self._read_op(each)
+
+    def read(self, value: ir.Value) -> Term | None:
+        """The term of a scalar of the body, or of one captured from outside; None if that cannot be told."""
+        if value in self.terms:
+            return self.terms[value]
+        number = self.structured.arguments.get(value)
+        if number is not None:
+            return self._argument(number)
+        return None if value in self.structured.inside else Access(value, ())
+
+    def _read_op(self, op: Scalar) -> None:
+        args: list[Term | None] = []
+        if op.name == "arith.constant":
+            step = _constant(op.op)
+            self.terms[op.results[0]] = None if step is None else step.term
+        elif op.name == "linalg.index":
+            self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.op.attributes["dim"]).value])
+        elif op.name.startswith(("arith.", "math.")):
+            args = [self.read(v) for v in op.operands]
+            if None not in args and op.rounds_to_nearest:
+                known = tuple(a for a in args if a is not None)
+                for number, value in enumerate(op.results):
+                    which = (("result", str(number)),) if len(op.results) > 1 else ()
+                    term = Apply(op.name, known, op.attributes + which, op.types[number])
+                    self.terms[value] = self.views.canonical(term)
+        for number, value in enumerate(op.results):
+            made = self.terms.get(value)
+            if made is not None:
+                self.views.note(made, op.op, number, tuple(a for a in args if a is not None))
+
+    def _argument(self, number: int) -> Term | None:
+        if number >= self.structured.inputs and not self._visited_once(number):
+            return None  # a running value: neither what it starts from nor what it ends at
+        return self.structured.operands[number].at(self.loops)
+
+    def _visited_once(self, number: int) -> bool:
+        """Whether the loops come to each element of an operand only once."""
+        fixed = {each for each in self.structured.operands[number].map if isinstance(each, int)}
+        return all(index == UNIT or dim in fixed for dim, index in self.loops.items())
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _replaced(index: Index, loop: Loop, other: Index) -> Index:
+    """An index with another one in place of a loop in it."""
+    if isinstance(index, Flat):
+        return Flat(tuple(_replaced(part, loop, other) for part in index.parts), index.sizes)
+    return other if index == loop else index
+
+
+def _chosen(select: ir.Operation) -> tuple[str, list[ir.Value]]:
+    """The op that a comparison of two values and a choice between them are, such as a maximum, and the values."""
+    compared = defining_op(select.operands[0])
+    if compared is None or compared.name not in ("arith.cmpf", "arith.cmpi"):
+        return select.name, []
+    sides = {value: Access(value, ()) for value in (*compared.operands, *list(select.operands)[1:])}
+    test = Apply(compared.name, tuple(sides[v] for v in compared.operands), attributes_of(compared), "i1")
+    kind = element_type(select.results[0])
+    made = canonical(
+        Apply(select.name, (test, *(sides[v] for v in list(select.operands)[1:])), (), kind), lambda term: term
+    )
+    found = isinstance(made, Apply) and made.op != select.name and len(sides) == 2
+    return (made.op, list(sides)) if found else (select.name, [])
+
+
+def _constant(op: ir.Operation, name: str = "value") -> Step | None:
+    attribute = op.attributes[name]
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        attribute = attribute.get_splat_value()
+    if isinstance(attribute, ir.FloatAttr):
+        return Step(Constant(attribute.value, str(attribute.type)), None)
+    if isinstance(attribute, ir.BoolAttr):
+        return Step(Constant(int(attribute.value), "i1"), None)
+    if isinstance(attribute, ir.IntegerAttr):
+        return Step(Constant(int(attribute.value), signless(str(attribute.type))), None)
+    return None
+
+
+def _is_neutral(combiner: str, known: Constant, neutral: int | float) -> bool:
+    value = -known.value if known.type == "i1" else known.value  # all ones is -1, and a bool that is true 1
+    # Some frontends start a maximum at the lowest finite number of its type: the same for all inputs but -inf.
+    return value == neutral or (combiner in _MAXIMA and value == constants.lowest(known.type))
+
+
+def is_view(step: Step) -> bool:
+    """Whether an expansion only chose other indices: a broadcast, transpose, reshape or cast of one value."""
+    return isinstance(step.term, (Access, Part))

@@ -1,0 +1,1 @@
+"""From a model and specs to a program."""

@@ -1,0 +1,189 @@
+"""Which file a kernel's clause stands for: artifacts from the store, generated ones, commands."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from opsplice.errors import OpspliceError
+from opsplice.files import read_file
+from opsplice.rewrites.approaches.command import COMPILED
+from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.plan.actions import External, KernelCall
+from opsplice.rewrites.plan.generation import Generators, Request, told
+from opsplice.rewrites.plan.planner import Choice
+from opsplice.spec_lang.loading.loader import LoadedSpec
+from opsplice.spec_lang.syntax import tree
+from opsplice.targets.artifacts.artifact import (
+    Artifact,
+    ArtifactRequest,
+    CpuTarget,
+    CudaTarget,
+    Form,
+    RocmTarget,
+    SpirvTarget,
+)
+from opsplice.targets.backends import cpu, cpu_dispatch, device_functions
+from opsplice.targets.build.python_files import module_of
+from opsplice.targets.registry.store import Store
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """Finds the artifacts of clauses, and builds what has to be built, in a store."""
+
+    store: Store
+
+    def of_kernel(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        """The artifact of a kernel's clause for a target. Raises OpspliceError when it is missing or broken."""
+        if clause.is_command:
+            return _command(clause)
+        return self._resolved(clause, symbol, target, _artifact)
+
+    def of_function(self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+        """As `of_kernel`, for a function that is called for each element."""
+        return self._resolved(clause, symbol, target, _function_artifact)
+
+    def generate(
+        self, generators: Generators, clause: tree.ArtifactClause, request: Request, target: ProgramTarget
+    ) -> Artifact:
+        """The artifact of a clause that is generated, made by the user's file and then built as any file is."""
+        try:
+            made = generators.make(clause.file, request)
+        except OpspliceError as error:
+            raise _needed_by(clause, error) from None
+        flags = (*made.flags, *clause.words)
+        try:
+            return _artifact(ArtifactRequest(made.path, (request.name,), flags=flags), target, self.store)
+        except OpspliceError as error:
+            # Nobody knows it by its name in the store.
+            error.message = error.message.replace(made.path.name, f"what {clause.file.name} made")
+            what = f"{made.path} is what {clause.file} made for {told(request)}"
+            error.details = "\n".join(filter(None, [error.details, what]))
+            raise _needed_by(clause, error) from None
+
+    def _resolved(
+        self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, find: Callable[..., Artifact]
+    ) -> Artifact:
+        request = ArtifactRequest(
+            path=clause.file,
+            symbols=(symbol,),
+            form="library" if _is_library(clause) else _FORMS[clause.form],
+            flags=clause.words,
+        )
+        try:
+            return find(request, target, self.store)
+        except OpspliceError as error:
+            raise _needed_by(clause, error) from None
+
+
+def _needed_by(clause: tree.ArtifactClause, error: OpspliceError) -> OpspliceError:
+    error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
+    return error
+
+
+def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:
+    """The artifact for any kind of target."""
+    if target.backend == "vulkan-spirv":
+        from opsplice.targets.backends import spirv
+
+        return spirv.resolve(request, _spirv_target(target), store)
+    if target.backend == "cuda":
+        from opsplice.targets.backends import cuda
+
+        return cuda.resolve(request, CudaTarget.of(target.arch), store)
+    if target.backend == "rocm":
+        from opsplice.targets.backends import rocm
+
+        return rocm.resolve(request, RocmTarget(target.arch), store)
+    if target.backend == "metal-spirv":
+        from opsplice.targets.backends import metal
+
+        return metal.resolve(request, store)
+    if request.form == "library":
+        return cpu_dispatch.resolve(request, CpuTarget.of(target.arch, target.features), store)
+    return cpu.resolve(request, CpuTarget.of(target.arch, target.features), store)
+
+
+def _is_library(clause: tree.ArtifactClause) -> bool:
+    """Whether a clause names an executable of IREE's for a CPU."""
+    return clause.form == "dispatch" and clause.path.endswith(cpu_dispatch.SUFFIX)
+
+
+def _function_artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:
+    if target.is_cpu:
+        return _artifact(request, target, store)
+    return device_functions.resolve(request, target.backend, store)
+
+
+def _spirv_target(target: ProgramTarget) -> SpirvTarget:
+    """What IREE says of a Vulkan target: `spirv:v1.6,cap:Shader,...`. It names what its own code uses, not all."""
+    version = re.search(r"spirv:v(\d+)\.(\d+)", target.features)
+    return SpirvTarget((int(version[1]), int(version[2]))) if version else SpirvTarget()
+
+
+# A dispatch of a CPU is linked as an object is, and so is what a provider is to have.
+_FORMS: dict[str | None, Form | None] = {
+    None: None,
+    "object": "object",
+    "bitcode": "bitcode",
+    "dispatch": None,
+    "provided": None,
+    "generated": None,
+}
+
+
+def _command(clause: tree.ArtifactClause) -> Artifact:
+    """A file of Python, or a module that IREE has compiled, which stays where it is."""
+    path = clause.file
+    if path.suffix not in (".py", COMPILED):
+        raise OpspliceError(
+            f"{path} is no command: that is a Python file, or a module that IREE has compiled ({COMPILED})",
+            details=f"needed by the kernel at {clause.span}",
+        )
+    if clause.is_recorded and path.suffix != COMPILED:
+        raise OpspliceError(
+            f"{path} records no commands: only a module that IREE has compiled ({COMPILED}) can",
+            hint="write `as command` for a function of Python",
+            details=f"needed by the kernel at {clause.span}",
+        )
+    named_only(clause, "", None)
+    digest = hashlib.sha256(read_file(path)).hexdigest()
+    return Artifact(path=path, form="object", digest=digest, arch=None, toolchain=None, built=False)
+
+
+def commands_of(specs: Iterable[LoadedSpec]) -> dict[str, Path]:
+    """The files of the commands that kernels are, by the module that each becomes.
+
+    Raises OpspliceError for two files that would be one module.
+    """
+    found: dict[str, tree.ArtifactClause] = {}
+    for clause in (c for spec in specs for kernel in spec.kernels.values() for c in kernel.artifacts if c.is_command):
+        first = found.setdefault(module_of(clause.path), clause)
+        if first.file.resolve() != clause.file.resolve():
+            raise OpspliceError(
+                f"two files of commands are called {module_of(clause.path)}, and a program knows them by that name",
+                hint="rename one of them",
+                details=f"{first.file}: the clause at {first.span}\n{clause.file}: the clause at {clause.span}",
+            )
+    return {name: clause.file for name, clause in found.items()}
+
+
+def named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget | None) -> Artifact:
+    path = clause.file
+    if not path.is_file():
+        raise OpspliceError(f"no such file: {path}", details=f"needed by the kernel at {clause.span}")
+    return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
+
+
+def unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+    """The file of a clause whether it is there or not: what would match does not depend on that."""
+    return Artifact(path=clause.file, form="object", digest="", arch=None, toolchain=None, built=False)
+
+
+def unchecked(call: KernelCall, choice: Choice) -> External:
+    """The dispatch of a file that was not read."""
+    return External(choice.target.text, choice.code.path, call.symbol, (1, 1, 1))

@@ -1,0 +1,339 @@
+"""Specs applied to a module at one point of the pipeline: find, plan, edit, and report."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
+
+from opsplice.compiling import outcomes, prebuilt, resolution
+from opsplice.compiling.resolution import Artifacts
+from opsplice.compiling.spec_files import Spec, TransformSpec
+from opsplice.errors import OpspliceError
+from opsplice.files import check_file
+from opsplice.matchers.explain.places import as_known
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.search.matches import Found, Match, NearMiss
+from opsplice.matchers.terms.views import Views
+from opsplice.pipeline.compiler import Step
+from opsplice.reports.report import ArtifactUse, Replacement, Report, UnmatchedRule
+from opsplice.rewrites.apply import apply
+from opsplice.rewrites.approaches import dispatch_files, insertion, link_conflicts, recorded_command
+from opsplice.rewrites.approaches.command import is_recorded
+from opsplice.rewrites.approaches.dynamic_dispatch import provided_name
+from opsplice.rewrites.approaches.scalar_function import Function
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, parse_target, targets_of
+from opsplice.rewrites.ir.symbols import Brought, symbols
+from opsplice.rewrites.link import elf_link, fallback, metal_link, object_files, scalar_link
+from opsplice.rewrites.plan import forbidden_passes
+from opsplice.rewrites.plan import type_conversions as conversions
+from opsplice.rewrites.plan.actions import Action, Insertion, KernelCall, Written
+from opsplice.rewrites.plan.generation import Generators
+from opsplice.rewrites.plan.planner import Plan, Resolver, plan
+from opsplice.rewrites.transform_dialect import interpreter
+from opsplice.runtime import command_files
+from opsplice.spec_lang.loading.libraries import Library
+from opsplice.spec_lang.loading.loader import LoadedSpec
+from opsplice.spec_lang.syntax import tree
+from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
+from opsplice.targets.registry.store import Store
+
+
+@dataclass(frozen=True)
+class Splicer:
+    """Applies specs to a module that is at phase `input` or later, before dispatches are formed.
+
+    targets: what the program is compiled for; None reads them from the module (from phase `preprocessing` on).
+    conversions: the element types that the compiler converts once rules have applied.
+    brought: the symbols that specs have brought into the module.
+    no_code: whether sources that MLIR names are refused; a spec's own were taken out of it before.
+    """
+
+    store: Store
+    targets: tuple[ProgramTarget, ...] | None = None
+    conversions: conversions.Conversions = field(default_factory=dict)
+    brought: Brought = field(default_factory=Brought)
+    no_code: bool = False
+
+    def apply(self, module: ir.Module, spec: Spec) -> tuple[Report, tuple[Step, ...]]:
+        """Change the module as the spec says. Returns what was done, and edits that are to follow at later phases.
+
+        Raises OpspliceError for an artifact that is missing or broken and for a transform spec that fails.
+        """
+        if isinstance(spec, TransformSpec):
+            find = functools.partial(self._object, spec.path.parent, None)
+            return self._transform(module, spec, find), ()
+        run_passes(module, spec)
+        own = symbols(module)
+        before = fallback.executables(module)
+        split = False
+        reports = []
+        functions: dict[str, Function] = {}
+        on_metal = is_recording = False
+        libraries: dict[tuple[str, str], Path] = {}
+        patterns = engine.Patterns(graphs_of(spec))
+        beside = functools.partial(self._beside, spec)
+        for number in itertools.count():
+            views = Views()
+            found = engine.find(module, patterns, near_misses=0, views=views)
+            chosen = self._plan(module, spec, found)
+            looked = frozenset() if number else outcomes.looked_at(spec, chosen)
+            near_misses = near_misses_of(module, patterns, looked, views)
+            reports.append(outcomes.report(spec, near_misses, chosen, number, looked, views))
+            actions = chosen.actions
+            if any(map(fallback.is_split, actions, chosen.kept)):
+                split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
+            functions |= apply(module, actions, chosen.annotations, spec.codes, beside, self.brought.digests)
+            on_metal = on_metal or _is_on_metal(actions)
+            is_recording = is_recording or _is_recorded(actions)
+            libraries |= _libraries(actions)
+            # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
+            if not any(isinstance(action, Insertion) for action in actions):
+                break
+        self.brought.add(symbols(module) - own)
+        if len(reports) > 1:
+            insertion.forget_rules(module)
+        drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
+        later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
+        edits = scalar_link.EDITS if functions else ()
+        calls = tuple(Step(phase, what, functools.partial(edit, functions=functions)) for phase, what, edit in edits)
+        linked = [Step(metal_link.PHASE, "shaders for Metal", metal_link.link)] if on_metal else []
+        if is_recording:
+            linked.append(Step(recorded_command.PHASE, "commands that are recorded", recorded_command.record_anew))
+        if libraries:
+            put_in = functools.partial(elf_link.link, files=libraries)
+            linked.append(Step(elf_link.PHASE, "executables for CPUs", put_in))
+        return outcomes.joined(reports), (*later, *calls, *linked)
+
+    def preview(self, module: ir.Module, spec: Spec) -> Report:
+        """What `apply` would do, with nothing built. A transform spec can only be interpreted, and passes only be run.
+
+        What rules write is put in place, as they see it; calls of kernels are not.
+        """
+        if isinstance(spec, TransformSpec):
+            return self._transform(module, spec, lambda _path, _target: None)
+        run_passes(module, spec)
+        own = symbols(module)
+        patterns = engine.Patterns(graphs_of(spec))
+        reports = []
+        for number in itertools.count():
+            found = engine.find(module, patterns, near_misses=outcomes.NEAREST)
+            chosen = self._plan(module, spec, found, resolution.named_only)
+            told = chosen if number == 0 else _only_new(chosen)
+            reports.append(outcomes.report(spec, found.near_misses, told, number))
+            written = [action for action in chosen.actions if isinstance(action, Insertion)]
+            if not written:
+                break
+            apply(module, written, chosen.annotations, spec.codes, brought=self.brought.digests)
+        self.brought.add(symbols(module) - own)
+        if len(reports) > 1:
+            insertion.forget_rules(module)
+        return outcomes.joined(reports)
+
+    def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
+        """What would become of each match; one that no rule asks for, or all if there is no plan, has action `none`."""
+        reason = "no rule uses this pattern"
+        try:
+            chosen = self._plan(module, spec, found, resolution.unread)
+        except OpspliceError as error:
+            chosen, reason = Plan((), (), (), (), ()), error.message
+        return outcomes.by_match(found.matches, chosen, reason)
+
+    def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver | None = None) -> Plan:
+        """resolve: what stands for artifacts where none are to be read or built."""
+        targets = self._targets_of(module)
+        obstacle = fallback.obstacle(module, targets)
+        write = functools.partial(_written_out, spec)
+        artifacts = Artifacts(self.store)
+        inputs = (found.matches, spec.rules, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
+        if resolve is not None:
+            chosen = plan(*inputs, resolution.unchecked, codes=spec.codes)
+        else:
+            generate = functools.partial(artifacts.generate, Generators(self.store))
+            chosen = plan(*inputs, dispatch_files.of, artifacts.of_function, generate, spec.codes)
+            _check_commands(chosen)
+        conversions.check((a for a in chosen.actions if isinstance(a, KernelCall)), self.conversions)
+        return chosen
+
+    def _targets_of(self, module: ir.Module) -> Sequence[ProgramTarget]:
+        return targets_of(module) if self.targets is None else self.targets
+
+    # ---- transform dialect ----------------------------------------------------------------------------------------
+
+    def _transform(self, module: ir.Module, spec: TransformSpec, find: object_files.ObjectResolver) -> Report:
+        others = bool(self.brought.digests)
+        objects_used: dict[tuple[str, str], ArtifactUse] = {}
+
+        def noted(path: str, text: str) -> Path | Artifact | None:
+            if (found := find(path, text)) is not None:
+                objects_used[path, text] = outcomes.object_use(path, parse_target(text), found)
+            return found
+
+        outcome = interpreter.apply(module, spec.path, noted, self.brought)
+        if others:
+            link_conflicts.check(module)
+        where = str(spec.path)
+        replacements = tuple(
+            Replacement(
+                rule=f"{spec.path.name}: {change.rule.rpartition(': ')[2]}",
+                rule_location=where,
+                pattern="",
+                function=as_known(change.function),
+                location=change.location,
+                dims={},
+                kernel=change.symbol,
+                action=change.action,
+                # Which function is in which of them nothing says.
+                artifacts=tuple(objects_used.values()) if change.symbol else (),
+            )
+            for change in outcome.changes
+        )
+        rules = tuple(UnmatchedRule(p.rule, where, p.matcher) for p in outcome.unmatched)
+        warnings: tuple[str, ...] = ()
+        if outcome.otherwise:
+            warnings = (f"{where} also changed the module in ways that are no calls and are not counted",)
+        elif not replacements and not rules and not outcome.idle:
+            warnings = (f"{where} changed nothing",)
+        return Report(replacements, unmatched=rules, warnings=warnings)
+
+    def _beside(self, spec: LoadedSpec, code: tree.Code, path: str, text: str) -> Path | Artifact | None:
+        source = code.span.source.path
+        return None if source is None else self._object(source.parent, spec.libraries.get(source), path, text)
+
+    def _object(self, folder: Path, library: Library | None, path: str, text: str) -> Path | Artifact | None:
+        """The file for an artifact that MLIR in a folder names; None leaves the name as it is."""
+        beside = folder / path
+        if library is not None and not library.holds(beside):
+            raise OpspliceError(f"library {library.name} names a file outside of its folder {library.folder}: {path}")
+        if not beside.exists():
+            return None  # IREE looks for it along --iree-hal-executable-object-search-path
+        check_file(beside)
+        target = parse_target(text)
+        if beside.suffix in (".o", ".bc") or target.backend != "llvm-cpu":
+            return beside.resolve()
+        if self.no_code or (library is not None and library.prebuilt_only):
+            raise prebuilt.refusal(f"{beside} is a source", None if self.no_code else library)
+        arch = target.arch or target.format.removeprefix("embedded-elf-")
+        wanted = CpuTarget.of(arch, target.features)
+        return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store)
+
+
+def _is_on_metal(actions: Sequence[Action]) -> bool:
+    """Whether a call is one of a shader for Metal."""
+    calls = (action for action in actions if isinstance(action, KernelCall))
+    return any(external.on_metal for call in calls for external in call.externals)
+
+
+def at_phase(spec: LoadedSpec, phase: str, default: str) -> LoadedSpec:
+    """The part of a spec that applies at a phase. default: the phase of rules that name none."""
+    rules = tuple(r for r in spec.rules if (r.phase or default) == phase)
+    return dataclasses.replace(spec, rules=rules, runs=tuple(r for r in spec.runs if r.phase == phase))
+
+
+def phases_of(spec: LoadedSpec, default: str) -> frozenset[str]:
+    """The phases at which a spec has anything to do."""
+    return frozenset({*(r.phase or default for r in spec.rules), *(r.phase for r in spec.runs)})
+
+
+def run_passes(module: ir.Module, spec: LoadedSpec) -> None:
+    """Raises OpspliceError for passes that IREE does not have, and for those that fail."""
+    for run in spec.runs:
+        forbidden_passes.check_passes(run.passes, str(run.passes_span))
+        run_pipeline(module, run.passes, str(run.passes_span))
+
+
+def run_pipeline(module: ir.Module, passes: str, where: str) -> None:
+    """Raises OpspliceError, which says where the passes are asked for."""
+    try:
+        PassManager.parse(f"builtin.module({passes})", context=module.context).run(module.operation)
+    except (ValueError, ir.MLIRError) as failure:
+        told = [line for line in str(failure).splitlines() if "error:" in line] or str(failure).splitlines()
+        message = told[0].rpartition("error:")[2].strip()
+        raise OpspliceError(f'cannot run "{passes}"', details=f"{where}: {message}") from None
+
+
+def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule) -> Written:
+    from opsplice.rewrites.approaches import pattern_insertion  # few specs need it
+
+    return pattern_insertion.write(match, rule, spec.patterns)
+
+
+def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
+    """The compiled patterns that the rules of a spec use, in the order of the rules."""
+    names = dict.fromkeys(rule.pattern for rule in spec.rules)
+    return [graph for name in names for graph in graphs_named(spec, name)]
+
+
+def graphs_named(spec: LoadedSpec, name: str) -> Sequence[Graph]:
+    """The compiled pattern of a name, with what the kernels of a spec can take of it."""
+    strided: set[str] = set()
+    reordered = False
+    for rule in spec.rules:
+        kernel = spec.kernels.get(rule.kernel) if rule.pattern == name else None
+        if kernel is not None:
+            pairs = zip(kernel.parameters, rule.args, strict=True)
+            strided |= {arg.name for p, arg in pairs if isinstance(arg, tree.Name) and _is_strided(p.type)}
+            reordered = reordered or [_is_strided(result.type) for result in kernel.results] == [True]
+    graphs = compile_pattern(spec.patterns[name], spec.patterns, spec.types)
+    return [dataclasses.replace(graph, strided=frozenset(strided), reordered=reordered) for graph in graphs]
+
+
+def _is_strided(kind: tree.Type | None) -> bool:
+    return isinstance(kind, tree.TensorType) and kind.strided
+
+
+def near_misses_of(
+    module: ir.Module, patterns: engine.Patterns, names: Collection[str], views: Views
+) -> Sequence[NearMiss]:
+    """The nearest misses of the patterns of some names."""
+    graphs = [graph for graph in patterns.graphs if graph.pattern.name in names]
+    return engine.find(module, graphs, outcomes.NEAREST, views).near_misses if graphs else ()
+
+
+def _is_recorded(actions: Sequence[Action]) -> bool:
+    """Whether a call records commands."""
+    return any(isinstance(action, KernelCall) and is_recorded(action.kernel) for action in actions)
+
+
+def _libraries(actions: Sequence[Action]) -> elf_link.Files:
+    """The executables of IREE's for CPUs that calls are of."""
+    calls = [action for action in actions if isinstance(action, KernelCall)]
+    found = [external for call in calls for external in call.externals if external.is_library]
+    return {(each.entry, parse_target(each.target).format): each.path for each in found}
+
+
+def _only_new(chosen: Plan) -> Plan:
+    """Without the calls that were chosen before rules wrote anything, which are still to be made."""
+    new = [
+        isinstance(action, Insertion) or any(insertion.is_written(op) for op in action.match.ops)
+        for action in chosen.actions
+    ]
+    return dataclasses.replace(
+        chosen,
+        actions=tuple(itertools.compress(chosen.actions, new)),
+        choices=tuple(itertools.compress(chosen.choices, new)),
+        kept=tuple(itertools.compress(chosen.kept, new)),
+    )
+
+
+def _check_commands(chosen: Plan) -> None:
+    """Raise OpspliceError for a command whose file lacks the function that is to be called, or cannot be recorded."""
+    checked = set()
+    for action, choices in zip(chosen.actions, chosen.choices, strict=True):
+        if isinstance(action, KernelCall) and action.approach == "command":
+            for choice in choices if is_recorded(action.kernel) else ():
+                dispatch_files.check_copies(action, choice.target)
+            for path in dict.fromkeys(choice.clause.file for choice in choices):
+                # Which types are passed depends on nothing else but where the program has its scalars.
+                key = (path, provided_name(action), *(a.element for a in action.arguments))
+                if key not in checked:
+                    checked.add(key)
+                    command_files.check(action, path)

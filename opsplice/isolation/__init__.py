@@ -1,0 +1,1 @@
+"""Work in child processes, whose crash is an error here."""

@@ -1,0 +1,1 @@
+"""Pattern libraries that are Python packages."""

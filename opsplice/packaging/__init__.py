@@ -1,0 +1,1 @@
+"""Folders of specs with prebuilt files, and packages from registries as specs."""

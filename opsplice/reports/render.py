@@ -1,0 +1,198 @@
+"""How things look in a terminal: errors, reports, and the status line of long work."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+from opsplice.errors import OpspliceError
+from opsplice.reports.report import Miss, Replacement, Report
+
+# Approaches that go without saying.
+_USUAL = ("static function", "inline", "transform dialect", "other", "keep")
+# How many rules that match nothing are told of.
+_MOST_RULES = 8
+# How texts name the options that show more.
+_FLAGS = re.compile(r"(, shown)? with --verbose|\s+\(--verbose[^)]*\)")
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def style(text: str, name: str, color: bool) -> str:
+    """Text in a style (`bold`, `dim`, `red`, ...), or as it is without color."""
+    return f"\033[{_CODES[name]}m{text}\033[0m" if color else text
+
+
+def error_text(error: OpspliceError) -> str:
+    """An error as the command line shows it."""
+    color = sys.stderr.isatty()
+    lines = [f"{style('error:', 'red', color)} {error.message}"]
+    if error.details:
+        lines.append(error.details.rstrip())
+    if error.hint:
+        lines.append(f"{style('help:', 'cyan', color)} {error.hint}")
+    return "\n".join(lines)
+
+
+def report_text(
+    report: Report, *, verbose: bool, color: bool, width: int | None = None, near: bool | None = None
+) -> str:
+    """What the specs did. verbose: also each match that another rule has the place of, and every rule without a match.
+
+    width: the terminal's columns. near: as for `unmatched_lines`.
+    """
+    lost = [r for r in report.kept if r.lost]
+    lines = [style(counts_text(report.replacements), "bold", color)]
+    lines += _table(report.replacements, width, color)
+    lines += _left_alone("kept as the compiler's own code", [r for r in report.kept if not r.lost], color)
+    if verbose:
+        lines += _left_alone("lost to other rules", lost, color)
+    elif lost:
+        lines.append(style(f"{_count(lost, 'match')} lost to other rules, shown with --verbose", "dim", color))
+    lines += unmatched_lines(report, verbose=verbose, near=near, color=color)
+    lines += [f"{style('note:', 'cyan', color)} {note}" for note in report.notes]
+    lines += [w.text for w in report.spec_warnings]
+    lines += [f"{style('warning:', 'yellow', color)} {w}" for w in report.warnings]
+    return "\n".join(lines)
+
+
+def without_flags(text: str) -> str:
+    """Text for those who gave no command."""
+    return _FLAGS.sub("", text)
+
+
+def counts_text(done: Sequence[Replacement]) -> str:
+    """How many matches were replaced, annotated, or handed to another action of a transform spec."""
+    words = {"replaced": "replacement", "annotated": "annotation", "taken": "other action"}
+    of = {word: [each for each in done if each.outcome == outcome] for outcome, word in words.items()}
+    return ", ".join(_count(each, word) for word, each in of.items() if each) or _count(done, "replacement")
+
+
+def _count(things: Sequence[Any], word: str) -> str:
+    plural = "es" if word.endswith("ch") else "s"
+    return f"{len(things)} {word}{plural * (len(things) != 1)}"
+
+
+def _left_alone(what: str, left: Sequence[Replacement], color: bool) -> list[str]:
+    lines = [f"  {short_location(r.location)}  {_match(r)}: {r.reason}" for r in left]
+    return [style(f"{_count(left, 'match')} {what}", "bold", color), *lines] if left else []
+
+
+def _table(replacements: Iterable[Replacement], width: int | None, color: bool) -> list[str]:
+    rows = [(short_location(r.location), _match(r), kernel_text(r)) for r in replacements]
+    if not rows:
+        return []
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    arrow = style("=>", "dim", color)
+    if width is not None and sum(widths) + len("    =>  ") > width:
+        return [line for a, b, c in rows for line in (f"  {a:<{widths[0]}}  {b}", f"    {arrow} {c}")]
+    return [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {arrow} {c}" for a, b, c in rows]
+
+
+def columns(stream: TextIO) -> int | None:
+    """How wide the terminal is that a stream writes to; None if it writes to none."""
+    return (os.get_terminal_size(stream.fileno()).columns or None) if stream.isatty() else None
+
+
+def short_location(location: str) -> str:
+    """A location as seen from the current folder."""
+    here = os.getcwd() + os.sep
+    return location.removeprefix(here)
+
+
+def _match(replacement: Replacement) -> str:
+    if not replacement.pattern:
+        return f"{replacement.rule} in @{replacement.function}"
+    return f"{replacement.pattern}({dims_text(replacement)}) in @{replacement.function}"
+
+
+def dims_text(replacement: Replacement) -> str:
+    """The sizes that a match binds."""
+    return ", ".join(f"{n} = {dim_text(s)}" for n, s in replacement.dims.items())
+
+
+def dim_text(size: Any) -> str:
+    if isinstance(size, (list, tuple)):
+        return "x".join(map(dim_text, size)) or "()"
+    return "?" if size is None else str(size)
+
+
+def kernel_text(replacement: Replacement) -> str:
+    """What takes the place of a match, and where it comes from."""
+    return f"{replacement.kernel}{_artifacts(replacement)}{_how(replacement)}"
+
+
+def _how(replacement: Replacement) -> str:
+    if replacement.action == "annotate":
+        return "annotated"
+    how = "" if replacement.action in _USUAL else f" ({replacement.action})"
+    return f"{how} (in what a rule wrote)" if replacement.round else how
+
+
+def _artifacts(replacement: Replacement) -> str:
+    sources = dict.fromkeys(a.source.rpartition("/")[2] for a in replacement.artifacts)
+    used = [artifact.package for artifact in replacement.artifacts if artifact.package]
+    packages = dict.fromkeys(f"{each.name} {each.version}".rstrip() for each in used)
+    return (f" from {', '.join(sources)}" if sources else "") + (f" of {', '.join(packages)}" if packages else "")
+
+
+def unmatched_lines(
+    report: Report, *, verbose: bool = False, near: bool | None = None, color: bool = False
+) -> list[str]:
+    """Rules that matched nothing, a line each, and where they came nearest if `near`; by default if nothing matched.
+
+    Of those of libraries, which have rules for many programs, the number is enough once something matched.
+    """
+    near = verbose or not report.replacements if near is None else near
+    far = {rule for rule in report.unmatched if near and not rule.nearest}
+    ranked = sorted(report.unmatched, key=lambda rule: (bool(rule.library), rule in far))
+    of_libraries = sum(bool(rule.library) for rule in ranked) if report.replacements else 0
+    shown = ranked if verbose else ranked[: min(_MOST_RULES, len(ranked) - of_libraries)]
+    lines = []
+    for rule in shown:
+        warning = f"{style('warning:', 'yellow', color)} {short_location(rule.rule_location)}: `{rule.rule}`"
+        lines.append(f"{warning} matched nothing{', and nothing comes near it' * (rule.looked and rule in far)}")
+        if near:
+            lines += _misses(rule.nearest if verbose else rule.nearest[:1])
+    hidden = len(ranked) - len(shown)
+    if hidden:
+        rest = (
+            f"  and {_count(ranked[len(shown) :], 'more rule')}" if shown else f"{_count(ranked, 'rule')} of libraries"
+        )
+        lines.append(f"{rest} matched nothing, shown with --verbose")
+    if near and shown:
+        help_ = style("help:", "cyan", color)
+        lines.append(f"{help_} `opsplice explain` shows how far a pattern goes and what to change")
+    return lines
+
+
+def _misses(nearest: Iterable[Miss]) -> list[str]:
+    lines = []
+    for miss in nearest:
+        place = f"{short_location(miss.location)} in @{miss.function}"
+        asked = f" (the pattern: {short_location(miss.spec_location)})" if miss.spec_location else ""
+        there = f" at {short_location(miss.at)}" if miss.at not in ("", miss.location) else ""
+        lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{there}{asked}")
+    return lines
+
+
+class Status:
+    """A line on stderr that says what is being done; nothing when stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._shown = False
+
+    def __enter__(self) -> Status:
+        return self
+
+    def show(self, event: Any) -> None:
+        if self._live:
+            print(f"\r\033[K\033[2m{event}\033[0m", end="", file=sys.stderr, flush=True)
+            self._shown = True
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Programs that run, their devices, and what they are given."""

@@ -1,0 +1,330 @@
+"""Command: the host computes the match, in order with what the device does.
+
+    %r = linalg.matmul(%a, %b)      =>      %ready, %done = fences
+                                            %a1, %b1 = hal.tensor.barrier join(%a, %b) => %ready
+                                            %v = util.call @blas.matmul(%a1, %b1, %ready, %done, %m, %k, %n)
+                                            %r = hal.tensor.import wait(%done) => %v
+
+`blas` is a module that is loaded before the program, of a Python file or anything else that IREE can load. The call
+gets a view of each buffer in the kernel's own shape, the fence to wait for, the fence to signal, and then the scalars
+and the dims, as i64 and f64. It returns a view of each result. IREE's virtual machine does the call while it records
+work, so this is no command inside of a command buffer: it splits one in two, and costs a submission more.
+
+A module that IREE has compiled (`blas.vmfb`) is called as IREE calls functions whose execution model is async-external:
+with views and scalars in the order of the parameters, and then the fences.
+
+What the functions of a program take is noted, as JSON, in the reflection of a function that nobody calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.ir.op_names import symbol_of
+from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
+from opsplice.rewrites.approaches.static_function import Writer, cast_dim, dynamic_dims
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.placing import builtin_type
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
+from opsplice.spec_lang.syntax import tree
+from opsplice.targets.build.python_files import module_of
+
+# The function whose reflection has an entry for each import.
+NOTES = "__opsplice_commands"
+
+# What a file ends in whose module IREE has compiled.
+COMPILED = ".vmfb"
+
+_REFLECTION = "iree.reflection"
+_VIEW, _FENCE = "!hal.buffer_view", "!hal.fence"
+# Types that IREE's virtual machine does not have.
+_NO_SCALARS = ("f16", "bf16")
+
+
+def is_compiled(kernel: tree.Kernel) -> bool:
+    """Whether a kernel that is a command is a function of a module that IREE has compiled."""
+    return any(clause.is_command and clause.path.endswith(COMPILED) for clause in kernel.artifacts)
+
+
+def is_recorded(kernel: tree.Kernel) -> bool:
+    """Whether a kernel that is a command records what is to be done, and does nothing itself."""
+    return any(clause.is_recorded for clause in kernel.artifacts)
+
+
+def check_scalars(call: KernelCall) -> None:
+    """Raise OpspliceError for a scalar that a module which IREE has compiled cannot take."""
+    for argument in call.arguments:
+        if isinstance(argument, Scalar) and not is_binding(argument) and argument.element in _NO_SCALARS:
+            raise OpspliceError(
+                f"a module that IREE has compiled takes no scalar of {argument.element}: {argument.name}",
+                hint="pass it as f32, or in a tensor",
+            )
+
+
+class CommandWriter(Writer):
+    """Writes calls of the host."""
+
+    def results(self, call: KernelCall) -> Sequence[ir.Value]:
+        """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        bound = [a for a in call.arguments if is_binding(a)]
+        sizes = {name: self.placer.size(size) for name, size in call.dims.items()}
+        tensors = [self._shaped(v, a, sizes) for v, a in zip(self.operands(bound), bound, strict=True)]
+        ready, done = self._fence(), self._fence()
+        joined = emit.op("hal.tensor.barrier", [*tensors, ready], [t.type for t in tensors]).results
+        views = [_exported(tensor, dynamic_dims(tensor)) for tensor in joined]
+        if is_compiled(call.kernel):
+            rest = iter(views)
+            given = [next(rest) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
+            operands = [*given, ready, done]
+        else:
+            scalars = [self._scalar(a, sizes) for a in call.arguments if not is_binding(a)]
+            counts = [_wide(index_value(size)) for size in sizes.values()]
+            operands = [*views, ready, done, *scalars, *counts]
+        name = self._declared(call, "util.func", [v.type for v in operands], [ir.Type.parse(_VIEW)] * len(call.outputs))
+        returned = emit.op(
+            "util.call",
+            operands,
+            [ir.Type.parse(_VIEW)] * len(call.outputs),
+            {"callee": ir.FlatSymbolRefAttr.get(name)},
+        ).results
+        return [self._result(view, done, o, sizes) for view, o in zip(returned, call.outputs, strict=True)]
+
+    def _fence(self) -> ir.Value:
+        device = emit.value("hal.devices.get", [emit.index(0)], ir.Type.parse("!hal.device"))
+        return emit.value(
+            "hal.fence.create", [device], ir.Type.parse(_FENCE), flags=ir.IntegerAttr.get(_signless(64), 0)
+        )
+
+    def _shaped(self, value: ir.Value, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+        """A tensor in the kernel's own shape."""
+        if isinstance(argument, Scalar):
+            return value
+        wanted = kernel_shape(argument.shape, sizes)
+        return _reshaped(value, dynamic_dims(value), wanted, ir.RankedTensorType(value.type).element_type)
+
+    def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+        """A scalar of its own type."""
+        assert isinstance(argument, Scalar), "buffers are views"
+        kind = ir.Type.parse(argument.element)
+        if argument.dim is not None:
+            return cast_dim(index_value(sizes[argument.dim]), kind)
+        if argument.number is not None:
+            return emit.constant(argument.number, kind)
+        return self.placer.current(argument.value)
+
+    def _scalar(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
+        assert isinstance(argument, Scalar), "buffers are views"
+        kind = ir.Type.parse(argument.element)
+        if argument.dim is not None:
+            return _wide(cast_dim(index_value(sizes[argument.dim]), kind))
+        if argument.number is not None:
+            return emit.constant(argument.number, ir.F64Type.get() if argument.element[0] in "fb" else _signless(64))
+        return _wide(self.placer.current(argument.value))
+
+    def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
+        wanted = kernel_shape(output.shape, sizes)
+        root = builtin_type(output.root)
+        kind = tensor_type(wanted, ir.RankedTensorType(root).element_type)
+        dims = [d for d in wanted if isinstance(d, ir.Value)]
+        attributes = {
+            "target_encoding": ir.TypeAttr.get(kind),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), 1, 0]),
+        }
+        tensor = emit.op("hal.tensor.import", [view, *dims, done], [kind], attributes).results[0]
+        return self._as_root(tensor, dims, output)
+
+    def _as_root(self, tensor: ir.Value, dims: Sequence[ir.Value], output: Output) -> ir.Value:
+        """A result as the tensor that it takes the place of. dims: its sizes that are known at run time only."""
+        root = builtin_type(output.root)
+        if tensor.type == root:
+            return tensor
+        made = self.placer.axes(output.sizes)
+        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(made)])}
+        return emit.op("flow.tensor.reshape", [tensor, *dims, *made], [root], segments).results[0]
+
+    def _declared(
+        self,
+        call: KernelCall,
+        what: str,
+        given: Sequence[ir.Type],
+        made: Sequence[ir.Type],
+        more: Mapping[str, ir.Attribute] | None = None,
+    ) -> str:
+        """The function that a call is of, declared by the op `what`, and noted."""
+        modules = dict.fromkeys(module_of(c.path) for c in call.kernel.artifacts if c.is_command)
+        if len(modules) > 1:
+            raise OpspliceError(
+                f"kernel '{call.kernel.name}' is a command of {' and of '.join(modules)}",
+                hint="one call is of one module, whatever the target: name one file",
+            )
+        forms = dict.fromkeys(f"`as {c.form}`" for c in call.kernel.artifacts if c.is_command)
+        if len(forms) > 1:
+            raise OpspliceError(
+                f"kernel '{call.kernel.name}' is {' for some targets and '.join(forms)} for others",
+                hint="one call is of one form, whatever the target",
+                details=f"the kernel at {call.kernel.span}",
+            )
+        module, signature = self.placer.module, _signature(call)
+        name = self._free_name(call, f"{next(iter(modules))}.{provided_name(call)}", signature)
+        if all(symbol_of(top.operation) != name for top in module.body.operations):
+            attributes = {
+                "sym_name": emit.text(name),
+                "sym_visibility": emit.text("private"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(given), list(made))),
+                **({"nosideeffects": ir.UnitAttr.get()} if more is None else more),
+            }
+            emit.op(what, attributes=attributes, regions=1, at=ir.InsertionPoint.at_block_begin(module.body))
+            _note(module, name, signature)
+        return name
+
+    def _free_name(self, call: KernelCall, wanted: str, signature: dict[str, Any]) -> str:
+        """The name of an import that is noted with this signature, or not yet.
+
+        A function of Python may be called with several; the program then imports it under several names. One of a
+        module that IREE has compiled has one name and one signature, of which the kernel's own names are no part.
+        """
+        notes = _notes(self.placer.module)
+        if not is_compiled(call.kernel):
+            names = (wanted if number == 1 else f"{wanted}${number}" for number in itertools.count(1))
+            return next(name for name in names if json.loads(notes.get(name, "null")) in (None, signature))
+        if wanted in notes and _types(json.loads(notes[wanted])) != _types(signature):
+            raise OpspliceError(
+                f"{wanted} is called with different types by two kernels",
+                hint="give each kernel a symbol that no other kernel has",
+                details=f"one of them is at {call.kernel.span}",
+            )
+        return wanted
+
+
+# ---- notes ---------------------------------------------------------------------------------------------------------
+
+
+def _signature(call: KernelCall) -> dict[str, Any]:
+    """What a function takes and makes, as data."""
+
+    def shape(dims: Sequence[tree.Dim]) -> list[Any]:
+        return [dim.size if dim.size is not None else dim.name for dim in dims]
+
+    arguments = [
+        {
+            "name": a.name,
+            "element": a.element,
+            "shape": shape(a.shape) if isinstance(a, Buffer) else [],
+            "view": is_binding(a),
+        }
+        for a in call.arguments
+    ]
+    outputs = [{"element": o.element, "shape": shape(o.shape), "alias": o.alias} for o in call.outputs]
+    signature = {"function": call.symbol, "arguments": arguments, "outputs": outputs, "dims": list(call.dims)}
+    return signature | ({"compiled": True} if is_compiled(call.kernel) else {})
+
+
+def _types(signature: dict[str, Any]) -> Any:
+    """What a compiled module's function depends on in a signature."""
+    arguments = [(a["view"], a["element"], len(a["shape"])) for a in signature["arguments"]]
+    return arguments, [(o["element"], len(o["shape"])) for o in signature["outputs"]]
+
+
+def _noted(module: ir.Module) -> ir.Operation | None:
+    return next((top.operation for top in module.body.operations if symbol_of(top.operation) == NOTES), None)
+
+
+def _notes(module: ir.Module) -> dict[str, str]:
+    """What is noted, by name."""
+    found = _noted(module)
+    if found is None or _REFLECTION not in found.attributes:
+        return {}
+    return {entry.name: ir.StringAttr(entry.attr).value for entry in ir.DictAttr(found.attributes[_REFLECTION])}
+
+
+def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
+    found = _noted(module)
+    if found is None:
+        attributes = {
+            "sym_name": emit.text(NOTES),
+            "sym_visibility": emit.text("public"),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+        }
+        with ir.InsertionPoint(module.body):
+            found = emit.op("util.func", attributes=attributes, regions=1).operation
+        with ir.InsertionPoint(found.regions[0].blocks.append()):
+            emit.op("util.return")
+    notes = {**_notes(module), name: json.dumps(signature)}
+    found.attributes[_REFLECTION] = ir.DictAttr.get({key: emit.text(each) for key, each in notes.items()})
+
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+
+def _signless(bits: int) -> ir.Type:
+    return ir.IntegerType.get_signless(bits)
+
+
+def index_value(size: int | ir.Value) -> ir.Value:
+    return emit.index(size) if isinstance(size, int) else size
+
+
+def _wide(value: ir.Value) -> ir.Value:
+    """A scalar as i64 or f64."""
+    long, double = _signless(64), ir.F64Type.get()
+    if value.type in (long, double):
+        return value
+    if isinstance(value.type, ir.IndexType):
+        return emit.value("arith.index_cast", [value], long)
+    if not isinstance(value.type, ir.IntegerType):
+        return emit.value("arith.extf", [_single(value)], double)
+    return emit.value("arith.extui" if value.type == _signless(1) else "arith.extsi", [value], long)
+
+
+def _single(value: ir.Value) -> ir.Value:
+    """A float as f32 or f64. IREE's virtual machine has none that are narrower, but their bits."""
+    word, single = _signless(32), ir.F32Type.get()
+    if value.type in (single, ir.F64Type.get()):
+        return value
+
+    def op(name: str, left: ir.Value, right: int) -> ir.Value:
+        return emit.value(f"arith.{name}", [left, emit.constant(right, word)], word)
+
+    bits = emit.value("arith.extui", [emit.value("arith.bitcast", [value], _signless(16))], word)
+    if isinstance(value.type, ir.BF16Type):
+        return emit.value("arith.bitcast", [op("shli", bits, 16)], single)
+    sign, rest = op("shli", op("andi", bits, 0x8000), 16), op("shli", op("andi", bits, 0x7FFF), 13)
+    # As an f32 these bits are the number times 2**-112, subnormal ones too; what has the largest exponent is none.
+    small = emit.value("arith.bitcast", [rest], single)
+    scaled = emit.value("arith.mulf", [small, emit.constant(2.0**112, single)], single)
+    at_least = ir.IntegerAttr.get(_signless(64), 9)  # uge
+    special = emit.value("arith.cmpi", [rest, emit.constant(0x7C00 << 13, word)], _signless(1), predicate=at_least)
+    number = emit.value("arith.bitcast", [scaled], word)
+    chosen = emit.value("arith.select", [special, op("ori", rest, 0x7F800000), number], word)
+    return emit.value("arith.bitcast", [emit.value("arith.ori", [chosen, sign], word)], single)
+
+
+def kernel_shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int | ir.Value]:
+    return [dim.size if dim.size is not None else sizes[dim.name or ""] for dim in dims]
+
+
+def tensor_type(shape: Sequence[int | ir.Value], element: ir.Type) -> ir.Type:
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([d if isinstance(d, int) else dynamic for d in shape], element)
+
+
+def _reshaped(
+    value: ir.Value, dims: Sequence[ir.Value], wanted: Sequence[int | ir.Value], element: ir.Type
+) -> ir.Value:
+    kind = tensor_type(wanted, element)
+    if value.type == kind:
+        return value
+    made = [d for d in wanted if isinstance(d, ir.Value)]
+    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(made)])}
+    return emit.op("flow.tensor.reshape", [value, *dims, *made], [kind], segments).results[0]
+
+
+def _exported(tensor: ir.Value, dims: Sequence[ir.Value]) -> ir.Value:
+    encoding = ir.TypeAttr.get(tensor.type)
+    return emit.value("hal.tensor.export", [tensor, *dims], ir.Type.parse(_VIEW), source_encoding=encoding)

@@ -1,0 +1,306 @@
+"""Dynamic dispatch: IREE schedules the call as any other, and the executable comes from a provider at run time.
+
+    %r = negf(absf(mulf(%a, %b)))      =>      %r = flow.dispatch @provided$k::@provided$k[%n](%a, %b, %n_low, %n_high)
+
+    hal.executable.source @provided$k {        the shim of `static_function.py`, behind an interface of its own
+      func @provided$k() { call @k_symbol(pointers, scalars, dims, workgroup ids) }
+    }
+
+The interface is made from the kernel's signature alone, so that one executable serves every program: a binding for each
+buffer in order, one for each result that is not written in place, and then the scalars and dims as words of 32 bits
+(`words.py`), a dim as an index. IREE leaves the layout of such an executable as it is written; in a
+`stream.executable` it merges bindings and folds constants. A scalar that the program holds in device memory is a
+binding, in the place of a buffer; the executable's name then says so (`scale-factor`): it has another interface.
+
+A file that is a whole dispatch, such as a shader, has the interface of `static_dispatch.py`: all scalars are constants.
+
+What takes the code out of the program, and asks the provider for it, is in `late_binding.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.ir.op_names import symbol_of
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.rewrites.approaches import static_dispatch
+from opsplice.rewrites.approaches.static_function import (
+    Shim,
+    Site,
+    Writer,
+    cast_dim,
+    copy_name,
+    dynamic_dims,
+    objects,
+    stored,
+)
+from opsplice.rewrites.ir import dispatch_words, emit
+from opsplice.rewrites.plan import workgroups
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
+from opsplice.spec_lang.syntax import tree
+
+# No kernel's name has a `$`, so nothing else in a program is called so.
+PREFIX = "provided$"
+
+_INTERFACE = "opsplice.interface"
+_READ_ONLY, _INDIRECT = 1, 2
+# Stands for a value of the program that is not known: an executable is the same for all of them.
+_UNKNOWN: Any = object()
+
+
+class LateWriter(Writer):
+    """Writes calls of kernels that a provider has, and an executable for each of their interfaces."""
+
+    def results(self, call: KernelCall) -> Sequence[ir.Value]:
+        """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        bound = [a for a in call.arguments if is_binding(a)]
+        operands = self.operands(bound)
+        sizes = [_as_value(self.placer.size(size)) for size in call.dims.values()]
+        site = Site(
+            executable=self._executable(call),
+            operands=operands,
+            operand_dims=[dynamic_dims(v) for v in operands],
+            workload=sizes,
+            others=self.constants(call, sizes),
+        )
+        return self.dispatch(call, [a.name for a in bound], site)
+
+    def constants(self, call: KernelCall, sizes: Sequence[ir.Value]) -> list[ir.Value]:
+        """The scalars and dims of a call as constants of 32 bits."""
+        found: list[ir.Value] = []
+        for argument in _pushed(call):
+            kind = ir.Type.parse(argument.element)
+            if argument.dim is not None:
+                value = cast_dim(dict(zip(call.dims, sizes, strict=True))[argument.dim], kind)
+            elif argument.number is None:
+                value = self.placer.current(argument.value)
+            else:
+                value = emit.constant(argument.number, kind)
+            found += dispatch_words.pack(value, argument.element)
+        for size in sizes:
+            found += dispatch_words.pack(size, "index")
+        return found
+
+    def _executable(self, call: KernelCall) -> str:
+        name = PREFIX + provided_name(call)
+        interface = _interface_text(call)
+        if name not in self.executables:
+            known = _find(self.placer.module, name)
+            if known is None:
+                self.build(name, call, interface)
+                self.executables[name] = interface
+            else:
+                self.executables[name] = _known_interface(known)
+        if self.executables[name] != interface:
+            raise _two_kernels(call, provided_name(call))
+        return name
+
+    def build(self, name: str, call: KernelCall, interface: str) -> None:
+        """Make the executable for a call, at the beginning of the module."""
+        build_source(self.placer.module, name, call, interface)
+
+
+class LateDispatches(static_dispatch.Writer):
+    """Writes calls of whole dispatches that a provider has, such as shaders: one executable for all calls of a kernel.
+
+    The executable holds the code, too, until `late_binding.py` makes the program ask for it.
+    """
+
+    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
+        """All dims, those that are known too: the executable knows none."""
+        return [_as_value(size) for size in sizes]
+
+    def entries(self, call: KernelCall) -> tuple[ir.Attribute, ...]:
+        name, interface = PREFIX + call.symbol, _interface_text(call)
+        known = _find(self.placer.module, name)
+        if known is None:
+            return static_dispatch.build(self.placer.module, name, _late(call), {_INTERFACE: emit.text(interface)})
+        if _known_interface(known) != interface:
+            raise _two_kernels(call, call.symbol)
+        return static_dispatch.entries_of(name, call)
+
+
+def _two_kernels(call: KernelCall, name: str) -> OpspliceError:
+    return OpspliceError(
+        f"two kernels that differ are provided as {name}",
+        hint='give each a symbol of its own; of a kernel with type variables it may be "name_{T}"',
+        details=f"one of them is at {call.kernel.span}",
+    )
+
+
+def is_binding(argument: Buffer | Scalar) -> bool:
+    """Whether an argument is a buffer, or a scalar that is held in one."""
+    return isinstance(argument, Buffer) or isinstance(getattr(argument.value, "type", None), ir.RankedTensorType)
+
+
+def provided_name(call: KernelCall) -> str:
+    """What a provider knows the executable of a call as."""
+    held = [a.name for a in call.arguments if isinstance(a, Scalar) and is_binding(a)]
+    return "-".join([call.symbol, *held])
+
+
+def _pushed(call: KernelCall) -> list[Scalar]:
+    """The scalars that are passed by value."""
+    return [a for a in call.arguments if isinstance(a, Scalar) and not is_binding(a)]
+
+
+def _find(module: ir.Module, name: str) -> ir.Operation | None:
+    for top in module.body.operations:
+        if top.operation.name in ("hal.executable.source", "hal.executable") and symbol_of(top.operation) == name:
+            return top.operation
+    return None
+
+
+def _known_interface(executable: ir.Operation) -> str:
+    return str(ir.StringAttr(executable.attributes[_INTERFACE]).value)
+
+
+def _interface_text(call: KernelCall) -> str:
+    """What two calls must agree on to share an executable: all that its code is made from."""
+    # In a whole dispatch it does not matter where the program has a scalar.
+    arguments = [(a.name, a.element, not call.externals and is_binding(a)) for a in call.arguments]
+    outputs = [(o.element, o.alias) for o in call.outputs]
+    code = sorted(map(str, call.objects.items())), call.externals, call.empty
+    return repr((call.kernel.name, arguments, outputs, list(call.dims), *code))
+
+
+# ---- the executable ------------------------------------------------------------------------------------------------
+
+
+def build_source(module: ir.Module, name: str, call: KernelCall, interface: str) -> None:
+    """An executable whose code is the shim around the kernel's C function."""
+    call = _late(call)
+    at = ir.InsertionPoint.at_block_begin(module.body)
+    attributes = {
+        "sym_name": emit.text(name),
+        "sym_visibility": emit.text("private"),
+        "objects": objects(call),
+        _INTERFACE: emit.text(interface),
+    }
+    executable = emit.op("hal.executable.source", attributes=attributes, regions=1, at=at)
+    overwritten = [o.alias for o in call.outputs if o.alias is not None]
+    layout = layout_of(call)
+    with ir.InsertionPoint(executable.regions[0].blocks.append()):
+        _build_export(name, 0, layout, call, call.kernel.grid)
+        for number, parameter in enumerate(overwritten, 1):
+            _build_export(copy_name(name, parameter), number, _copy_layout(call), call, ())
+        inner = emit.op("builtin.module", regions=1)
+        emit.op("hal.executable.source_end")
+    with ir.InsertionPoint(inner.regions[0].blocks.append()):
+        _LateShim(call, layout, frozenset(overwritten)).build_call(name)
+        for parameter in overwritten:
+            _LateShim(call, _copy_layout(call), frozenset()).build_copy(copy_name(name, parameter), parameter)
+
+
+def _late(call: KernelCall) -> KernelCall:
+    """A call of which nothing is known but the signature."""
+
+    def late(argument: Buffer | Scalar) -> Buffer | Scalar:
+        if isinstance(argument, Buffer) or is_binding(argument):
+            return argument
+        return dataclasses.replace(argument, number=None, dim=None, value=_UNKNOWN)
+
+    dims = {name: DimSize(_UNKNOWN, 0) for name in call.dims}
+    return dataclasses.replace(call, arguments=tuple(map(late, call.arguments)), dims=dims)
+
+
+def _constants(call: KernelCall) -> int:
+    return sum(dispatch_words.count(a.element) for a in _pushed(call)) + dispatch_words.count("index") * len(call.dims)
+
+
+def layout_of(call: KernelCall) -> ir.Attribute:
+    """The layout of a call: its bindings and how many constants there are."""
+    overwritten = {o.alias for o in call.outputs}
+    bound = [a.name not in overwritten for a in call.arguments if is_binding(a)]
+    return _layout(_constants(call), [*bound, *[False for o in call.outputs if o.alias is None]])
+
+
+def _copy_layout(call: KernelCall) -> ir.Attribute:
+    return _layout(_constants(call), [*[True for a in call.arguments if is_binding(a)], False])
+
+
+def _layout(constants: int, read_only: Sequence[bool]) -> ir.Attribute:
+    kinds = ['"ReadOnly|Indirect"' if only else "Indirect" for only in read_only]
+    bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
+    return ir.Attribute.parse(
+        f"#hal.pipeline.layout<constants = {constants}, bindings = [{bindings}], flags = Indirect>"
+    )
+
+
+def _build_export(name: str, number: int, layout: ir.Attribute, call: KernelCall, grid: Sequence[tree.DimExpr]) -> None:
+    index = ir.IndexType.get()
+    attributes = {
+        "sym_name": emit.text(name),
+        "sym_visibility": emit.text("public"),
+        "ordinal": ir.IntegerAttr.get(index, number),
+        "layout": layout,
+    }
+    export = emit.op("hal.executable.export", attributes=attributes, regions=2)
+    kinds = [ir.Type.parse("!hal.device"), *[index] * len(call.dims)]
+    block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+    with ir.InsertionPoint(block):
+        sizes = dict(zip(call.dims, list(block.arguments)[1:], strict=True))
+        emit.op("hal.return", workgroups.counts(call.kernel.name, grid, sizes, workgroups.MOST_ON_CPUS))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Slot:
+    """A binding by its number; whether it is only read."""
+
+    number: int
+    read_only: bool
+
+
+class _LateShim(Shim):
+    """The functions inside the executable, which take their arguments from the interface's bindings and constants."""
+
+    def __init__(self, call: KernelCall, layout: ir.Attribute, written: frozenset[str]) -> None:
+        super().__init__(call)
+        self.layout = layout
+        self.written = written
+
+    def open(self, name: str, results: int) -> tuple[ir.Operation, dict[str, Any], dict[str, ir.Value], list[Any]]:
+        function = self.function(name, [], [])
+        with ir.InsertionPoint(function.regions[0].blocks.append()):
+            bound = [a.name for a in self.passed if is_binding(a)]
+            given: dict[str, Any] = {n: _Slot(i, n not in self.written) for i, n in enumerate(bound)}
+            fresh = [_Slot(len(bound) + i, False) for i in range(results)]
+            at = 0
+            for scalar in _pushed(self.call):
+                given[scalar.name] = dispatch_words.unpack(self.layout, at, scalar.element)
+                at += dispatch_words.count(scalar.element)
+            sizes = {}
+            for dim in self.call.dims:
+                sizes[dim] = dispatch_words.unpack(self.layout, at, "index")
+                at += dispatch_words.count("index")
+            return function, given, sizes, fresh
+
+    def _is_binding(self, value: Any) -> bool:
+        return isinstance(value, _Slot)
+
+    def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
+        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored(element))
+        attributes = {
+            "layout": self.layout,
+            "binding": ir.IntegerAttr.get(self.index, binding.number),
+            "alignment": ir.IntegerAttr.get(self.index, 64),
+            "descriptor_flags": ir.IntegerAttr.get(
+                ir.IntegerType.get_signless(32), _INDIRECT | (_READ_ONLY if binding.read_only else 0)
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+        }
+        return emit.op("hal.interface.binding.subspan", [emit.index(0), length], [kind], attributes).results[0]
+
+    def workgroup(self, dimension: int) -> ir.Value:
+        return emit.value(
+            "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
+        )
+
+
+def _as_value(size: int | ir.Value) -> ir.Value:
+    return emit.index(size) if isinstance(size, int) else size

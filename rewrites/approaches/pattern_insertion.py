@@ -1,0 +1,114 @@
+"""A pattern in the place of another: `replace gelu with gelu_tanh(x)`, the second one written out as ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.search.matches import Binding, Match, Size
+from opsplice.rewrites.plan.actions import Argument, Written
+from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.speller import Instance, spell
+from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+# As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them. Of alternatives the
+# first is written.
+_SPELLING = Spelling("generics", "generic", "maps", accumulator=True, option=0)
+
+
+def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -> Written:
+    """The ops of the pattern that a rule puts in the place of a match. Raises OpspliceError for one that has none."""
+    pattern = patterns[rule.kernel]
+    pairs = list(zip(rule.args, pattern.parameters, strict=True))
+    types = {_element(p): match.inputs[arg.name].element for arg, p in pairs if isinstance(arg, tree.Name)}
+    given = _alike(pattern, [_given(match, arg, types.get(_element(p), _element(p))) for arg, p in pairs])
+    try:
+        with match.roots[0].context, ir.Location.unknown():
+            template = spell(pattern, patterns, _instance(pattern, given), _SPELLING)
+    except GapError as error:
+        details = "\n".join(map(str, error.gaps))
+        raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops", details=details) from None
+    if len(template.arguments) > len(given):
+        why = "nothing says what a reduction starts from, or how large a dim is"
+        raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops: {why}")
+    arguments = tuple(
+        Argument(name.removeprefix("%"), kind, binding, sizes)
+        for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)
+    )
+    lines = tuple(line.replace(NAME_ONLY, "") for line in template.lines)
+    return Written(rule.kernel_span, arguments, lines, template.root, template.kind)
+
+
+def _element(parameter: tree.Parameter) -> str:
+    return parameter.type.name if isinstance(parameter.type, tree.ScalarType) else parameter.type.element.name
+
+
+def _given(match: Match, arg: tree.Name | tree.Literal, element: str) -> tuple[Binding, tuple[Size, ...]]:
+    """What a parameter is at a match, and its sizes axis by axis. element: the type of a number."""
+    if isinstance(arg, tree.Literal):
+        if not vocabulary.holds(element, arg.value):
+            raise OpspliceError(f"{element} cannot hold {arg.value} ({arg.span})")
+        return Binding(constant=arg.value, element=element), ()
+    sizes: list[Size] = []
+    for size in match.shapes.get(arg.name, ()):
+        sizes.extend(size if isinstance(size, tuple) else (size,))
+    return match.inputs[arg.name], tuple(sizes)
+
+
+def _alike(
+    pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]]]
+) -> list[tuple[Binding, tuple[Size, ...]]]:
+    """With each pack as the same dims everywhere: several are one, flattened, in some tensors of a program.
+
+    They are the most that they are anywhere, so that all sizes are known.
+    """
+    most: dict[str, tuple[Size, ...]] = {}
+    places = [_pack_of(p.type, sizes) for p, (_, sizes) in zip(pattern.parameters, given, strict=True)]
+    for place, (_, sizes) in zip(places, given, strict=True):
+        if place is not None:
+            name, at = place
+            most[name] = max(most.get(name, ()), sizes[at], key=len)
+    return [
+        (binding, sizes if place is None else (*sizes[: place[1].start], *most[place[0]], *sizes[place[1].stop :]))
+        for place, (binding, sizes) in zip(places, given, strict=True)
+    ]
+
+
+def _pack_of(kind: tree.Type, sizes: tuple[Size, ...]) -> tuple[str, slice] | None:
+    """The pack in a type, and which of the sizes are its own."""
+    if not isinstance(kind, tree.TensorType):
+        return None
+    for at, dim in enumerate(kind.dims):
+        if dim.pack is not None:
+            return dim.pack, slice(at, at + len(sizes) - len(kind.dims) + 1)
+    return None
+
+
+def _instance(pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]]]) -> Instance:
+    """The ranks, types and known sizes that the arguments give a pattern."""
+    packs: dict[str, int] = {}
+    types: dict[str, str] = {}
+    known: dict[str, int] = {}
+    own = {v.name for v in pattern.type_variables}
+    for parameter, (binding, sizes) in zip(pattern.parameters, given, strict=True):
+        kind = parameter.type
+        if _element(parameter) in own:
+            types.setdefault(_element(parameter), binding.element)
+        if not isinstance(kind, tree.TensorType):
+            continue
+        spare = len(sizes) - len(kind.dims) + 1
+        position = 0
+        for dim in kind.dims:
+            if dim.pack is not None:
+                packs.setdefault(dim.pack, spare)
+                position += spare
+                continue
+            size = sizes[position]
+            if dim.symbol is not None and isinstance(size, int):
+                known.setdefault(dim.symbol, size)
+            position += 1
+    return Instance(packs, types, known)

@@ -1,0 +1,91 @@
+"""Recorded command: a function that records commands of its own among those of the program.
+
+    %r = linalg.matmul(%a, %b)      =>      %r = flow.call @blas.matmul(%a, %b, %m, %k, %n)
+
+IREE schedules the call as it schedules its own dispatches, and makes it while it records them:
+
+    util.call @blas.matmul(%command_buffer, %slot, %buffer, %offset, %length, ..., %m, %k, %n, ...)
+
+with four values for each buffer. The slot is 0: it is for command buffers that are recorded once and run often, which
+have buffers only when they are run. `record_anew` sees to it that those with calls are none, so that a function need
+not tell one from the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.rewrites.approaches.command import CommandWriter, index_value, kernel_shape, tensor_type
+from opsplice.rewrites.approaches.dynamic_dispatch import is_binding
+from opsplice.rewrites.approaches.static_dispatch import copied
+from opsplice.rewrites.approaches.static_function import dynamic_dims
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.placing import builtin_type
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
+
+# When IREE has formed the command buffers, and not yet decided how often each is recorded.
+PHASE = "stream"
+# How IREE's virtual machine passes things: the calling convention's letters (iree/vm/module.h).
+_BUFFER = "IrII"  # slot, buffer, offset and length
+_LETTERS = {"i64": "I", "index": "I", "f32": "f", "f64": "F"}
+
+
+def convention(call: KernelCall) -> str:
+    """The calling convention of the function that a call is of, as IREE's virtual machine writes it."""
+
+    def letters(argument: Buffer | Scalar) -> str:
+        return _BUFFER if is_binding(argument) else _LETTERS.get(argument.element, "i")
+
+    given = "".join(map(letters, call.arguments))
+    made = _BUFFER * sum(output.alias is None for output in call.outputs)
+    return f"0r{given}{'I' * len(call.dims)}{made}_v"
+
+
+def record_anew(module: ir.Module) -> None:
+    """Have the command buffers that calls record into made for one run each."""
+    for execute in ops_in(module.operation, "stream.cmd.execute"):
+        if ops_in(execute, "stream.cmd.call"):
+            execute.attributes["once"] = ir.UnitAttr.get(module.context)
+
+
+class RecordedWriter(CommandWriter):
+    """Writes calls that record commands."""
+
+    def results(self, call: KernelCall) -> Sequence[ir.Value]:
+        """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        bound = [a for a in call.arguments if is_binding(a)]
+        overwritten = {output.alias for output in call.outputs}
+        values = zip(self.operands(bound), bound, strict=True)
+        own = [copied(value) if a.name in overwritten else value for value, a in values]
+        # Functions are declared with one type each: sizes that the kernel does not write are dynamic there.
+        sizes = {name: index_value(self.placer.size(size)) for name, size in call.dims.items()}
+        tensors = iter([self._shaped(v, a, sizes) for v, a in zip(own, bound, strict=True)])
+        given = [next(tensors) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
+        given += sizes.values()
+        shapes = [kernel_shape(output.shape, sizes) for output in call.outputs]
+        elements = (ir.RankedTensorType(builtin_type(output.root)).element_type for output in call.outputs)
+        kinds = list(map(tensor_type, shapes, elements))
+        tied = {"tied_operands": ir.ArrayAttr.get([_at(call, output) for output in call.outputs])}
+        name = self._declared(call, "flow.func", [value.type for value in given], kinds, tied)
+        given_dims = [dim for value in given for dim in dynamic_dims(value)]
+        made_dims = [[dim for dim in shape if isinstance(dim, ir.Value)] for shape in shapes]
+        operands = [*given, *given_dims, *itertools.chain.from_iterable(made_dims)]
+        segments = [len(given), len(given_dims), sum(map(len, made_dims))]
+        attributes = {
+            "callee": ir.FlatSymbolRefAttr.get(name),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+            **tied,
+        }
+        made = emit.op("flow.call", operands, kinds, attributes).results
+        return list(map(self._as_root, made, made_dims, call.outputs))
+
+
+def _at(call: KernelCall, output: Output) -> ir.Attribute:
+    """Which operand a result is written over, -1 for none."""
+    names = [argument.name for argument in call.arguments]
+    number = -1 if output.alias is None else names.index(output.alias)
+    return ir.IntegerAttr.get(ir.IndexType.get(), number)

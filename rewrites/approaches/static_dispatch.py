@@ -1,0 +1,352 @@
+"""Static dispatch: a whole dispatch that a file holds, such as a shader or a PTX entry, in the place of a match.
+
+    %r = negf(absf(mulf(%a, %b)))    =>    %r = flow.dispatch {@k::@v0::@main, @k::@v1::@k}[...](%a, %b, words...)
+
+    hal.executable @k {
+      variant @v0 objects("k.spv") { export @main }                 a file for one target
+      variant @v1 objects("k.o") { export @k; func @k { ... } }     for a CPU a plain C function, with a shim around it
+    }
+
+The ABI is the same for all targets. Bindings: the buffers in the order of the parameters, then the results (one that
+is written in place is its parameter's). Constants, words of 32 bits: the scalars in the order of the parameters, then
+the dims in the order in which the signature names them first; a pack is one. `words.py` says how a scalar is packed.
+On a CPU the file may also hold the dispatch in IREE's own ABI for executables (`as dispatch`).
+
+For Metal the function is empty, until `metal_link.py` puts the shader in its place; so it is for an executable of
+IREE's for a CPU that a file holds (`elf_link.py`).
+
+IREE 3.13 crashes on linking executables of which only some variants have a body, so a program for CPUs and others
+besides is compiled with `--iree-hal-link-executables=false`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.rewrites.approaches import static_function as plain
+from opsplice.rewrites.ir import dispatch_words, emit
+from opsplice.rewrites.ir.placing import Placer, builtin_type
+from opsplice.rewrites.link import metal_link
+from opsplice.rewrites.plan import workgroups
+from opsplice.rewrites.plan.actions import Buffer, External, KernelCall, Scalar
+from opsplice.spec_lang.syntax import vocabulary
+
+# What the names of empty functions begin with that stand for dispatches of executables in files; no kernel's has a `$`.
+STAND_IN = "elf$"
+
+
+def constants(call: KernelCall) -> int:
+    """How many constants a call has."""
+    scalars = [a for a in call.arguments if isinstance(a, Scalar)]
+    return sum(dispatch_words.count(s.element) for s in scalars) + len(call.dims)
+
+
+def word_names(call: KernelCall) -> list[tuple[str, str]]:
+    """For each constant what it is of, a scalar or a dim, and the element type; a dim is an i32."""
+    scalars = [(a.name, a.element) for a in call.arguments if isinstance(a, Scalar)]
+    held = [each for each in scalars for _ in range(dispatch_words.count(each[1]))]
+    return [*held, *((f"dim {name}", "i32") for name in call.dims)]
+
+
+def written(call: KernelCall) -> tuple[bool, ...]:
+    """For each binding whether the kernel writes to it."""
+    aliases = {o.alias for o in call.outputs}
+    buffers = [a for a in call.arguments if isinstance(a, Buffer)]
+    return (*(a.name in aliases for a in buffers), *(True for o in call.outputs if o.alias is None))
+
+
+class Writer:
+    """Writes dispatches, and an executable for each kernel, into the module of a placer.
+
+    varies: whether a value is made from something other than constants.
+    """
+
+    def __init__(self, placer: Placer, varies: Callable[[ir.Value], bool]) -> None:
+        self.placer = placer
+        self.varies = varies
+        self.executables: dict[Any, tuple[ir.Attribute, ...]] = {}
+
+    def results(self, call: KernelCall) -> Sequence[ir.Value]:
+        """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        placer = self.placer
+        buffers = [a for a in call.arguments if isinstance(a, Buffer)]
+        operands = [placer.current(a.value) for a in buffers]
+        names = [a.name for a in buffers]
+        tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
+        for at in tied:
+            if at >= 0:
+                operands[at] = copied(operands[at])
+        operand_dims = [plain.dynamic_dims(v) for v in operands]
+        sizes = {name: placer.size(size) for name, size in call.dims.items()}
+        constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
+        constants += [_word(size) for size in sizes.values()]
+        held = operands or constants
+        if held and not any(map(self.varies, [*operands, *constants])):
+            # IREE would compute the result when it compiles, on a device that may not be there.
+            held[0] = emit.op("util.optimization_barrier", held[:1], [held[0].type]).results[0]
+        workload = self.workload(list(sizes.values()))
+        result_dims = [placer.axes(o.sizes) for o in call.outputs]
+        return emit.dispatch(
+            self.entries(call),
+            workload,
+            [*operands, *constants],
+            operand_dims,
+            [builtin_type(o.root) for o in call.outputs],
+            result_dims,
+            tied,
+        )
+
+    # ---- constants ------------------------------------------------------------------------------------------------
+
+    def _words(self, scalar: Scalar, sizes: Mapping[str, int | ir.Value]) -> list[ir.Value]:
+        kind = ir.Type.parse(scalar.element)
+        if scalar.number is not None:
+            value = emit.constant(scalar.number, kind)
+        elif scalar.dim is not None:
+            size = sizes[scalar.dim]
+            value = plain.cast_dim(emit.index(size) if isinstance(size, int) else size, kind)
+        else:
+            value = _on_host(self.placer.current(scalar.value), scalar.element)
+        return dispatch_words.pack(value, scalar.element)
+
+    # ---- the executable -------------------------------------------------------------------------------------------
+
+    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
+        """What the executable makes the workgroup counts from."""
+        return [size for size in sizes if isinstance(size, ir.Value)]
+
+    def entries(self, call: KernelCall) -> tuple[ir.Attribute, ...]:
+        """The entry points of the executable for a call, one for each variant."""
+        key = (plain.signature(call), call.externals, call.importing, call.empty)
+        if key not in self.executables:
+            name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}", call.symbol)
+            self.executables[key] = build(self.placer.module, name, call)
+        return self.executables[key]
+
+
+def copied(value: ir.Value) -> ir.Value:
+    """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array.
+
+    IREE drops copies that it knows to be copies, or makes transfers of them that its Vulkan backend does not compile
+    for dynamic sizes. So each element gets a zero added, as an integer, that the compiler does not know. A device that
+    lacks the type stores it in words: `externals.py` sees to it that these hold all elements.
+    """
+    kind = ir.RankedTensorType(value.type)
+    bits = ir.IntegerType.get_signless(vocabulary.bits(str(kind.element_type)) or 64)
+    dims = plain.dynamic_dims(value)
+    number = _bitcast(value, bits, dims)
+    zero = emit.op("util.optimization_barrier", [emit.constant(0, bits)], [bits]).results[0]
+    empty = emit.value("tensor.empty", dims, number.type)
+    result, body = emit.loop([number], [ir.AffineMap.get_identity(kind.rank)], empty)
+    with ir.InsertionPoint(body):
+        emit.op("linalg.yield", [emit.value("arith.addi", [body.arguments[0], zero], bits)])
+    return _bitcast(result, kind.element_type, dims)
+
+
+def _bitcast(value: ir.Value, element: ir.Type, dims: Sequence[ir.Value]) -> ir.Value:
+    """The same bits as elements of another type of the same width. dims: the dynamic ones."""
+    kind = ir.RankedTensorType(value.type)
+    if kind.element_type == element:
+        return value
+    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(dims)])}
+    wanted = ir.RankedTensorType.get(kind.shape, element)
+    made: ir.Value = emit.op("flow.tensor.bitcast", [value, *dims, *dims], [wanted], segments).results[0]
+    return made
+
+
+def _on_host(value: ir.Value, element: str) -> ir.Value:
+    """A scalar as a value that the program has outside of tensors; 16-bit floats as their bits."""
+    if not isinstance(value.type, ir.RankedTensorType):
+        return value
+    if element in ("f16", "bf16"):
+        value = _bitcast(value, ir.IntegerType.get_signless(16), [])
+    return emit.value("tensor.extract", [value], value.type.element_type)
+
+
+def _word(size: int | ir.Value) -> ir.Value:
+    word = ir.IntegerType.get_signless(32)
+    return emit.constant(size, word) if isinstance(size, int) else emit.value("arith.index_cast", [size], word)
+
+
+# ---- the executable --------------------------------------------------------------------------------------------------
+
+
+def build(
+    module: ir.Module, name: str, call: KernelCall, extra: Mapping[str, ir.Attribute] | None = None
+) -> tuple[ir.Attribute, ...]:
+    """Build the executable. Returns the entry points, one for each variant."""
+    executable = emit.op(
+        "hal.executable",
+        attributes={"sym_name": emit.text(name), "sym_visibility": emit.text("private"), **(extra or {})},
+        regions=1,
+        at=ir.InsertionPoint.at_block_begin(module.body),
+    )
+    metal_link.note(executable.operation, {f"v{n}": each for n, each in enumerate(call.externals) if each.on_metal})
+    layout = _layout(call)
+    with ir.InsertionPoint(executable.regions[0].blocks.append()):
+        for number, external in enumerate(call.externals):
+            is_stood_for = external.on_metal or external.is_library
+            objects = None if is_stood_for else ir.ArrayAttr.get([_object(str(external.path))])
+            variant = _variant(f"v{number}", external.target, objects)
+            with ir.InsertionPoint(variant):
+                _export(_export_name(name, external), layout, call, external)
+                if is_stood_for:
+                    _build_nothing(_export_name(name, external))
+                elif external.on_cpu:
+                    _hand_on(name, external.entry)
+                emit.op("hal.executable.variant_end")
+        for number, (target, path) in enumerate(_functions(call), len(call.externals)):
+            variant = _variant(f"v{number}", target, path and ir.ArrayAttr.get([_object(str(path))]))
+            with ir.InsertionPoint(variant):
+                _export(name, layout, call)
+                inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+                with ir.InsertionPoint(inner):
+                    _Shim(call, layout).build_call(name)
+                emit.op("hal.executable.variant_end")
+        for number, target in enumerate(call.empty, len(call.externals) + len(_functions(call))):
+            variant = _variant(f"v{number}", target, None)
+            with ir.InsertionPoint(variant):
+                _export(name, layout, call)
+                _build_nothing(name)
+                emit.op("hal.executable.variant_end")
+        emit.op("hal.executable_end")
+    return entries_of(name, call)
+
+
+def entries_of(name: str, call: KernelCall) -> tuple[ir.Attribute, ...]:
+    """The entry points of the executable of this name for a call: of its variants in order."""
+    others = len(_functions(call)) + len(call.empty)
+    exports = [*(_export_name(name, external) for external in call.externals), *[name] * others]
+    return tuple(emit.symbol(name, f"v{number}", export) for number, export in enumerate(exports))
+
+
+def _functions(call: KernelCall) -> list[tuple[str, Path | None]]:
+    """The CPUs that call a function: each with the file to link, None where a plugin has it."""
+    return [*sorted(call.objects.items()), *((target, None) for target in call.importing)]
+
+
+def _export_name(name: str, external: External) -> str:
+    if external.is_library:
+        return f"{STAND_IN}{external.entry}${name}"
+    return name if external.on_cpu else external.entry
+
+
+def _object(path: str) -> ir.Attribute:
+    return ir.Attribute.parse(f'#hal.executable.object<{{path = "{plain.escaped(path)}"}}>')
+
+
+def _layout(call: KernelCall) -> ir.Attribute:
+    """The interface. Indirect bindings let IREE record commands once and submit them again."""
+    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for is_written in written(call)]
+    bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
+    count = constants(call)
+    held = f"constants = {count}, " if count else ""
+    return ir.Attribute.parse(f"#hal.pipeline.layout<{held}bindings = [{bindings}], flags = Indirect>")
+
+
+def _variant(name: str, target: str, objects: ir.Attribute | None) -> ir.Block:
+    attributes = {"sym_name": emit.text(name), "sym_visibility": emit.text("public")}
+    attributes["target"] = ir.Attribute.parse(target)
+    if objects is not None:
+        attributes["objects"] = objects
+    variant = emit.op("hal.executable.variant", attributes=attributes, regions=1)
+    return variant.regions[0].blocks.append()
+
+
+def _export(name: str, layout: ir.Attribute, call: KernelCall, external: External | None = None) -> None:
+    """An export, whose region makes the workgroup counts from the dynamic dims."""
+    index = ir.IndexType.get()
+    attributes: dict[str, ir.Attribute] = {
+        "sym_name": emit.text(name),
+        "sym_visibility": emit.text("public"),
+        "ordinal": ir.IntegerAttr.get(index, 0),
+        "layout": layout,
+    }
+    if external is not None and not external.on_cpu:
+        attributes["workgroup_size"] = ir.ArrayAttr.get([ir.IntegerAttr.get(index, n) for n in external.workgroup])
+    export = emit.op("hal.executable.export", attributes=attributes, regions=2)
+    dynamic = plain.dynamic_names(call)
+    kinds = [ir.Type.parse("!hal.device"), *[index] * len(dynamic)]
+    block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+    with ir.InsertionPoint(block):
+        sizes = plain.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
+        most = workgroups.MOST if external is not None and not external.on_cpu else workgroups.MOST_ON_CPUS
+        emit.op("hal.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, most))
+
+
+def _hand_on(name: str, entry: str) -> None:
+    """A function in IREE's ABI for executables on CPUs that calls another."""
+    function = "(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32"
+    text = f"""
+      llvm.func @"{entry}"(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32 attributes {{hal.import.static}}
+      llvm.func @"{name}"(%environment: !llvm.ptr, %dispatch: !llvm.ptr, %workgroup: !llvm.ptr) -> i32 {{
+        %0 = llvm.call @"{entry}"(%environment, %dispatch, %workgroup) : {function}
+        llvm.return %0 : i32
+      }}"""
+    inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+    for op in ir.Module.parse(text).body.operations:
+        inner.append(op.operation.clone())
+
+
+def _build_nothing(name: str) -> None:
+    """A module with an empty function."""
+    kind = ir.TypeAttr.get(ir.FunctionType.get([], []))
+    inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+    with ir.InsertionPoint(inner):
+        function = emit.op("func.func", attributes={"sym_name": emit.text(name), "function_type": kind}, regions=1)
+    with ir.InsertionPoint(function.regions[0].blocks.append()):
+        emit.op("func.return")
+
+
+class _Shim(plain.Shim):
+    """The function inside the variant of a CPU: bindings and words in, plain C arguments out."""
+
+    def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
+        super().__init__(call)
+        self.layout = layout
+
+    def open(
+        self, name: str, results: int
+    ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
+        function = self.function(name, [], [])
+        block = function.regions[0].blocks.append()
+        buffers = [a for a in self.call.arguments if isinstance(a, Buffer)]
+        with ir.InsertionPoint(block):
+            given: dict[str, Any] = {a.name: number for number, a in enumerate(buffers)}
+            ordinal = 0
+            for argument in self.call.arguments:
+                if isinstance(argument, Scalar):
+                    given[argument.name] = dispatch_words.unpack(self.layout, ordinal, argument.element)
+                    ordinal += dispatch_words.count(argument.element)
+            dims = {}
+            for at, name_ in enumerate(self.call.dims):
+                dims[name_] = emit.value(
+                    "arith.index_castui", [dispatch_words.load(self.layout, ordinal + at)], self.index
+                )
+            sizes = plain.dim_values(self.call, {n: dims[n] for n in plain.dynamic_names(self.call)})
+        fresh: list[Any] = list(range(len(buffers), len(buffers) + results))
+        return function, given, sizes, fresh
+
+    def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
+        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], plain.stored(element))
+        attributes = {
+            "layout": self.layout,
+            "binding": ir.IntegerAttr.get(self.index, binding),
+            "alignment": ir.IntegerAttr.get(self.index, 64),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+        }
+        made = emit.op("hal.interface.binding.subspan", [emit.index(0), length], [kind], attributes)
+        value: ir.Value = made.results[0]
+        return value
+
+    def scalar(self, argument: Scalar, given: Mapping[str, Any], sizes: Mapping[str, ir.Value]) -> ir.Value:
+        return given[argument.name]
+
+    def workgroup(self, dimension: int) -> ir.Value:
+        return emit.value(
+            "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
+        )

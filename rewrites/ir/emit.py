@@ -1,0 +1,151 @@
+"""Small helpers to build IR in IREE's generic form, which does not drift between releases as the pretty syntax does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import ops_in
+
+# Every dialect that a rewrite builds ops of.
+_DIALECTS = (
+    "arith",
+    "cf",
+    "flow",
+    "func",
+    "hal",
+    "iree_codegen",
+    "iree_linalg_ext",
+    "linalg",
+    "llvm",
+    "memref",
+    "scf",
+    "spirv",
+    "stream",
+    "tensor",
+    "torch_c",
+    "util",
+)
+
+
+def load_dialects(context: ir.Context) -> None:
+    """Load what rewrites build, before they build it.
+
+    An op that is built before its dialect is loaded keeps a name that loading frees: it would crash the process later.
+    """
+    for name in _DIALECTS:
+        context.get_dialect_descriptor(name)
+
+
+def op(
+    name: str,
+    operands: Sequence[ir.Value] = (),
+    results: Sequence[ir.Type] = (),
+    attributes: dict[str, ir.Attribute] | None = None,
+    regions: int = 0,
+    at: ir.InsertionPoint | None = None,
+) -> Any:
+    """Build an op at the insertion point `at` (default: the current one). Needs a current location."""
+    return ir.Operation.create(
+        name, results=list(results), operands=list(operands), attributes=attributes or {}, regions=regions, ip=at
+    )
+
+
+def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes: ir.Attribute) -> ir.Value:
+    """The single result of an op built at the current insertion point."""
+    return op(name, operands, [result], attributes).results[0]
+
+
+def dispatch(
+    entries: Sequence[ir.Attribute],
+    workload: Sequence[ir.Value],
+    operands: Sequence[ir.Value],
+    dims: Sequence[Sequence[ir.Value]],
+    results: Sequence[ir.Type],
+    result_dims: Sequence[Sequence[ir.Value]],
+    tied: Sequence[int],
+) -> list[ir.Value]:
+    """The results of a `flow.dispatch`.
+
+    entries: the functions, one for each target. dims, result_dims: the dynamic dims of each tensor that goes in, and of
+    each that comes out. tied: for each result the operand whose buffer it takes, -1 for a fresh one.
+    """
+    given = [dim for of_one in dims for dim in of_one]
+    made = [dim for of_one in result_dims for dim in of_one]
+    segments = [len(workload), len(operands), len(given), len(made)]
+    attributes = {
+        "entry_points": ir.ArrayAttr.get(list(entries)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+        "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), at) for at in tied]),
+    }
+    return list(op("flow.dispatch", [*workload, *operands, *given, *made], results, attributes).results)
+
+
+def copy(original: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy of an op at the current point, on other values where `values` has them; its results are added to these."""
+    made = original.clone().operation
+    for inner in ops_in(made):
+        for position, operand in enumerate(inner.operands):
+            if operand in values:
+                inner.operands[position] = values[operand]
+    values.update(zip(original.results, made.results, strict=True))
+    return made
+
+
+def index(number: int) -> ir.Value:
+    """A constant of type index."""
+    kind = ir.IndexType.get()
+    return value("arith.constant", [], kind, value=ir.IntegerAttr.get(kind, number))
+
+
+def number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
+    """A number, which is known, of an integer, index or float type. Needs a current context."""
+    assert value is not None
+    if isinstance(kind, (ir.IntegerType, ir.IndexType)):
+        return ir.IntegerAttr.get(kind, int(value) - (1 << 64 if value >= 1 << 63 else 0))  # the bindings take an int64
+    return ir.FloatAttr.get(kind, float(value), loc=ir.Location.unknown())
+
+
+def constant(known: int | float | None, kind: ir.Type) -> ir.Value:
+    """A constant of an integer, index or float type."""
+    return value("arith.constant", [], kind, value=number(known, kind))
+
+
+def dim(tensor: ir.Value, axis: int) -> ir.Value:
+    """The size of a tensor along an axis: a constant where it is fixed."""
+    kind = ir.RankedTensorType(tensor.type)
+    if not kind.is_dynamic_dim(axis):
+        return index(kind.get_dim_size(axis))
+    return value("tensor.dim", [tensor, index(axis)], ir.IndexType.get())
+
+
+def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Value) -> tuple[ir.Value, ir.Block]:
+    """The result of a parallel `linalg.generic` over a new tensor's elements, and its body, which is to be filled.
+
+    maps: how each input is read.
+    """
+    kind = ir.RankedTensorType(empty.type)
+    read = [*maps, ir.AffineMap.get_identity(kind.rank)]
+    attributes = {
+        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in read]),
+        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
+    }
+    made = op("linalg.generic", [*inputs, empty], [kind], attributes, regions=1)
+    elements = [getattr(each.type, "element_type", each.type) for each in (*inputs, empty)]
+    body = made.regions[0].blocks.append(*elements, arg_locs=[ir.Location.unknown()] * len(elements))
+    return made.results[0], body
+
+
+def text(string: str) -> ir.StringAttr:
+    return ir.StringAttr.get(string)
+
+
+def strings(texts: Sequence[str]) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.StringAttr.get(each) for each in texts])
+
+
+def symbol(*names: str) -> ir.Attribute:
+    return ir.SymbolRefAttr.get(list(names))

@@ -1,0 +1,221 @@
+"""What takes the place of matches, in program order, whatever it is; and the removal of what is then dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.effects import has_effects
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.search.matches import Match, Size, flat
+from opsplice.matchers.terms.address import Amount
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.matchers.terms.views import defining_op, element_type, is_builtin, shape_of
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.plan.actions import Output
+
+
+class Placer:
+    """Puts new values in the place of matches of one module, which is otherwise unchanged since they were found."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self._symbols = _symbols(module)
+        self._replaced: dict[ir.Value, ir.Value] = {}
+        self._dead: dict[ir.Operation, None] = {}
+
+    def place(
+        self,
+        match: Match,
+        make: Callable[[], Sequence[ir.Value]],
+        *,
+        whole: bool = False,
+        outputs: Sequence[Output] = (),
+        views: Iterable[ir.Operation] = (),
+    ) -> None:
+        """Replace a match by the values that `make` builds, one for each root, at its anchor (`anchor_of`).
+
+        outputs: what they replace, where that may be views of the roots. views: ops that may be dead then, too.
+        """
+        anchor = anchor_of(match, whole=whole)
+        replaced = [(o.root, o.sizes) for o in outputs] or list(zip(match.roots, match.root_sizes, strict=True))
+        with ir.InsertionPoint(anchor), anchor.location:
+            results = zip(make(), replaced, strict=True)
+            made = [self._as_typed(new, root, sizes) for new, (root, sizes) in results]
+        for (root, _), new in zip(replaced, made, strict=True):
+            # Ops of the match keep the old value: one that lives on for its other uses comes before the replacement.
+            root.replace_all_uses_except(new, list(match.ops))
+            self._replaced[root] = new
+        self._dead.update(dict.fromkeys((*match.ops, *views)))
+
+    def current(self, value: ir.Value) -> ir.Value:
+        """A payload value as it is now: what an earlier replacement put in its place, if any. On builtin types."""
+        while value in self._replaced:
+            value = self._replaced[value]
+        return to_builtin(value)
+
+    def size(self, size: Size | tuple[Size, ...]) -> int | ir.Value:
+        """A dim as a number or, when some of it is dynamic, as a value of type index. A pack is the product."""
+        parts = size if isinstance(size, tuple) else (size,)
+        known, values = 1, []
+        for part in parts:
+            if isinstance(part, int):
+                known *= part
+            else:
+                values.append(self.axis(part))
+        if not values:
+            return known
+        if known != 1:
+            values.append(emit.index(known))
+        product = values[0]
+        for factor in values[1:]:
+            product = emit.value("arith.muli", [product, factor], ir.IndexType.get())
+        return product
+
+    def amount(self, amount: Amount) -> ir.Value:
+        """An offset, a stride or a size as a value of type index."""
+        index = ir.IndexType.get()
+        total = emit.index(0)
+        for term in sorted(amount.terms, key=str):
+            found = emit.index(term.factor)
+            for atom in (atom for atom, power in term.atoms for _ in range(power)):
+                size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
+                size = size if size.type == index else emit.value("arith.index_cast", [size], index)
+                found = emit.value("arith.muli", [found, size], index)
+            total = emit.value("arith.addi", [total, found], index)
+        return total
+
+    def axes(self, sizes: tuple[Size, ...]) -> list[ir.Value]:
+        """The dynamic ones of some sizes."""
+        return [self.axis(s) for s in sizes if isinstance(s, DimSize)]
+
+    def axis(self, size: DimSize) -> ir.Value:
+        value: Any = size.value
+        return emit.value("tensor.dim", [self.current(value), emit.index(size.axis)], ir.IndexType.get())
+
+    def fitted(self, value: ir.Value, kind: ir.Type, sizes: tuple[Size, ...]) -> ir.Value:
+        """A tensor as one of another type: sizes more or less known, or other dims for the same elements.
+
+        sizes: those of the wanted type, axis by axis.
+        """
+        if value.type == kind:
+            return value
+        if not isinstance(value.type, ir.RankedTensorType):
+            return emit.value("tensor.from_elements", [value], kind)
+        if not has_other_axes(value.type, sizes):
+            return emit.value("tensor.cast", [value], kind)
+        old = [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in _dynamic(value.type)]
+        new = [self._index(sizes[i]) for i in _dynamic(kind)]
+        segments = ir.DenseI32ArrayAttr.get([1, len(old), len(new)])
+        attributes = {"operandSegmentSizes": segments}
+        return emit.op("flow.tensor.reshape", [value, *old, *new], [kind], attributes).results[0]
+
+    def _index(self, size: Size) -> ir.Value:
+        return self.axis(size) if isinstance(size, DimSize) else emit.index(size)
+
+    def _as_typed(self, value: ir.Value, root: ir.Value, sizes: tuple[Size, ...]) -> ir.Value:
+        """A new value with the type of what it replaces."""
+        fitted = self.fitted(value, builtin_type(root), sizes)
+        return fitted if is_builtin(root) else emit.value("torch_c.from_builtin_tensor", [fitted], root.type)
+
+    def unused_symbol(self, wanted: str, other: str = "") -> str:
+        """A symbol that the module does not have yet, and not `other`; numbered from where the last one stopped."""
+        name = wanted
+        while name in self._symbols or name == other:
+            self._symbols[wanted] = self._symbols.get(wanted, 0) + 1
+            name = f"{wanted}_{self._symbols[wanted]}"
+        self._symbols[name] = 0
+        return name
+
+    def sweep(self) -> None:
+        """Erase the matched ops that nothing uses any more, users before producers."""
+        pending = dict(self._dead)
+        while pending:
+            op, _ = pending.popitem()
+            if any(next(iter(result.uses), None) is not None for result in op.results):
+                continue
+            del self._dead[op]
+            makers = [maker for maker in map(defining_op, op.operands) if maker in self._dead]
+            op.erase()
+            pending.update(dict.fromkeys(makers))
+
+
+def anchor_of(match: Match, *, whole: bool = False) -> ir.Operation:
+    """The op that what replaces a match stands before: that of the first root where all is there that it needs.
+
+    These are the match's inputs and sizes, and with `whole` what any op of the match uses. An op with effects stays
+    where it is, so then it is the last root. All roots are in one block.
+    """
+    roots = list(dict.fromkeys(root.owner.operation for root in match.roots))
+    if len(roots) == 1:
+        return roots[0]
+    roots.sort(key=cmp_to_key(_compared))
+    if any(map(has_effects, roots)):
+        return roots[-1]
+    makers = [maker for maker in map(defining_op, needs(match, whole=whole)) if maker is not None]
+    late = [maker for maker in makers if maker.block == roots[0].block and not maker.is_before_in_block(roots[0])]
+    return next((op for op in roots if all(maker.is_before_in_block(op) for maker in late)), roots[-1])
+
+
+def _compared(op: ir.Operation, other: ir.Operation) -> int:
+    return -1 if op.is_before_in_block(other) else 1
+
+
+def needs(match: Match, *, whole: bool = False) -> list[ir.Value]:
+    """The values that what replaces a match is made from, and with `whole` those that the match is made from."""
+    sizes = flat(size for group in (match.dims.values(), *match.root_sizes, *match.shapes.values()) for size in group)
+    needed = [bound.value for bound in match.inputs.values() if bound.value is not None]
+    needed += [size.value for size in sizes if isinstance(size, DimSize) and isinstance(size.value, ir.Value)]
+    if whole:
+        members = set(match.ops)
+        used = (value for op in match.ops for inner in ops_in(op) for value in inner.operands)
+        needed += [value for value in used if (maker := defining_op(value)) is not None and maker not in members]
+    return needed
+
+
+def to_builtin(value: ir.Value) -> ir.Value:
+    """The value as a builtin tensor, where it is one of a frontend's own."""
+    if is_builtin(value):
+        return value
+    return emit.value("torch_c.to_builtin_tensor", [value], builtin_type(value))
+
+
+def builtin_type(value: ir.Value) -> ir.Type:
+    """The builtin type for a value of a frontend's own tensor type."""
+    if is_builtin(value):
+        return value.type
+    shape = shape_of(value)
+    assert shape is not None, "only tensors are matched"
+    sizes = [ir.ShapedType.get_dynamic_size() if s is None else s for s in shape]
+    return ir.RankedTensorType.get(sizes, ir.Type.parse(element_type(value)))
+
+
+def has_other_dims(kind: ir.RankedTensorType, sizes: tuple[Size, ...]) -> bool:
+    """Whether a tensor has other dims than some sizes say, those of size one apart, as far as sizes are known."""
+    return _differ([s for s in _known(kind) if s != 1], [s for s in sizes if s != 1])
+
+
+def has_other_axes(kind: ir.RankedTensorType, sizes: tuple[Size, ...]) -> bool:
+    """Whether a tensor has another size than some sizes say, axis by axis, as far as sizes are known."""
+    return _differ(_known(kind), sizes)
+
+
+def _known(kind: ir.RankedTensorType) -> list[int | None]:
+    return [None if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)]
+
+
+def _differ(own: Sequence[int | None], wanted: Sequence[Size]) -> bool:
+    pairs = zip(own, wanted, strict=False)
+    return len(own) != len(wanted) or any(a != b and a is not None and isinstance(b, int) for a, b in pairs)
+
+
+def _dynamic(kind: ir.RankedTensorType) -> list[int]:
+    return [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
+
+
+def _symbols(module: ir.Module) -> dict[str, int]:
+    """The module's symbols, each with the number of the last one that was made from it."""
+    return {name: 0 for op in module.body.operations if (name := symbol_of(op.operation))}

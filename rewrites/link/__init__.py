@@ -1,0 +1,1 @@
+"""What is put in place at later phases of IREE's pipeline."""

@@ -1,0 +1,273 @@
+"""`otherwise keep`, target by target: the kernel where it has an artifact, the compiler's own code elsewhere.
+
+    %r = negf(absf(mulf(%a, %b)))      =>      %kept = hal.device.query<%device> key("hal.executable.format" :: "...")
+                                               %r = scf.if %kept { a copy of the match }
+                                                    else         { a copy of the match, which the kernel replaces }
+
+The program asks the device that it runs on, once per load (IREE keeps the answer): is it one of the targets without an
+artifact? For a function that a plugin may have it asks in the same way whether one has it (`optional_import.py`). The
+kernel's branch is the match again, so that any approach can take it from there, and the other branch is
+compiled like the rest of the program. Executables hold code for every target, though, and there is nothing to link for
+those without an artifact: `drop_missing` takes the call out of them, at a later phase.
+
+It must not know how a kernel is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.search.matches import Match, Size
+from opsplice.matchers.terms.address import Layout
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir import executables as hal
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_globals, parse_target
+from opsplice.rewrites.ir.placing import anchor_of
+from opsplice.rewrites.link import optional_import
+from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Output, Scalar
+
+# Where executables have become variants, one for each target, and are not yet linked to each other.
+DROP_PHASE = "executable-sources"
+
+# The query by which IREE itself chooses between the variants of an executable.
+_QUERY = "hal.executable.format"
+
+
+def obstacle(module: ir.Module, targets: Sequence[ProgramTarget]) -> str:
+    """Why a program cannot tell its targets apart when it runs, "" if it can."""
+    devices = len(device_globals(module))
+    if devices == 0:
+        return "the devices of the program are not chosen yet, so it cannot ask which target it runs on"
+    if devices > 1:
+        return "the program is for several devices"
+    if len({t.format for t in targets}) < len(targets):
+        return "targets of the same format cannot be told apart when the program runs"
+    return ""
+
+
+def is_split(call: Action, kept: Sequence[ProgramTarget]) -> bool:
+    """Whether it is known only at run time if a call is made: by the target, or by what plugins have."""
+    return bool(kept) or (isinstance(call, KernelCall) and call.optional)
+
+
+def split(
+    module: ir.Module,
+    calls: Sequence[Action],
+    kept: Sequence[tuple[ProgramTarget, ...]],
+    targets: Sequence[ProgramTarget],
+) -> tuple[Action, ...]:
+    """Move each match into a branch that is not taken on targets without an artifact, nor without an optional plugin.
+
+    kept: for each call, the targets that keep the compiler's own code; where there are some, the module's targets must
+    have no `obstacle`. targets: all of the program's.
+    Returns the calls in the same order, for the matches as they are now; those given are no longer valid.
+    """
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        splitter = _Splitter(module, targets)
+        return tuple(splitter.call(call, targets) for call, targets in zip(calls, kept, strict=True))
+
+
+def executables(module: ir.Module) -> frozenset[str]:
+    """The names of the executables in a module that is not past dispatch creation."""
+    return frozenset(
+        symbol_of(op.operation)
+        for op in module.body.operations
+        if op.operation.name in ("stream.executable", "hal.executable.source")
+    )
+
+
+def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
+    """In the executables of these names, take out the calls of functions for which a target has nothing to link.
+
+    The module must be at `DROP_PHASE`. The code left there traps; no device gets to it.
+    """
+    emit.load_dialects(module.context)
+    for executable in hal.executables(module):
+        if symbol_of(executable) in names:
+            for variant in hal.variants(executable):
+                _drop_calls(variant)
+
+
+class _Splitter:
+    """`replaced` holds what took the place of the roots of earlier matches."""
+
+    def __init__(self, module: ir.Module, targets: Sequence[ProgramTarget]) -> None:
+        self.module = module
+        self.targets = targets
+        self.replaced: dict[Any, ir.Value] = {}
+
+    def call(self, call: Action, kept: Sequence[ProgramTarget]) -> Action:
+        if isinstance(call, Insertion):
+            return dataclasses.replace(call, match=_moved(call.match, self.replaced))
+        mapped = _mapped(call, self.replaced)
+        return self._branch(mapped, kept) if is_split(call, kept) else mapped
+
+    def _branch(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
+        match = call.match
+        anchor = anchor_of(match, whole=True)
+        with ir.InsertionPoint(anchor), anchor.location:
+            kinds = [root.type for root in match.roots]
+            branch = emit.op("scf.if", [self._condition(call, kept)], kinds, regions=2)
+            _copy_into(branch.regions[0].blocks.append(), match)
+            copies = _copy_into(branch.regions[1].blocks.append(), match)
+            # The size of the branch's result is stated, because it is not to be seen from outside.
+            results = [_sized(v, o) for v, o in zip(branch.results, call.outputs, strict=True)]
+        for root, result in zip(match.roots, results, strict=True):
+            root.replace_all_uses_except(result, _users_inside(root, match.ops))
+            self.replaced[root] = result
+        # The originals go the way of the copies: away, unless something else uses them.
+        ops = (*match.ops, *(copies[r].owner.operation for op in match.ops for r in op.results))
+        inside = dataclasses.replace(match, roots=tuple(copies[r] for r in match.roots), ops=tuple(dict.fromkeys(ops)))
+        return dataclasses.replace(_mapped(call, copies), match=inside)
+
+    def _condition(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> ir.Value:
+        """Whether the device runs code for one of these targets, or no plugin has what the call wants."""
+        flag = ir.IntegerType.get_signless(1)
+        found: ir.Value | None = None
+        if call.optional:
+            function = optional_import.lacks(self.module, call.symbol, self.targets, call.imported)
+            found = emit.op("util.call", [], [flag], {"callee": ir.FlatSymbolRefAttr.get(function)}).results[0]
+        if kept:
+            device = ir.FlatSymbolRefAttr.get(device_globals(self.module)[0])
+            held = emit.value("util.global.load", [], ir.Type.parse("!hal.device"), **{"global": device})
+        for target in kept:
+            attributes = {
+                "category": emit.text(_QUERY),
+                "key": emit.text(target.format),
+                "default_value": ir.IntegerAttr.get(flag, 0),
+            }
+            runs = emit.op("hal.device.query", [held], [flag, flag], attributes).results[1]
+            found = runs if found is None else emit.value("arith.ori", [found, runs], flag)
+        assert found is not None
+        # In a branch where the answer was known, IREE would drop the code for all other targets, and then an executable
+        # that lacks a device's code keeps the program from loading there.
+        return emit.op("util.optimization_barrier", [found], [flag]).results[0]
+
+
+# ---- copies of a match ---------------------------------------------------------------------------------------------
+
+
+def _copy_into(block: ir.Block, match: Match) -> dict[Any, ir.Value]:
+    """Copy a match's ops into an empty block that yields its roots. Returns the copy of each result."""
+    copies: dict[Any, ir.Value] = {}
+    members = set(match.ops)
+    with ir.InsertionPoint(block):
+        for root in match.roots:
+            _copy(root.owner.operation, members, copies)
+        # An op that no root needs may still be among them; it is only erased.
+        for op in match.ops:
+            _copy(op, members, copies)
+        emit.op("scf.yield", [copies[root] for root in match.roots])
+    return copies
+
+
+def _copy(op: ir.Operation, members: set[Any], copies: dict[Any, ir.Value]) -> None:
+    """Copy an op at the insertion point, after what it uses of the match."""
+    if op.results[0] in copies:
+        return
+    used = _used_by(op)
+    for value in used:
+        if isinstance(value.owner, ir.Block) or value.owner.operation not in members:
+            continue
+        _copy(value.owner.operation, members, copies)
+    emit.copy(op, copies)
+
+
+def _used_by(op: ir.Operation) -> list[Any]:
+    return [value for inner in ops_in(op) for value in inner.operands]
+
+
+def _users_inside(value: Any, ops: Sequence[Any]) -> list[ir.Operation]:
+    """The users of a value that are among these ops, or in their regions."""
+    members = set(ops)
+    found = []
+    for use in value.uses:
+        op = use.owner.operation
+        while op is not None and op not in members:
+            op = op.parent.operation if op.parent is not None else None
+        if op is not None:
+            found.append(use.owner.operation)
+    return found
+
+
+def _sized(value: ir.Value, output: Output) -> ir.Value:
+    sizes = [
+        emit.value("tensor.dim", [s.value, emit.index(s.axis)], ir.IndexType.get())
+        for s in output.sizes
+        if isinstance(s, DimSize)
+    ]
+    return emit.value("flow.tensor.tie_shape", [value, *sizes], value.type) if sizes else value
+
+
+# ---- calls on other values -------------------------------------------------------------------------------------------
+
+
+def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
+    """A call whose payload values are exchanged for others."""
+
+    def size(old: Size) -> Size:
+        return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
+
+    def atom(old: Any) -> Any:
+        return size(old) if isinstance(old, DimSize) else values.get(old, old)
+
+    def layout(old: Layout | None) -> Layout | None:
+        return None if old is None else old.renamed(atom)
+
+    def argument(old: Buffer | Scalar) -> Buffer | Scalar:
+        value = values.get(old.value, old.value)
+        if isinstance(old, Scalar):
+            return dataclasses.replace(old, value=value)
+        return dataclasses.replace(old, value=value, layout=layout(old.layout))
+
+    def output(old: Output) -> Output:
+        root, sizes = values.get(old.root, old.root), tuple(map(size, old.sizes))
+        return dataclasses.replace(old, root=root, sizes=sizes, layout=layout(old.layout))
+
+    return dataclasses.replace(
+        call,
+        arguments=tuple(map(argument, call.arguments)),
+        outputs=tuple(map(output, call.outputs)),
+        dims={n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in call.dims.items()},
+    )
+
+
+def _moved(match: Match, values: Mapping[Any, ir.Value]) -> Match:
+    """A match whose payload values are exchanged for others."""
+
+    def size(old: Size) -> Size:
+        return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
+
+    inputs = {n: dataclasses.replace(b, value=values.get(b.value, b.value)) for n, b in match.inputs.items()}
+    dims = {n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in match.dims.items()}
+    return dataclasses.replace(match, inputs=inputs, dims=dims)
+
+
+# ---- executables -----------------------------------------------------------------------------------------------------
+
+
+def _has_objects(variant: ir.Operation) -> bool:
+    return "objects" in variant.attributes and len(ir.ArrayAttr(variant.attributes["objects"])) > 0
+
+
+def _drop_calls(variant: ir.Operation) -> None:
+    """Take out the calls of functions that are not there for a variant's target: linked into it, or imported by it."""
+    functions = ops_in(variant, "func.func")
+    linked = set() if _has_objects(variant) else {f for f in functions if "hal.import.static" in f.attributes}
+    form = parse_target(str(variant.attributes["target"])).format
+    gone = {symbol_of(f): f for f in functions if f in linked or not dynamic_function.imported_by(f, form)}
+    for op in ops_in(variant, "func.call"):
+        if ir.FlatSymbolRefAttr(op.attributes["callee"]).value in gone:
+            with ir.InsertionPoint(op), op.location:
+                emit.op("llvm.intr.trap")
+            op.erase()
+    for function in gone.values():
+        function.erase()

@@ -1,0 +1,287 @@
+"""Calls in the place of the marks that `scalar_function.py` leaves, once IREE has made an executable for each target.
+
+At `executable-sources` marks become ops that IREE makes vectors of, as far as there are such, and functions for SPIR-V
+move into their variants. At `executable-targets` the code is made, and every mark becomes a call, of a vector one for
+each lane: in LLVM's dialect of a function that the variant's objects define, in SPIR-V of the one that moved in. At
+`hal` the code for CUDA is looked at: what was not linked IREE would leave to the driver. A variant without the
+function's code never runs the mark (`fallback.py`).
+
+C's calling conventions want i1, i8 and i16 widened to 32 bits, and bf16 in the register of an f16. Functions for GPUs
+take them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.rewrites.approaches.scalar_function import Function, Functions, name_in, stem_of
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir import executables as hal
+from opsplice.rewrites.ir.executable_targets import parse_target
+from opsplice.rewrites.link import remainder_mark, spirv_function
+from opsplice.targets.link import function_link
+
+# The backend whose functions have C's calling conventions.
+_IN_C = "llvm-cpu"
+_WIDENED = {"i1": "llvm.zext", "i8": "llvm.sext", "i16": "llvm.sext"}
+
+
+def prepare(module: ir.Module, functions: Functions) -> None:
+    """Check the marks, and make those of SPIR-V variants ops that survive. At `executable-sources`.
+
+    Raises OpspliceError for a mark outside of generated code, and for one whose types the compiler has changed.
+    """
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        _check_names(module, functions)
+        inside = 0
+        for variant in _variants(module):
+            marks = _marks(variant.op, name_in, functions)
+            inside += len(marks)
+            for mark, function in marks:
+                _check_types(mark, function)
+            if variant.backend in spirv_function.BACKENDS:
+                _prepare(variant, marks)
+            elif variant.backend == _IN_C:
+                _widen(marks, variant.target)
+        if len(_marks(module.operation, name_in, functions)) > inside:
+            raise OpspliceError("a function on elements would be called outside of generated code")
+
+
+def link(module: ir.Module, functions: Functions) -> None:
+    """Put calls in the place of the marks. At `executable-targets`."""
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        for variant in _variants(module):
+            if variant.backend in spirv_function.BACKENDS:
+                spirv_function.link(variant.op, {f.name: (f.symbol, len(f.inputs)) for f in functions.values()})
+                imported = {f.symbol for f in functions.values() if f.is_imported(variant.target)}
+                spirv_function.open_holes(variant.op, imported)
+                continue
+            for mark, function in _marks(variant.op, name_in, functions):
+                with ir.InsertionPoint(mark), mark.location:
+                    made = _call(list(mark.operands), mark.results[0].type, function, variant)
+                mark.results[0].replace_all_uses_with(made)
+                mark.erase()
+            if variant.backend == _IN_C:
+                _link_wide(variant, functions)
+
+
+def check_linked(module: ir.Module, functions: Functions) -> None:
+    """Raise OpspliceError if code for CUDA calls what nothing has linked. At `hal`."""
+    for binary in (binary for executable in hal.executables(module) for binary in hal.binaries(executable)):
+        form = ir.StringAttr(binary.attributes["format"]).value
+        if "cuda" not in form:
+            continue
+        names = set(function_link.imports(hal.code_of(binary), form, symbol_of(binary)))
+        names -= {function.symbol for function in functions.values() if function.imported}
+        if names:
+            raise OpspliceError(
+                f"the code for CUDA calls {', '.join(sorted(names))}, which nothing has linked",
+                details=f"kernels with functions in it: {', '.join(sorted({f.kernel for f in functions.values()}))}",
+            )
+
+
+# The phases at which there is something to do, and what.
+EDITS: tuple[tuple[str, str, Callable[..., None]], ...] = (
+    ("executable-sources", "marks of functions on elements", prepare),
+    ("executable-targets", "calls of functions on elements", link),
+    ("hal", "functions on elements are linked", check_linked),
+)
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """An executable's code for one target: the op, the target as MLIR writes it, and the module with the code."""
+
+    op: ir.Operation
+    target: str
+    backend: str
+    inner: ir.Operation
+
+
+def _variants(module: ir.Module) -> Iterator[_Variant]:
+    for executable in hal.executables(module):
+        for op in hal.variants(executable):
+            target, holder = str(op.attributes["target"]), hal.module_of(op)
+            if holder is not None:
+                yield _Variant(op, target, parse_target(target).backend, holder)
+
+
+def _marks(
+    op: ir.Operation, named: Callable[[ir.Operation], str | None], functions: Functions
+) -> list[tuple[ir.Operation, Function]]:
+    """The marks below an op, each with its function. Those of other specs are left to these."""
+    found = ((each, functions.get(named(each) or "")) for each in ops_in(op))
+    return [(each, function) for each, function in found if function is not None]
+
+
+def _check_names(module: ir.Module, functions: Functions) -> None:
+    """Raise OpspliceError if the program links or imports another function of the same name, for another spec.
+
+    One of them would be called for both. What one spec links is looked at before it is applied (`linking.py`).
+    """
+    marked = {name for op in ops_in(module.operation) if (name := name_in(op)) is not None}
+    of_name = {function.stem: function for function in functions.values()}
+    names = {each.name for each in functions.values()}
+    for other in sorted(marked - names):
+        function = of_name.get(stem_of(other))
+        if function is not None:
+            raise _clash(function)
+    for variant in _variants(module):
+        objects = str(variant.op.attributes["objects"]) if "objects" in variant.op.attributes else ""
+        linked = {symbol_of(op) for op in ops_in(variant.inner) if "hal.import.static" in op.attributes}
+        for function in functions.values():
+            if function.symbol in linked and f'path = "{_escaped(function.file(variant.target))}"' not in objects:
+                raise _clash(function)
+
+
+def _clash(function: Function) -> OpspliceError:
+    return OpspliceError(
+        f"{function.symbol} is the name of two functions in one program",
+        hint=f"give kernel {function.kernel} a symbol that nothing else has",
+    )
+
+
+def _check_types(mark: ir.Operation, function: Function) -> None:
+    found = [str(value.type) for value in (*mark.operands, *mark.results)]
+    for wanted, now in zip((*function.inputs, function.output), found, strict=True):
+        if wanted != now:
+            hint = "f64 stays what it is with --iree-input-demote-f64-to-f32=false" if wanted == "f64" else None
+            raise OpspliceError(
+                f"kernel {function.kernel} is for {wanted}, which the compiler has made {now}", hint=hint
+            )
+
+
+# ---- SPIR-V ----------------------------------------------------------------------------------------------------------
+
+
+def _prepare(variant: _Variant, marks: list[tuple[ir.Operation, Function]]) -> None:
+    texts: dict[str, None] = {}
+    for mark, function in marks:
+        path = function.file(variant.target)
+        kind = mark.results[0].type
+        with ir.InsertionPoint(mark), mark.location:
+            text = None
+            if path is not None:
+                text = spirv_function.read(path)
+            elif function.is_imported(variant.target):
+                text = spirv_function.hole(function.symbol, function.inputs, function.output)
+            if text is None:
+                made = emit.value("spirv.Undef", [], kind)
+            else:
+                made = spirv_function.leave_mark(function.name, list(mark.operands), kind)
+                texts[text] = None
+        mark.results[0].replace_all_uses_with(made)
+        mark.erase()
+    for text in texts:
+        spirv_function.insert(text, variant.inner)
+
+
+# ---- LLVM ------------------------------------------------------------------------------------------------------------
+
+
+def _widen(marks: list[tuple[ir.Operation, Function]], target: str) -> None:
+    """Make marks that become vectors of those of functions that LLVM can inline, as far as there are such.
+
+    The last vector of a row may hold more lanes than there are numbers: a function must not mind what these hold.
+    """
+    for mark, function in marks:
+        if not function.is_harmless(target):
+            continue
+        with ir.InsertionPoint(mark), mark.location:
+            made = remainder_mark.leave(function.name, list(mark.operands), mark.results[0].type)
+        if made is not None:
+            mark.results[0].replace_all_uses_with(made)
+            mark.erase()
+
+
+def _link_wide(variant: _Variant, functions: Functions) -> None:
+    """Put calls, one for each lane, in the place of marks that have become vectors."""
+    of_name = {function.name: function for function in functions.values()}
+
+    def call(name: str, operands: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+        function = of_name[name]
+        if not isinstance(kind, ir.VectorType):
+            return _call(operands, kind, function, variant)
+        made = emit.value("llvm.mlir.poison", [], kind)
+        for lane in range(kind.shape[0]):
+            number = ir.IntegerType.get_signless(64)
+            at = emit.value("llvm.mlir.constant", [], number, value=ir.IntegerAttr.get(number, lane))
+            values = [emit.value("llvm.extractelement", [each, at], kind.element_type) for each in operands]
+            called = _call(values, kind.element_type, function, variant)
+            made = emit.value("llvm.insertelement", [made, called, at], kind)
+        return made
+
+    remainder_mark.replace(variant.op, {name: len(f.inputs) for name, f in of_name.items()}, call)
+
+
+def _call(given: Sequence[ir.Value], result: ir.Type, function: Function, variant: _Variant) -> ir.Value:
+    """The result of a call at the current point; of a trap where the variant has no code of the function."""
+    path = function.file(variant.target)
+    in_c = variant.backend == _IN_C
+    if path is None and not function.is_imported(variant.target):
+        emit.op("llvm.intr.trap")
+        return emit.value("llvm.mlir.poison", [], result)
+    operands = [_passed(v, e, in_c) for v, e in zip(given, function.inputs, strict=True)]
+    kind = _passed_type(function.output, in_c)
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get(function.symbol),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    returned = emit.op("llvm.call", operands, [kind], attributes).results[0]
+    _declare(function, [str(value.type) for value in operands], str(kind), variant)
+    if path is not None:
+        _add_object(variant.op, path)
+    return _returned(returned, result, function.output)
+
+
+def _passed_type(element: str, in_c: bool) -> ir.Type:
+    if in_c and element in _WIDENED:
+        return ir.IntegerType.get_signless(32)
+    return ir.F16Type.get() if in_c and element == "bf16" else ir.Type.parse(element)
+
+
+def _passed(value: ir.Value, element: str, in_c: bool) -> ir.Value:
+    """An argument as the function takes it. Code generation may have made a bf16 the integer of its bits."""
+    kind = _passed_type(element, in_c)
+    if value.type == kind:
+        return value
+    return emit.value(_WIDENED.get(element, "llvm.bitcast"), [value], kind)
+
+
+def _returned(value: ir.Value, wanted: ir.Type, element: str) -> ir.Value:
+    if value.type == wanted:
+        return value
+    return emit.value("llvm.trunc" if element in _WIDENED else "llvm.bitcast", [value], wanted)
+
+
+def _declare(function: Function, inputs: list[str], output: str, variant: _Variant) -> None:
+    block = variant.inner.regions[0].blocks[0]
+    known = {symbol_of(op.operation): op.operation for op in block.operations}
+    kind = f"!llvm.func<{output} ({', '.join(inputs)})>"
+    if function.symbol in known:
+        declared = known[function.symbol]
+        if declared.name != "llvm.func" or str(ir.TypeAttr(declared.attributes["function_type"]).value) != kind:
+            raise _clash(function)
+        return
+    text = f'llvm.func @"{function.symbol}"({", ".join(inputs)}) -> {output} attributes {{sym_visibility = "private"}}'
+    ir.Module.parse(text).body.operations[0].operation.clone(ir.InsertionPoint.at_block_begin(block))
+
+
+def _escaped(path: Path | None) -> str:
+    return str(path).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _add_object(variant: ir.Operation, path: Path) -> None:
+    wanted = ir.Attribute.parse(f'#hal.executable.object<{{path = "{_escaped(path)}"}}>')
+    known = list(ir.ArrayAttr(variant.attributes["objects"])) if "objects" in variant.attributes else []
+    if wanted not in known:
+        variant.attributes["objects"] = ir.ArrayAttr.get([*known, wanted])

@@ -1,0 +1,123 @@
+"""An elementwise op that reads one reduction at two places gets it from memory.
+
+    %s = linalg.softmax %x
+    %r = linalg.generic [(i, j) -> (i, j), (i, j) -> (j, i)] ins(%s, %s)
+
+        =>
+
+    %m = util.optimization_barrier %s
+    %r = linalg.generic [...] ins(%m, %m)
+
+IREE 3.13 would compute both in one dispatch, tile by tile, and hold only the tile that one of the reads asks for: the
+result of `s + s.T` is then wrong, and so is that of `n[:, None] + n[None, :]` after `n = (x * x).sum(1)`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from iree.compiler import ir
+from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
+
+from opsplice.rewrites.ir import emit
+
+# When transposes are parts of the ops that read them, and no dispatch is formed yet.
+PHASE = "global-optimization"
+
+_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+_ELEMENTWISE = ("linalg.broadcast", "linalg.transpose")
+_NO_REDUCTIONS = ("linalg.fill", "linalg.yield", "linalg.index")
+
+# For each dim of a reduction's result, the dims (of a value, or loops of an op) that say where it is read.
+_Place = tuple[frozenset[int], ...]
+_Places = dict[ir.Value, _Place]
+
+
+def separate(module: ir.Module) -> None:
+    """Change a module at `PHASE` such that no dispatch computes a reduction and reads it at two places."""
+    found: dict[ir.Value, _Places] = {}
+    for op in _tensor_ops(module.operation):
+        if op.name in _RESHAPES:
+            found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
+        elif _is_elementwise(op):
+            found |= _read(op, found)
+        else:
+            found |= {value: {value: _whole(value)} for value in op.results if isinstance(value.type, ir.ShapedType)}
+
+
+def _tensor_ops(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops that reduce, map or reshape tensors, in program order."""
+    for region in op.regions:
+        for block in region.blocks:
+            for each in list(block.operations):
+                inner = each.operation
+                if inner.name in _RESHAPES or _computes(inner):
+                    yield inner
+                else:
+                    yield from _tensor_ops(inner)
+
+
+def _computes(op: ir.Operation) -> bool:
+    return op.name.startswith(("linalg.", "iree_linalg_ext.")) and op.name not in _NO_REDUCTIONS
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    if op.name != "linalg.generic":
+        return op.name in _ELEMENTWISE
+    return all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
+
+
+def _read(op: ir.Operation, found: dict[ir.Value, _Places]) -> dict[ir.Value, _Places]:
+    """What the results of an elementwise op are read from, and where. Its crossed operands are put into memory."""
+    maps = [ir.AffineMapAttr(each).value for each in get_indexing_maps(op)]
+    inputs = range(len(maps) - len(op.results))
+    reads: dict[ir.Value, dict[_Place, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number in inputs:
+        for root, place in _moved(found.get(op.operands[number], {}), _loops(maps[number])).items():
+            reads[root][place].append(number)
+    crossed = {number for places in reads.values() if len(places) > 1 for each in places.values() for number in each}
+    _put_into_memory(op, sorted(crossed))
+    places = {root: next(iter(places)) for root, places in reads.items() if len(places) == 1}
+    kept = {root: place for root, place in places.items() if not crossed.issuperset(reads[root][place])}
+    results = zip(op.results, maps[len(inputs) :], strict=True)
+    return {result: _moved(kept, _positions(output)) for result, output in results}
+
+
+def _put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:
+    held: dict[ir.Value, ir.Value] = {}
+    with ir.InsertionPoint(op), op.location:
+        for number in numbers:
+            value = op.operands[number]
+            if value not in held:
+                held[value] = emit.value("util.optimization_barrier", [value], value.type)
+            op.operands[number] = held[value]
+
+
+def _whole(value: ir.Value) -> _Place:
+    return tuple(frozenset([dim]) for dim in range(ir.ShapedType(value.type).rank))
+
+
+def _moved(places: _Places, onto: Sequence[frozenset[int]]) -> _Places:
+    """Places by dims of a value as places by what stands for each of these."""
+    return {
+        root: tuple(frozenset().union(*(onto[d] for d in dims)) for dims in place) for root, place in places.items()
+    }
+
+
+def _loops(read: ir.AffineMap) -> list[frozenset[int]]:
+    return [frozenset([expr.position] if isinstance(expr, ir.AffineDimExpr) else ()) for expr in read.results]
+
+
+def _positions(output: ir.AffineMap) -> list[frozenset[int]]:
+    """For each loop, the dims of the result that it stands for."""
+    at = _loops(output)
+    return [frozenset(dim for dim, loops in enumerate(at) if loop in loops) for loop in range(output.n_dims)]
+
+
+def _regrouped(reshape: ir.Operation) -> list[frozenset[int]]:
+    groups = [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(each)] for each in reshape.attributes["reassociation"]]
+    if reshape.name == "tensor.expand_shape":
+        return [frozenset(group) for group in groups]
+    of_dim = {dim: number for number, group in enumerate(groups) for dim in group}
+    return [frozenset([of_dim[dim]]) for dim in range(len(of_dim))]

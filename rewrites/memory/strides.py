@@ -1,0 +1,303 @@
+"""Strided buffers: a kernel reads and writes values as they lie in the program's memory, and nothing is copied for it.
+
+    %t = linalg.transpose(tensor.extract_slice %x ...)
+    %r = contract(%t, ...)                                =>      %r = flow.dispatch @opsplice_k(%x, ...)
+
+`laid_out` chooses what is bound in the place of a tensor: the furthest value in whose memory it lies. Behind the
+result, it chooses the furthest view that the kernel can write. In the shim, `Moves` adds the offset to each
+address, and what a workgroup's place in a pack amounts to, so that a kernel never sees how many dims a pack is made of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.extents import ONE, Extent, product
+from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.search.matches import Size, paired
+from opsplice.matchers.terms import address
+from opsplice.matchers.terms.address import NONE, Amount, Layout, Runs
+from opsplice.matchers.terms.views import Views
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.placing import needs
+from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Output, Scalar
+from opsplice.spec_lang.syntax import tree
+
+
+def dense(views: Views, sizes: Sequence[Size | tuple[Size, ...]]) -> Layout:
+    """The layout of a dense buffer. sizes: of its dims, a pack's in a tuple."""
+    extents = [_extents(views, size) for size in sizes]
+    return _grouped(address.dense(list(chain(*extents))), extents, extents)
+
+
+def nearest(views: Views, call: KernelCall) -> KernelCall | None:
+    """The call, reading the nearest values. None where it is not known how a pack goes together."""
+
+    def placed(buffer: Buffer | Scalar) -> Buffer | Scalar:
+        arg = _args(call).get(buffer.name)
+        if not isinstance(buffer, Buffer) or not isinstance(arg, tree.Name) or not call.match.inputs[arg.name].places:
+            return buffer
+        (_, layout), *_ = call.match.inputs[arg.name].places
+        own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
+        return dataclasses.replace(buffer, layout=_grouped(layout, own, _wanted(views, call, buffer)))
+
+    outputs = call.outputs
+    if call.match.order is not None:
+        written = next(_results(views, call), None)
+        if written is None:
+            return None
+        outputs = (dataclasses.replace(call.outputs[0], layout=written[1]),)
+    return _refined(dataclasses.replace(call, arguments=tuple(map(placed, call.arguments)), outputs=outputs))
+
+
+def _args(call: KernelCall) -> dict[str, Any]:
+    """What a rule passes for each parameter."""
+    return dict(zip((p.name for p in call.kernel.parameters), call.rule.args, strict=True))
+
+
+def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action]) -> list[Action]:
+    """The same calls, with what their strided buffers are bound to. covered: the actions that ops belong to."""
+    if not any(isinstance(call, KernelCall) and call.strided for call in calls):
+        return list(calls)
+    roots = {root for call in calls for root in call.match.roots}
+    needed = {call: frozenset(needs(call.match)) for call in calls}
+    made: list[Action] = []
+    hidden: set[ir.Value] = set()
+    for call in calls:
+        others = frozenset(chain(*(values for other, values in needed.items() if other is not call)))
+        made.append(_writing(views, call, others, hidden) if isinstance(call, KernelCall) else call)
+
+    def is_there(value: ir.Value) -> bool:
+        maker = defining_op(value)
+        return value not in hidden and (value in roots or maker is None or maker not in covered)
+
+    return [_reading(views, call, is_there) if isinstance(call, KernelCall) else call for call in made]
+
+
+def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidden: set[ir.Value]) -> KernelCall:
+    """The call, writing the furthest view of its result. hidden: takes the values that are then not made."""
+    output = call.outputs[0]
+    if output.layout is None or call.rule.keep or len(call.outputs) > 1:
+        return call
+    known = {address.extent_of(views, size): size for size in output.sizes}
+    found, passed = call, [output.root]
+    for view, grouped in itertools.islice(_results(views, call), 1, None):
+        if passed[-1] in others:
+            break
+        sizes = [known.get(size) if size.atoms else size.factor for size in address.sizes_of(views, view)]
+        told = tuple(size for size in sizes if size is not None)
+        if len(told) == len(sizes) and _fits(grouped, output.shape):
+            ops = tuple(value.owner.operation for value in (*passed[1:], view))
+            written = dataclasses.replace(output, root=view, sizes=told, layout=grouped, views=ops)
+            found = _refined(dataclasses.replace(call, outputs=(written,))) or found
+        passed.append(view)
+    if found is not call:
+        hidden.update(passed[: passed.index(found.outputs[0].root)])
+    return found
+
+
+def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool]) -> KernelCall:
+    """The call, reading the furthest values that are there and that it can take."""
+    args = _args(call)
+
+    def furthest(buffer: Buffer | Scalar) -> Buffer | Scalar:
+        arg = args[buffer.name]
+        if not isinstance(buffer, Buffer) or buffer.layout is None or not isinstance(arg, tree.Name):
+            return buffer
+        wanted, found, passed = _wanted(views, call, buffer), buffer, list[ir.Operation]()
+        own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
+        places = call.match.inputs[arg.name].places or address.layouts(views, buffer.value, list(chain(*own)))
+        for value, layout in places:
+            grouped = _grouped(layout, own, wanted)
+            if is_there(value) and _fits(grouped, buffer.shape):
+                found = dataclasses.replace(buffer, value=value, layout=grouped, views=tuple(passed))
+            maker = defining_op(value)
+            passed += () if maker is None else (maker,)
+        return found
+
+    return _refined(dataclasses.replace(call, arguments=tuple(map(furthest, call.arguments)))) or call
+
+
+def _results(views: Views, call: KernelCall) -> Iterator[tuple[ir.Value, Layout]]:
+    """The values that the only result of a call may be written as, by the dims of the kernel, nearest first."""
+    (output,) = call.outputs
+    wanted = _wanted(views, call, output)
+    own = [address.extent_of(views, size) for size in output.sizes]
+    for value, layout in address.results(views, output.root, own, list(chain(*wanted)), call.match.order):
+        yield value, _grouped(layout, wanted, wanted)
+
+
+def _wanted(views: Views, call: KernelCall, buffer: Buffer | Output) -> list[list[Extent]]:
+    """The sizes of a buffer's dims, as the kernel is told them."""
+    return [_extents(views, call.dims[dim.name or ""] if dim.size is None else dim.size) for dim in buffer.shape]
+
+
+def _extents(views: Views, size: Size | tuple[Size, ...]) -> list[Extent]:
+    return [address.extent_of(views, each) for each in (size if isinstance(size, tuple) else (size,))]
+
+
+def _grouped(layout: Layout, own: Sequence[Sequence[Extent]], wanted: Sequence[Sequence[Extent]]) -> Layout:
+    """A layout by the dims of a kernel, which may stand for several of a tensor.
+
+    own: the sizes of the tensor's. wanted: those of the kernel's, which are the same where they are as many.
+    """
+    rest, dims = iter(layout.dims), []
+    for mine, others in zip(own, wanted, strict=True):
+        runs: list[tuple[Extent, Amount]] = []
+        for size in others if len(mine) == len(others) else (None,) * len(mine):
+            each = next(rest)
+            runs += ((size, each[0][1]),) if size is not None and len(each) == 1 else each
+        dims.append(_merged(runs))
+    return dataclasses.replace(layout, dims=tuple(dims))
+
+
+def _merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:
+    """Neighbours that lie one behind the other as one."""
+    found: list[tuple[Extent, Amount]] = []
+    for size, stride in runs:
+        if found and found[-1][1] == Amount.of(size) * stride:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return tuple(found)
+
+
+def _fits(layout: Layout, shape: Sequence[tree.Dim]) -> bool:
+    """Whether each dim has one stride. A pack may have several."""
+    return all(dim.pack is not None or len(runs) <= 1 for dim, runs in zip(shape, layout.dims, strict=True))
+
+
+# ---- packs ----------------------------------------------------------------------------------------------------------
+
+
+def _refined(call: KernelCall) -> KernelCall | None:
+    """The call with each pack in the same sizes for all buffers. None where it is not known how they go together."""
+    made: dict[int, list[Runs]] = {}
+    for pack in dict.fromkeys(dim.pack for buffer in call.strided for dim in buffer.shape if dim.pack is not None):
+        places = [(b, at) for b in call.strided for at, dim in enumerate(b.shape) if dim.pack == pack]
+        runs = refined([b.layout.dims[at] for b, at in places if b.layout is not None])
+        if runs is None:
+            return None
+        for (buffer, at), own in zip(places, runs, strict=True):
+            dims = made.setdefault(id(buffer), list(buffer.layout.dims) if buffer.layout is not None else [])
+            dims[at] = own
+
+    def renewed(buffer: Any) -> Any:
+        if id(buffer) not in made:
+            return buffer
+        return dataclasses.replace(buffer, layout=dataclasses.replace(buffer.layout, dims=tuple(made[id(buffer)])))
+
+    arguments, outputs = tuple(map(renewed, call.arguments)), tuple(map(renewed, call.outputs))
+    return dataclasses.replace(call, arguments=arguments, outputs=outputs)
+
+
+def refined(several: Sequence[Runs]) -> list[Runs] | None:
+    """What one dim runs over in each of several buffers, in the same sizes for all. None where that is not known."""
+    total = next((product(size for size, _ in runs) for runs in several if runs), ONE)
+    left = [list(runs) if runs else [(total, NONE)] for runs in several]
+    found: list[list[tuple[Extent, Amount]]] = [[] for _ in several]
+    while any(left):
+        if not all(left):
+            return None
+        size = next((s for s, _ in (rest[-1] for rest in left) if _divides(s, left)), None)
+        if size is None:
+            return None
+        for rest, own in zip(left, found, strict=True):
+            whole, stride = rest.pop()
+            own.insert(0, (size, stride))
+            more = whole.divided(size)
+            if whole != size and more is not None:
+                rest.append((more, Amount.of(size) * stride))
+    return [tuple(own) for own in found]
+
+
+def _divides(size: Extent, left: Sequence[Sequence[tuple[Extent, Amount]]]) -> bool:
+    return all(rest[-1][0].divided(size) is not None for rest in left)
+
+
+# ---- in the shim ----------------------------------------------------------------------------------------------------
+
+
+def passed(call: KernelCall) -> list[Amount]:
+    """The amounts that are known at run time only, which a dispatch is given."""
+    amounts = chain(*(buffer.layout.amounts() for buffer in call.strided if buffer.layout is not None))
+    return [amount for amount in dict.fromkeys(amounts) if amount.number is None]
+
+
+def signature(call: KernelCall) -> Any:
+    """What two calls must share to use one executable: numbers, and which of the given amounts stands where."""
+    given = passed(call)
+    layouts = (buffer.layout for buffer in call.strided if buffer.layout is not None)
+
+    def told(amount: Amount) -> tuple[str, int]:
+        return ("given", given.index(amount)) if amount.number is None else ("", amount.number)
+
+    return tuple((tuple(map(len, layout.dims)), *map(told, layout.amounts())) for layout in layouts)
+
+
+class Moves:
+    """Offsets and strides of a call's buffers as values at the current point.
+
+    given: the amounts that are passed. workgroup: makes the number of the workgroup in a dim of the grid.
+    """
+
+    def __init__(
+        self, call: KernelCall, given: Mapping[Amount, ir.Value], workgroup: Callable[[int], ir.Value]
+    ) -> None:
+        self.call = call
+        self.given = given
+        self.index = ir.IndexType.get()
+        self.places: dict[str, list[ir.Value]] = {}
+        for pack, runs in self._packs():
+            grid = [size.name if isinstance(size, tree.DimRef) else None for size in call.kernel.grid]
+            self.places[pack] = self._taken_apart(workgroup(grid.index(pack)), [size for size, _ in runs])
+
+    def _packs(self) -> Iterator[tuple[str, Runs]]:
+        seen = set()
+        for buffer in self.call.strided:
+            for dim, runs in zip(buffer.shape, buffer.layout.dims if buffer.layout is not None else (), strict=True):
+                if dim.pack is not None and dim.pack not in seen:
+                    seen.add(dim.pack)
+                    yield dim.pack, runs
+
+    def _taken_apart(self, number: ir.Value, sizes: Sequence[Extent]) -> list[ir.Value]:
+        """A number as the indices that it flattens."""
+        found: list[ir.Value] = []
+        for at, size in enumerate(reversed(sizes)):
+            if at == len(sizes) - 1:
+                return [number, *found]
+            along = self.value(Amount.of(size))
+            found.insert(0, emit.value("arith.remui", [number, along], self.index))
+            number = emit.value("arith.divui", [number, along], self.index)
+        return found
+
+    def value(self, amount: Amount) -> ir.Value:
+        known = amount.number
+        return self.given[amount] if known is None else emit.index(known)
+
+    def offset(self, buffer: Buffer | Output) -> ir.Value:
+        """Where a workgroup's first element is, in elements."""
+        layout = buffer.layout
+        assert layout is not None, "the buffer is strided"
+        total = self.value(layout.offset)
+        for dim, runs in zip(buffer.shape, layout.dims, strict=True):
+            for place, (_, stride) in zip(self.places[dim.pack], runs, strict=True) if dim.pack is not None else ():
+                if stride != NONE:
+                    move = emit.value("arith.muli", [place, self.value(stride)], self.index)
+                    total = emit.value("arith.addi", [total, move], self.index)
+        return total
+
+    def strides(self) -> list[ir.Value]:
+        """The stride of each dim that is no pack, buffer by buffer."""
+        return [
+            self.value(runs[0][1] if runs else NONE)
+            for buffer in self.call.strided
+            for dim, runs in zip(buffer.shape, buffer.layout.dims if buffer.layout is not None else (), strict=True)
+            if dim.pack is None
+        ]

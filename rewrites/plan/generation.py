@@ -1,0 +1,230 @@
+"""Code that is made for one match: what a generator is told, and how a user's file of Python is asked for it.
+
+A generator is called for each distinct request. Its file is executed anew for each compile, so that nothing is left of
+an earlier one; what it returns is kept by its content alone, so that only building it is done once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import os
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.dims import dim_conditions
+from opsplice.matchers.search.matches import Size
+from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.plan.actions import KernelCall, Scalar
+from opsplice.spec_lang.syntax import tree
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts import source_inputs
+from opsplice.targets.build import python_files
+from opsplice.targets.registry.store import Store, key_of
+
+# Part of every key. Raise it when the same text is to be kept in another way.
+_WRITER = "generated 1"
+_ANY = "generate"
+_MOST_FRAMES = 8
+_DIGITS = 10  # of a digest in a symbol
+
+# The kinds of text that become a kernel, by the backends of requests.
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    "cpu": (".c", ".ll"),
+    "cuda": (".cu", ".ll", ".ptx"),
+    "vulkan": (".comp", ".slang", ".wgsl"),
+}
+_WITH_INCLUDES = (".c", ".cu", ".comp", ".slang")
+_BACKENDS = {"llvm-cpu": "cpu", "vulkan-spirv": "vulkan"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a generator is to write code for.
+
+    name:      the symbol that the code must define; it differs wherever anything below but the target does.
+    kernel:    the kernel's own symbol, with types filled in.
+    dims:      the kernel's dims; a pack is the product; None where only known at run time.
+    types:     type variables and the elements that they stand for.
+    elements:  of the parameters in order, then of the results that are not written in place.
+    numbers:   the scalar parameters that are known numbers.
+    grid:      as the kernel writes it, such as ("ceildiv(m, 16)",). workgroup: its threads, on GPUs.
+    target:    "cpu", "cuda" or "vulkan". arch: such as "x86_64" or "sm_80". features: without signs, such as "avx2".
+    """
+
+    name: str
+    kernel: str
+    dims: Mapping[str, int | None]
+    types: Mapping[str, str]
+    elements: tuple[str, ...]
+    numbers: Mapping[str, int | float]
+    grid: tuple[str, ...]
+    workgroup: tuple[int, ...]
+    target: str = ""
+    arch: str = ""
+    features: frozenset[str] = frozenset()
+
+
+def request_of(call: KernelCall, types: Mapping[str, str], count: Callable[[Any], int | None]) -> Request:
+    """The request for a call, for no target yet. count: a size as one number, None if only known at run time."""
+    sizes: Mapping[str, Size | tuple[Size, ...]] = call.dims
+    results = (o.element for o in call.outputs if o.alias is None)
+    request = Request(
+        name="",
+        kernel=call.symbol,
+        dims=MappingProxyType({name: count(size) for name, size in sizes.items()}),
+        types=MappingProxyType(dict(types)),
+        elements=(*(a.element for a in call.arguments), *results),
+        numbers=MappingProxyType(
+            {a.name: a.number for a in call.arguments if isinstance(a, Scalar) and a.number is not None}
+        ),
+        grid=tuple(dim_conditions.written(size) for size in call.kernel.grid),
+        workgroup=call.kernel.workgroup,
+    )
+    # The text of a number tells -0.0 from 0.0.
+    digest = hashlib.sha256(repr(request).encode()).hexdigest()[:_DIGITS]
+    return dataclasses.replace(request, name=f"{call.symbol}_{digest}")
+
+
+def for_target(request: Request, target: ProgramTarget) -> Request:
+    """The request with what the code is to run on."""
+    arch = str(archs.normalize(target.arch)) if target.is_cpu else target.arch
+    backend = _BACKENDS.get(target.backend, target.backend)
+    return dataclasses.replace(request, target=backend, arch=arch, features=target.feature_names)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The text that a generator made, in the store. flags: what compiling it needs besides the clause's own."""
+
+    path: Path
+    flags: tuple[str, ...]
+
+
+class Generators:
+    """The generators of one compile. Each file is executed when it is first asked."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._modules: dict[Path, ModuleType] = {}
+
+    def make(self, path: Path, request: Request) -> Generated:
+        """Have a file write the code for a request.
+
+        Raises OpspliceError for a file that is missing or does not run, and for a generator that is missing, fails or
+        returns something else.
+        """
+        path = path.absolute()
+        if path not in self._modules:
+            self._modules[path] = _executed(path)
+        function = _function(self._modules[path], path, request)
+        try:
+            made = function(request)
+        except (Exception, SystemExit) as error:
+            raise _failed(f"{path.name} failed for {told(request)}", path, error) from None
+        text, suffix = _checked(made, self._modules[path], path, request)
+
+        def write(output: Path) -> None:
+            output.write_text(text, encoding="utf-8")
+
+        try:
+            entry = self._store.get_or_build(key_of(_WRITER, text), suffix, write)
+        except UnicodeEncodeError as error:
+            raise OpspliceError(f"what {path.name} returned for {told(request)} is no text: {error}") from None
+        # What it includes stands beside the generator, not in the store.
+        beside = suffix in _WITH_INCLUDES and any(_is_file(path.parent / n) for n in source_inputs.quoted_names(text))
+        return Generated(entry.path, (f"-I{path.parent}",) if beside else ())
+
+
+def told(request: Request) -> str:
+    """A request in words, for errors."""
+    known = [f"{name} = {'dynamic' if size is None else size}" for name, size in request.dims.items()]
+    known += [f"{name} = {element}" for name, element in request.types.items()]
+    known += [f"{name} = {number}" for name, number in request.numbers.items()]
+    shown = f" ({', '.join(known)})" if known else ""
+    return f"{request.kernel}{shown} on {request.target}"
+
+
+def _executed(path: Path) -> ModuleType:
+    """A file as a module."""
+    source_inputs.check_file(path, (".py",))
+    # Under a name of its own, for what looks its module up (dataclasses, pickle).
+    name = f"opsplice_generator_{hashlib.sha256(os.fsencode(path)).hexdigest()[:_DIGITS]}"
+    try:
+        return python_files.load(name, path)
+    except (Exception, SystemExit) as error:
+        raise _failed(f"{path.name} does not load", path, error) from None
+
+
+def _function(module: ModuleType, path: Path, request: Request) -> Callable[[Request], Any]:
+    for name in (request.kernel, _ANY):
+        found: Callable[[Request], Any] | None = getattr(module, name, None)
+        if found is not None and callable(found):
+            return found
+    own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
+    near = difflib.get_close_matches(request.kernel, own, n=1) or difflib.get_close_matches(_ANY, own, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"write `def {request.kernel}(request):`, or `def {_ANY}(request):`"
+    raise OpspliceError(f"{path} has no function '{request.kernel}', nor '{_ANY}'", hint=hint)
+
+
+def _checked(made: Any, module: ModuleType, path: Path, request: Request) -> tuple[str, str]:
+    """The text and suffix that a generator returned."""
+    accepted = _SUFFIXES[request.target]
+    hint = f"return (text, suffix), or text alone with SUFFIX in the file; for {request.target} {' or '.join(accepted)}"
+    who = f"{path.name} returned"
+    text, suffix = made, getattr(module, "SUFFIX", None)
+    if isinstance(made, tuple) and len(made) == 2:
+        text, suffix = made
+    elif isinstance(made, str) and suffix is None:
+        raise OpspliceError(f"{who} a text for {told(request)} and does not say of what kind", hint=hint)
+    if not isinstance(text, str) or not isinstance(suffix, str):
+        raise OpspliceError(f"{who} {_kind(made)} for {told(request)}", hint=hint)
+    if suffix not in accepted:
+        raise OpspliceError(f"{who} a {suffix!r} for {told(request)}", hint=hint)
+    return text, suffix
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(type(part).__name__ for part in value)})"
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _failed(what: str, path: Path, error: BaseException) -> OpspliceError:
+    """What a user's file raised, with its own lines and none of ours."""
+    said = str(error)
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        lines = [f"{path}:{error.lineno}: {(error.text or '').strip()}"]
+        said = error.msg
+    else:
+        every: Sequence[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)
+        frames = [f for f in every if f.filename != python_files.__file__ and not f.filename.startswith("<frozen ")]
+        start = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), len(frames))
+        lines = [f"{f.filename}:{f.lineno}: in {f.name}: {f.line}" for f in frames[start:][-_MOST_FRAMES:]]
+    kind = type(error).__name__
+    return OpspliceError(f"{what}: {f'{kind}: {said}' if said else kind}", details="\n".join(lines))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or holds NUL
+        return False
+
+
+def check_agree(kernel: tree.Kernel, clauses: Sequence[tuple[ProgramTarget, tree.ArtifactClause]]) -> None:
+    """Raise OpspliceError if a kernel is generated for some CPUs only: one call is of one symbol."""
+    generated = [clause for target, clause in clauses if target.is_cpu and clause.is_generated]
+    others = [clause for target, clause in clauses if target.is_cpu and not clause.is_generated]
+    if generated and others:
+        raise OpspliceError(
+            f"kernel '{kernel.name}' is generated for some CPUs of the program and not for others",
+            hint="write `as generated` in all of its clauses for CPUs, or in none",
+            details=f"generated: the clause at {generated[0].span}\nnot: the clause at {others[0].span}",
+        )

@@ -1,0 +1,835 @@
+"""The planner: which rule, kernel and artifact each match gets, or why it is left alone. It changes nothing.
+
+Rules count in file order: an earlier rule's matches are settled first, and within a rule the program's order decides.
+A match is left alone when an earlier choice has taken its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.dims import dim_conditions
+from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.search import uses
+from opsplice.matchers.search.matches import Match, Size, flat, paired
+from opsplice.matchers.terms.address import Layout
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.matchers.terms.views import Views, defining_op, element_type
+from opsplice.rewrites.approaches import dispatch_files, scalar_function, static_function
+from opsplice.rewrites.approaches.annotation import setters
+from opsplice.rewrites.approaches.insertion import Calls, written_by
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, object_key, sm_of
+from opsplice.rewrites.ir.placing import anchor_of, needs
+from opsplice.rewrites.memory import strides
+from opsplice.rewrites.plan import c_types, generation, workgroups
+from opsplice.rewrites.plan.actions import (
+    Action,
+    Annotation,
+    Approach,
+    Buffer,
+    External,
+    Insertion,
+    KernelCall,
+    Output,
+    Scalar,
+    Written,
+)
+from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import Artifact
+
+# Finds or builds the artifact of a kernel's clause for a target of the program.
+Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
+# Has the artifact of a clause made for one match.
+Generate = Callable[[tree.ArtifactClause, generation.Request, ProgramTarget], Artifact]
+# The MLIR for a rule that puts another pattern in the place of its own.
+CodeWriter = Callable[[Match, tree.Rule], Written]
+# The whole dispatch that an artifact holds, checked against the call that is to be made.
+ExternalOf = Callable[[KernelCall, "Choice"], External]
+_OWN: dim_conditions.Sizes = {}
+_NOT_DENSE = "is no value of the program by itself"
+
+
+def _no_code(_match: Match, rule: tree.Rule) -> Written:
+    raise OpspliceError(f"there is no kernel {rule.kernel}")
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """A match that is left as it is, and why. lost: another rule, or an earlier match, has its place."""
+
+    match: Match
+    rule: tree.Rule
+    reason: str
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The artifact for a target of the program, and the clause of the kernel that it comes from.
+
+    artifact: None where a plugin has the code at run time.
+    """
+
+    target: ProgramTarget
+    clause: tree.ArtifactClause
+    artifact: Artifact | None
+
+    @property
+    def code(self) -> Artifact:
+        """The artifact, of a choice that is not a plugin's."""
+        assert self.artifact is not None, "the code is known"
+        return self.artifact
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What will be done: the actions in program order, and what is left alone.
+
+    choices: for each action, in the same order, the artifact for each target of the program that has one.
+    kept: for each action, the targets that have none and keep the compiler's own code.
+    """
+
+    actions: tuple[Action, ...]
+    annotations: tuple[Annotation, ...]
+    left: tuple[Left, ...]
+    choices: tuple[tuple[Choice, ...], ...]
+    kept: tuple[tuple[ProgramTarget, ...], ...]
+
+
+class _LeaveError(Exception):
+    """Raised inside the planner: this match cannot have this rule's kernel, for the reason in the message."""
+
+
+class _LostError(_LeaveError):
+    """Another rule, or an earlier match, has its place."""
+
+
+def plan(
+    matches: Sequence[Match],
+    rules: Sequence[tree.Rule],
+    kernels: Mapping[str, tree.Kernel],
+    targets: Sequence[ProgramTarget],
+    resolve: Resolver,
+    obstacle: str = "",
+    write: CodeWriter = _no_code,
+    external: ExternalOf = dispatch_files.of,
+    resolve_function: Resolver | None = None,
+    generate: Generate | None = None,
+    codes: Sequence[tree.Code] = (),
+) -> Plan:
+    """Choose a rule, kernel and artifacts for each match.
+
+    obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
+    write: gives the MLIR of a rule that puts another pattern in place. external: reads the file of a whole dispatch.
+    resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
+    generate: makes what is `as generated`; by default `resolve` is asked for it.
+    codes: the spec's raw MLIR, which rules' own refers to.
+    Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
+    `resolve` raises for an artifact that is broken.
+    """
+    planner = _Planner(
+        matches, rules, kernels, targets, resolve, obstacle, write, external, resolve_function, generate, codes
+    )
+    return planner.plan()
+
+
+class _Planner:
+    def __init__(
+        self,
+        matches: Sequence[Match],
+        rules: Sequence[tree.Rule],
+        kernels: Mapping[str, tree.Kernel],
+        targets: Sequence[ProgramTarget],
+        resolve: Resolver,
+        obstacle: str,
+        write: CodeWriter,
+        external: ExternalOf,
+        resolve_function: Resolver | None,
+        generate: Generate | None,
+        codes: Sequence[tree.Code],
+    ) -> None:
+        self.matches = matches
+        self.rules = rules
+        self.kernels = kernels
+        self.targets = targets
+        self.resolve = resolve
+        self.obstacle = obstacle
+        self.external = external
+        self.resolve_function = resolve_function or resolve
+        self.generate = generate
+        self.write = write
+        self.roots: dict[Any, Action] = {}
+        self.covered: dict[Any, Action] = {}
+        self.resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = {}
+        self.choices: dict[Action, tuple[Choice, ...]] = {}
+        self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
+        self.needed: dict[Any, list[Action]] = {}
+        self.set: dict[Any, dict[str, str]] = {}  # by op, with the place of the rule
+        self.calls = Calls(codes)
+        self.views = Views()
+
+    def plan(self) -> Plan:
+        order = {match: i for i, match in enumerate(self.matches)}
+        of_pattern: dict[str, list[Match]] = {}
+        for match in self.matches:
+            of_pattern.setdefault(match.pattern.name, []).append(match)
+        for same in of_pattern.values():
+            same.sort(key=lambda match: (-match.held, order[match]))  # the longer alternative first
+        chosen: dict[Match, Action] = {}
+        annotations: list[Annotation] = []
+        reasons: dict[Match, list[Left]] = {}
+        for rule in self.rules:
+            for match in of_pattern.get(rule.pattern, ()):
+                if match in chosen and not rule.attributes:
+                    continue
+                try:
+                    if rule.attributes:
+                        _check_condition(rule.where, match, "the rule's")
+                        self._annotate(match, rule, annotations)
+                    else:
+                        chosen[match] = self._action(match, rule)
+                except _LeaveError as left:
+                    reasons.setdefault(match, []).append(Left(match, rule, str(left), isinstance(left, _LostError)))
+        actions = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
+        alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
+        choices = tuple(self.choices.get(action, ()) for action in actions)
+        kept = tuple(self.kept.get(action, ()) for action in actions)
+        laid_out = strides.laid_out(self.views, actions, self.covered)
+        return Plan(tuple(laid_out), tuple(annotations), alone, choices, kept)
+
+    def _annotate(self, match: Match, rule: tree.Rule, annotations: list[Annotation]) -> None:
+        """Add the rule's attributes that no earlier rule sets on the op. Raises _LostError if one does."""
+        op, own = match.roots[0].owner.operation, str(rule.span)
+        earlier = self.set.setdefault(op, setters(op))
+        unset = tuple(a for a in rule.attributes if a.name not in earlier)
+        if unset:
+            annotations.append(Annotation(match, rule, unset))
+            earlier.update({a.name: own for a in unset})
+        others = {a.name: earlier[a.name] for a in rule.attributes if earlier[a.name] != own}
+        taken = [f"{name} is set by the rule at {other}" for name, other in others.items()]
+        if taken:
+            raise _LostError(", ".join(taken))
+
+    def _without(self, choices: tuple[Choice, ...]) -> tuple[ProgramTarget, ...]:
+        chosen = {c.target for c in choices}
+        return tuple(t for t in self.targets if t not in chosen)
+
+    def _action(self, match: Match, rule: tree.Rule) -> Action:
+        if str(rule.span) in written_by(match):
+            raise _LostError("it is what the rule wrote itself")
+        self._check_overlap(match)
+        self._check_order(match, rule)
+        _check_condition(rule.where, match, "the rule's")
+        action: Action
+        apart = next((name for name, bound in match.inputs.items() if bound.places), None)
+        if apart is not None and rule.kernel not in self.kernels:
+            raise _LeaveError(f"{apart} {_NOT_DENSE}")
+        if rule.code is not None:
+            if "@" in rule.code.text:
+                if self.calls.recurses(match, rule.code):
+                    raise _LostError("what the rule calls would call itself")
+                self.calls.add(match, rule.code)
+            action = Insertion(match, rule, rule.code)
+        elif rule.kernel in self.kernels:
+            action = self._call(match, rule, self.kernels[rule.kernel])
+        else:
+            action = Insertion(match, rule, _fitting(self.write(match, rule), match, rule))
+        self.roots.update(dict.fromkeys(match.roots, action))
+        if len(match.roots) > 1:
+            for value in needs(match):
+                self.needed.setdefault(value, []).append(action)
+        self.covered.update(dict.fromkeys(match.ops, action))
+        return action
+
+    def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
+        signature = _Signature(match, rule, kernel, self.views)
+        call = signature.scalar_call() if kernel.is_scalar else signature.call()
+        request = generation.request_of(call, signature.types, _product)
+        choices = self._choices(rule, kernel, request)
+        if any(c.clause.is_generated and c.target.is_cpu for c in choices):
+            call = dataclasses.replace(call, symbol=request.name)
+        kept = self._without(choices)
+        for choice in choices:
+            if choice.artifact is not None and choice.target.is_cpu:
+                c_types.check(call, choice.clause, choice.artifact)
+            if choice.target.is_cpu and not choice.clause.is_command:
+                workgroups.check(call, choice.target)
+        made = {c.artifact.path: c.clause.file for c in choices if c.artifact is not None}
+        named = [c for c in choices if c.clause.is_plugin and c.clause.path]
+        origins = {c.target.text: c.clause.file.resolve() for c in named}
+        call = dataclasses.replace(call, sources=made, origins=origins)
+        if kernel.is_scalar:
+            linked = [(c.target, c.artifact) for c in choices if c.artifact is not None]
+            scalar_function.check_artifacts(call, [artifact for target, artifact in linked if not target.is_cpu])
+            files = {object_key(target, self.targets): artifact.path for target, artifact in linked}
+            harmless = [
+                object_key(target, self.targets)
+                for target, artifact in linked
+                if artifact.form == "bitcode" and call.symbol in artifact.harmless
+            ]
+            importing = tuple(sorted(object_key(c.target, self.targets) for c in choices if c.artifact is None))
+            way: Approach = "dynamic function" if importing else "static function"
+            call = dataclasses.replace(
+                call, objects=files, harmless=tuple(sorted(harmless)), importing=importing, approach=way
+            )
+        else:
+            call = self._with_code(call, choices, kept)
+        self.choices[call] = choices
+        self.kept[call] = kept
+        return call
+
+    def _with_code(self, call: KernelCall, choices: Sequence[Choice], kept: Sequence[ProgramTarget]) -> KernelCall:
+        """A call with the code for each target: functions that are linked or imported, or whole dispatches."""
+        cpus = [c for c in choices if c.target.is_cpu and c.clause.form != "dispatch"]
+        linked = [(c.target, c.artifact.path) for c in cpus if c.artifact is not None]
+        objects = {object_key(target, self.targets): path for target, path in linked}
+        imported = tuple(sorted({c.target.format for c in choices if c.artifact is None}))
+        approach = _approach(call.kernel, [c.clause for c in choices])
+        optional = call.rule.keep and bool(imported)
+        call = dataclasses.replace(call, objects=objects, imported=imported, optional=optional, approach=approach)
+        if approach == "command" or (len(cpus) == len(choices) and all(target.is_cpu for target in kept)):
+            return call
+        if approach == "dynamic dispatch" and cpus:
+            raise _mixed(call.kernel, cpus[0], next(t for t in self.targets if not t.is_cpu))
+        others = tuple(self._external(call, c) for c in choices if c not in cpus)
+        # Variants of one format must be of one and the same target to be linked into one.
+        objects = {target.text: path for target, path in linked}
+        importing = tuple(sorted(c.target.text for c in choices if c.artifact is None))
+        empty = tuple(t.text for t in kept)
+        way: Approach = approach if approach == "dynamic dispatch" else "static dispatch"
+        return dataclasses.replace(
+            call, objects=objects, externals=others, importing=importing, empty=empty, approach=way
+        )
+
+    def _external(self, call: KernelCall, choice: Choice) -> External:
+        if choice.target.is_cpu:
+            library = choice.code.form == "library"
+            path, symbol = choice.code.path, call.symbol
+            return External(choice.target.text, path, symbol, (1, 1, 1), on_cpu=True, is_library=library)
+        return self.external(call, choice)
+
+    # ---- overlaps -------------------------------------------------------------------------------------------------
+
+    def _check_overlap(self, match: Match) -> None:
+        for root in match.roots:
+            if root in self.roots:
+                raise _LostError(f"rule {_name(self.roots[root].rule)} replaces this value already")
+            winner = self.covered.get(root.owner.operation)
+            if winner is not None and all(use.owner.operation in self.covered for use in root.uses):
+                raise _LostError(f"it lies inside a match of rule {_name(winner.rule)}")
+        own = {root.owner.operation for root in match.roots}
+        for op in match.ops:
+            if op in own:
+                continue
+            for result in op.results:
+                if result in self.roots:
+                    raise _LostError(f"rule {_name(self.roots[result].rule)} replaces a part of it")
+
+    def _check_order(self, match: Match, rule: tree.Rule) -> None:
+        """With several results what replaces them stands in one place, so no user may come before that."""
+        if len(match.roots) == 1:
+            return
+        block = match.roots[0].owner.operation.block
+        if any(root.owner.operation.block != block for root in match.roots):
+            raise _LeaveError("its results are made in different blocks")
+        anchor = _anchor(match, rule)
+        users = [use.owner.operation for root in match.roots for use in root.uses]
+        users = [user for user in users if user not in match.ops]
+        # What took the place of other matches may stand apart from what it replaces.
+        users += [_anchor(a.match, a.rule) for root in match.roots for a in self.needed.get(root, ())]
+        makers = [self.roots[value] for value in needs(match) if value in self.roots]
+        makers = [maker for maker in makers if len(maker.match.roots) > 1]
+        late = [op for op in (_anchor(m.match, m.rule) for m in makers) if op.block == block]
+        if any(_is_before(user, anchor) for user in users) or any(not _is_before(op, anchor) for op in late):
+            raise _LeaveError(
+                "one of its results is used before all that it needs is there: "
+                "what it is made from, or another of its results, comes too late in the program"
+            )
+
+    # ---- artifacts ------------------------------------------------------------------------------------------------
+
+    def _choices(self, rule: tree.Rule, kernel: tree.Kernel, request: generation.Request) -> tuple[Choice, ...]:
+        clauses = {target: _clause_for(kernel, target) for target in self.targets}
+        self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
+        _check_one_way(kernel, [clause for clause in clauses.values() if clause is not None])
+        generation.check_agree(kernel, [(t, clause) for t, clause in clauses.items() if clause is not None])
+        resolve = self.resolve_function if kernel.is_scalar else self.resolve
+        return tuple(Choice(t, c, self._artifact(c, request, t, resolve)) for t, c in clauses.items() if c is not None)
+
+    def _artifact(
+        self, clause: tree.ArtifactClause, request: generation.Request, target: ProgramTarget, resolve: Resolver
+    ) -> Artifact | None:
+        if clause.is_plugin:
+            return None
+        key = (clause, request.name if clause.is_generated else request.kernel, target)
+        if key not in self.resolved:
+            generated = clause.is_generated and self.generate is not None
+            self.resolved[key] = self._generated(clause, request, target) if generated else resolve(*key)
+        return self.resolved[key]
+
+    def _generated(self, clause: tree.ArtifactClause, request: generation.Request, target: ProgramTarget) -> Artifact:
+        assert self.generate is not None
+        return self.generate(clause, generation.for_target(request, target), target)
+
+    def _check_missing(self, rule: tree.Rule, kernel: tree.Kernel, missing: Sequence[ProgramTarget]) -> None:
+        if not missing:
+            return
+        if rule.keep:
+            reason = f"kernel {kernel.name} has no artifact for {', '.join(map(str, missing))}"
+            if len(missing) == len(self.targets):
+                raise _LeaveError(reason)
+            if self.obstacle:
+                raise _LeaveError(f"{reason}, and {self.obstacle}")
+            return
+        raise OpspliceError(
+            f"kernel '{kernel.name}' has no artifact for {missing[0]}{_with_features(missing[0])}",
+            details="\n".join(_unfit(clause, missing[0]) for clause in of_backend(kernel.artifacts, missing[0])),
+            hint=f"add a clause such as `{_clause_text(missing[0])}` to the kernel at {kernel.span}, "
+            f"or write `otherwise keep` on the rule to leave such targets to the compiler{_or_compile_for(kernel)}",
+        )
+
+
+# ---- checks ------------------------------------------------------------------------------------------------------
+
+
+def _fitting(code: Written, match: Match, rule: tree.Rule) -> Written:
+    """Ops that make what the match does; through casts, a pattern holds for results of other types, too."""
+    wanted = element_type(match.roots[0])
+    kind = ir.Type.parse(code.kind, match.roots[0].context)
+    made = str(kind.element_type) if isinstance(kind, ir.ShapedType) else code.kind
+    if made != wanted:
+        raise _LeaveError(f"pattern {rule.kernel} makes {made}, and the result is {wanted}")
+    return code
+
+
+def _anchor(match: Match, rule: tree.Rule) -> ir.Operation:
+    """What a replacement stands before, and a copy of the match where the compiler's own code is kept besides."""
+    return anchor_of(match, whole=rule.keep)
+
+
+def _is_before(op: ir.Operation, anchor: ir.Operation) -> bool:
+    holder = _ancestor_in(anchor.block, op)
+    return holder is not None and holder.is_before_in_block(anchor)
+
+
+def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
+    """The op of a block that is `op` or holds it; None if `op` is not below that block."""
+    at: ir.Operation | None = op
+    while at is not None and at.parent is not None:
+        if at.block == block:
+            return at
+        at = at.parent.operation
+    return None
+
+
+def _check_condition(
+    where: tree.Condition | None, match: Match, whose: str, sizes: dim_conditions.Sizes = _OWN
+) -> None:
+    """sizes: those of the dims that the condition speaks of, by default the match's."""
+    sizes = match.static_dims() if sizes is _OWN else sizes
+    judge = partial(uses.judge, match)
+    asked = None if where is None else dim_conditions.asked(where, partial(uses.is_left_out, match))
+    if asked is None or dim_conditions.holds(asked, sizes, judge):
+        return
+    failed = dim_conditions.first_failure(asked, sizes, judge)
+    shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(dim_conditions.names_in(failed)))
+    raise _LeaveError(
+        f"{whose} condition `{dim_conditions.written(failed)}` does not hold{f': {shown}' if shown else ''}"
+    )
+
+
+def _shown(size: dim_conditions.Known | tuple[dim_conditions.Known, ...]) -> str:
+    if isinstance(size, tuple):
+        return " x ".join(map(_shown, size))
+    if isinstance(size, dim_conditions.Bounds):
+        high = "any" if size.high is None else str(size.high)
+        return f"dynamic ({size.low} to {high}, a multiple of {size.divisor})"
+    return "dynamic" if size is None else str(size)
+
+
+def _name(rule: tree.Rule) -> str:
+    return f"`{rule.title}`"
+
+
+# ---- artifacts ---------------------------------------------------------------------------------------------------
+
+
+def _clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:
+    """The first clause that a target can take; of those for one SM version or another the newest."""
+    fitting = [clause for clause in of_backend(kernel.artifacts, target) if not _unfit(clause, target)]
+    return max(fitting, key=newness) if fitting else None
+
+
+def newness(clause: tree.ArtifactClause) -> tuple[int, bool]:
+    """By what clauses come before those in front of them: the SM version, and whether they are for it alone."""
+    number = sm_of((clause.arch or "").rstrip("af")) or 0
+    return number, number > 0 and sm_of(clause.arch) is None
+
+
+def of_backend(clauses: Iterable[tree.ArtifactClause], target: ProgramTarget) -> list[tree.ArtifactClause]:
+    """The clauses for devices of a target's kind, whichever of these they are for."""
+    names = _BACKENDS.get(target.backend, ())
+    return [clause for clause in clauses if clause.backend in names]
+
+
+def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
+    """Why a clause for the backend of a target is not for the target, "" if it is."""
+    if not runs_on(clause.arch, target):
+        return (
+            f"the clause at {clause.span} is for {clause.arch}, and the target is {target.arch or 'not known to IREE'}"
+        )
+    if lacking := [feature for feature in clause.features if feature not in target.feature_names]:
+        return f"the clause at {clause.span} wants {' and '.join(lacking)}, which the target lacks"
+    for limit in clause.limits:
+        numbers = target.limit(limit.name)
+        is_told = bool(numbers) and (limit.op in (">=", ">") or not target.is_profile)
+        if not is_told or not all(decide.COMPARISONS[limit.op](number, limit.value) for number in numbers):
+            known = f"{'at least ' * target.is_profile}{' or '.join(map(str, numbers))}" if numbers else "not known"
+            return f"the clause at {clause.span} wants {limit}, and of the target {limit.name} is {known}"
+    return ""
+
+
+def runs_on(arch: str | None, target: ProgramTarget) -> bool:
+    """Whether code for an architecture (None: for any) runs on a target."""
+    if arch is None:
+        return True
+    if target.is_cpu:
+        return _same_arch(arch, target.arch)
+    wanted, given = sm_of(arch), sm_of(target.arch.rstrip("af"))
+    return arch == target.arch if wanted is None or given is None else wanted <= given
+
+
+def _clause_text(target: ProgramTarget) -> str:
+    if target.is_cpu:
+        return f'cpu {target.arch or "x86_64"} "..."'
+    return f'{_BACKENDS.get(target.backend, (target.backend,))[0]} "..."'
+
+
+def _or_compile_for(kernel: tree.Kernel) -> str:
+    """Advice for a kernel that has code for other devices than CPUs: to name them, as IREE takes the CPU by default."""
+    spelled = {"spirv": "vulkan", "wgsl": "vulkan"}
+    names = dict.fromkeys(spelled.get(clause.backend, clause.backend) for clause in kernel.artifacts)
+    return "" if not names or "cpu" in names else f", or compile for what it has code for: --target={','.join(names)}"
+
+
+def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> None:
+    """Raise OpspliceError if a kernel is linked for some CPUs and imported for others: one call cannot be both."""
+    imported = [clause for clause in clauses if clause.backend == "cpu" and clause.is_plugin]
+    linked = [clause for clause in clauses if clause.backend == "cpu" and not clause.is_plugin]
+    if imported and linked:
+        raise OpspliceError(
+            f"kernel '{kernel.name}' is linked for some CPUs of the program and comes from a plugin for others",
+            hint="write `as plugin` in all of its clauses for CPUs, or in none",
+            details=f"linked: the clause at {linked[0].span}\nfrom a plugin: the clause at {imported[0].span}",
+        )
+
+
+def _approach(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> Approach:
+    """How the code of a kernel gets into the program. Raises OpspliceError if clauses do not agree: a call is one."""
+    ways: dict[Approach, tree.ArtifactClause] = {}
+    for clause in clauses:
+        ways.setdefault(_way(clause), clause)
+    # A CPU's function has a shim in the dispatch.
+    if "static dispatch" in ways and ways.keys() <= {"static function", "dynamic function", "static dispatch"}:
+        return "static dispatch"
+    if len(ways) > 1:
+        raise OpspliceError(
+            f"kernel '{kernel.name}' is a {' for some targets of the program and a '.join(ways)} for others",
+            hint="write the same form after `as` in all of its clauses",
+            details="\n".join(f"{way}: the clause at {clause.span}" for way, clause in ways.items()),
+        )
+    return next(iter(ways), "static function")
+
+
+def _mixed(kernel: tree.Kernel, cpu: Choice, other: ProgramTarget) -> OpspliceError:
+    return OpspliceError(
+        f"kernel '{kernel.name}' comes from a provider, and the program is for {cpu.target} and {other} at once",
+        hint="compile a program for each, or link the kernel into the program: no `as provided`",
+        details=f"a provider's kernel is called in another way on CPUs than elsewhere: the clause at {cpu.clause.span}",
+    )
+
+
+def _way(clause: tree.ArtifactClause) -> Approach:
+    if clause.is_command:
+        return "command"
+    if clause.is_provided:
+        return "dynamic dispatch"
+    if clause.backend != "cpu" or clause.form == "dispatch":
+        return "static dispatch"
+    return "dynamic function" if clause.is_plugin else "static function"
+
+
+def _same_arch(left: str, right: str) -> bool:
+    return archs.normalize(left) == archs.normalize(right)
+
+
+# The backends of clauses by IREE's.
+_BACKENDS = {
+    "llvm-cpu": ("cpu",),
+    "vulkan-spirv": ("vulkan", "spirv", "wgsl"),
+    "cuda": ("cuda",),
+    "rocm": ("rocm",),
+    "metal-spirv": ("metal",),
+}
+
+
+def _with_features(target: ProgramTarget) -> str:
+    return f" with features {target.features}" if target.features else ""
+
+
+# ---- signatures --------------------------------------------------------------------------------------------------
+
+
+class _Signature:
+    """A kernel's signature against a match: arguments, dims and types bound."""
+
+    def __init__(self, match: Match, rule: tree.Rule, kernel: tree.Kernel, views: Views) -> None:
+        self.match = match
+        self.views = views
+        self.rule = rule
+        self.kernel = kernel
+        self.dims: dict[str, Size | tuple[Size, ...]] = {}
+        self.types: dict[str, str] = {}
+        self.variables = {v.name: v for v in kernel.type_variables}
+
+    def call(self) -> KernelCall:
+        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        for parameter in self.kernel.parameters:
+            self._bind(parameter, given[parameter.name])
+        outputs = tuple(self._output(i, r) for i, r in enumerate(self.kernel.results))  # which may say what a type is
+        arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
+        sizes = {n: _numbers(s) for n, s in self.dims.items()}
+        types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
+        ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
+        _check_condition(self.kernel.where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks})
+        call = KernelCall(
+            match=self.match,
+            rule=self.rule,
+            kernel=self.kernel,
+            symbol=self._symbol(),
+            arguments=arguments,
+            outputs=outputs,
+            dims=self.dims,
+            objects={},
+        )
+        laid_out = strides.nearest(self.views, call)
+        if laid_out is None:
+            raise _LeaveError(
+                "a pack's dims lie apart in one input and together in another, with sizes only known later"
+            )
+        return laid_out
+
+    def scalar_call(self) -> KernelCall:
+        """A call for each element. Its dims are those of the pattern that it is told, which are arguments."""
+        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        (root,), (sizes,) = self.match.roots, self.match.root_sizes
+        if any(isinstance(s, DimSize) and s.value == root for s in sizes):
+            raise _LeaveError("the size of its result depends on no input")
+        for parameter in self.kernel.parameters:
+            self._bind(parameter, given[parameter.name])
+        result, made = self.kernel.results[0].type, element_type(root)
+        assert isinstance(result, tree.ScalarType)
+        self._bind_type(result, made, "the result")
+        self.dims = {
+            arg.name: self.match.dims[arg.name]
+            for arg in self.rule.args
+            if isinstance(arg, tree.Name) and arg.name not in self.match.inputs
+        }
+        types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
+        _check_condition(self.kernel.where, self.match, f"kernel {self.kernel.name}'s", types)
+        return KernelCall(
+            match=self.match,
+            rule=self.rule,
+            kernel=self.kernel,
+            symbol=self._symbol(),
+            arguments=tuple(self._element_argument(p, given[p.name]) for p in self.kernel.parameters),
+            outputs=(Output(root, sizes, made, ()),),
+            dims=self.dims,
+            objects={},
+        )
+
+    def _element_argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:
+        if isinstance(arg, tree.Name) and arg.name in self.match.shapes:
+            binding = self.match.inputs[arg.name]
+            if binding.value is not None:
+                self._check_same_count(arg.name)
+                return Buffer(parameter.name, binding.value, binding.element, ())
+        return self._argument(parameter, arg)
+
+    def _check_same_count(self, name: str) -> None:
+        """An argument has as many elements as the result. The checker has compared their dims by name."""
+        own, wanted = _product(flat(self.match.shapes[name])), _product(self.match.root_sizes[0])
+        if own is not None and wanted is not None and own != wanted:
+            raise _LeaveError(f"{name} has {own} elements, and the result has {wanted}")
+
+    def _bind(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> None:
+        """Learn dims and types from an argument that is a value of the program."""
+        if isinstance(parameter.type, tree.TensorType):
+            self._bind_buffer(parameter.type, arg)
+        elif isinstance(arg, tree.Name) and arg.name in self.match.inputs:
+            binding, wanted = self.match.inputs[arg.name], self.types.get(parameter.type.name, parameter.type.name)
+            if binding.constant is None or not _is_wider_float(wanted, binding.element):
+                self._bind_type(parameter.type, binding.element, arg.name)
+
+    def _bind_buffer(self, kind: tree.TensorType, arg: tree.Name | tree.Literal) -> None:
+        assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
+        binding = self.match.inputs[arg.name]
+        self._bind_type(kind.element, binding.element, arg.name)
+        for dim, size in paired(kind.dims, self.match.shapes[arg.name]):
+            if dim.size is not None and dim.size != size:
+                raise _LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {arg.name}")
+            if dim.name is None:
+                continue
+            known = self.dims.setdefault(dim.name, size)
+            if _known_unequal(known, size):
+                raise _LeaveError(f"kernel {self.kernel.name}'s dim {dim.name} would be two sizes")
+            if _product(known) is None and _product(size) is not None:
+                self.dims[dim.name] = size
+
+    def _bind_type(self, kind: tree.ScalarType, element: str, what: str) -> None:
+        if element not in static_function.supported_elements() and element != "index":
+            raise _LeaveError(f"{what} has elements of type {element}, which no kernel can take")
+        variable = self.variables.get(kind.name)
+        choices = [c.name for c in variable.choices] if variable else []
+        if choices and element not in choices:
+            raise _LeaveError(f"kernel {self.kernel.name} takes {kind.name} in {{{', '.join(choices)}}}, not {element}")
+        wanted = self.types.setdefault(kind.name, element) if variable else kind.name
+        if wanted != element:
+            raise _LeaveError(f"kernel {self.kernel.name} takes {wanted}, and {what} is {element}")
+
+    def _argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:
+        if isinstance(parameter.type, tree.TensorType):
+            assert isinstance(arg, tree.Name)
+            binding = self.match.inputs[arg.name]
+            layout = self._dense(parameter.type)
+            if binding.places and layout is None:
+                raise _LeaveError(f"{arg.name} {_NOT_DENSE}, and kernel {self.kernel.name} takes it dense")
+            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout)
+        element = self.types.get(parameter.type.name, parameter.type.name)
+        if isinstance(arg, tree.Literal):
+            if not vocabulary.holds(element, arg.value):
+                raise _LeaveError(f"kernel {self.kernel.name} takes {element} here, which cannot hold {arg.value}")
+            return Scalar(parameter.name, element, number=arg.value)
+        if arg.name not in self.match.inputs:
+            return self._dim_argument(parameter, element, arg)
+        binding = self.match.inputs[arg.name]
+        if binding.constant is not None:
+            return Scalar(parameter.name, element, number=binding.constant)
+        return Scalar(parameter.name, element, value=_holder(binding.value, arg.name))
+
+    def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:
+        """A dim of the pattern for a scalar: a number, or the kernel's own dim of the same size."""
+        size = self.match.dims[arg.name]
+        number = _product(size)
+        bits = vocabulary.bits(element) or 64
+        if number is not None and number >= 1 << (bits - 1):
+            raise _LeaveError(f"{arg.name} = {number} does not fit into the {element} of kernel {self.kernel.name}")
+        if number is not None:
+            return Scalar(parameter.name, element, number=number)
+        if bits < 32:
+            raise _LeaveError(f"the dynamic dim {arg.name} may not fit into the {element} of kernel {self.kernel.name}")
+        for name, known in self.dims.items():
+            if known == size:
+                return Scalar(parameter.name, element, dim=name)
+        raise _LeaveError(f"the dynamic dim {arg.name} is no dim of kernel {self.kernel.name}")
+
+    def _output(self, number: int, result: tree.KernelResult) -> Output:
+        root, sizes = self.match.roots[number], self.match.root_sizes[number]
+        element = element_type(root)
+        if any(isinstance(s, DimSize) and s.value == root for s in sizes):
+            raise _LeaveError("the size of its result depends on no input")
+        kind: tree.Type | None = result.type
+        shape = sizes if self.match.order is None else tuple(sizes[axis] for axis in self.match.order)
+        if kind is None:
+            kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
+        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
+        self._bind_type(kind.element, element, "the result")
+        if any(dim.symbol is not None and dim.symbol not in self.dims for dim in kind.dims):
+            open_rank = any(dim.pack for dim in kind.dims)
+            fits = open_rank or len(kind.dims) == len(sizes)
+            shape = shape if fits else tuple(size for size in shape if size != 1)
+            if len(kind.dims) != len(shape) and not open_rank:
+                raise _LeaveError(
+                    f"kernel {self.kernel.name} makes rank {len(kind.dims)}, and the result has rank {len(sizes)}"
+                )
+            if self.match.ones_first and number == 0:
+                shape = tuple(sorted(shape, key=lambda size: size != 1))
+            for dim, size in paired(kind.dims, shape):
+                if dim.symbol is not None:
+                    self.dims.setdefault(dim.symbol, size)
+        made, wanted = self._count(kind.dims), _product(sizes)
+        if made is not None and wanted is not None and made != wanted:
+            raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
+        layout = self._dense(kind)
+        if self.match.order is not None and layout is None:
+            raise _LeaveError(
+                f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one"
+            )
+        return Output(root, sizes, element, kind.dims, result.alias, layout)
+
+    def _dense(self, kind: tree.TensorType) -> Layout | None:
+        """Where a strided buffer's elements lie unless the planner finds them elsewhere."""
+        if not kind.strided:
+            return None
+        sizes = [self.dims[dim.name or ""] if dim.size is None else dim.size for dim in kind.dims]
+        return strides.dense(self.views, sizes)
+
+    def _count(self, dims: Sequence[tree.Dim]) -> int | None:
+        """How many elements a buffer has, None if only known at run time."""
+        return _product(tuple(_product(dim.size or self.dims[dim.name or ""]) for dim in dims))
+
+    def _symbol(self) -> str:
+        symbol = self.kernel.symbol or self.kernel.name
+        for name, element in self.types.items():
+            symbol = symbol.replace("{" + name + "}", element)
+        return symbol
+
+
+def _numbers(size: Size | tuple[Size, ...]) -> dim_conditions.Known | tuple[dim_conditions.Known, ...]:
+    """Sizes as numbers, or as what the program assumes of them."""
+    if isinstance(size, tuple):
+        return tuple(s if isinstance(s, int) else bounds_of(s) for s in size)
+    return size if isinstance(size, int) else bounds_of(size)
+
+
+def _product(size: Size | tuple[Size | None, ...] | None) -> int | None:
+    """A size as one number; None if some of it is only known at run time."""
+    parts = size if isinstance(size, tuple) else (size,)
+    known = [p for p in parts if isinstance(p, int)]
+    return math.prod(known) if len(known) == len(parts) else None
+
+
+def _is_wider_float(wanted: str, element: str) -> bool:
+    """Whether each number of one float type is one of another, wider type."""
+    bits = (vocabulary.bits(wanted) or 0, vocabulary.bits(element) or 0)
+    return vocabulary.is_float(wanted) and vocabulary.is_float(element) and bits[0] > bits[1]
+
+
+def _known_unequal(left: Size | tuple[Size, ...], right: Size | tuple[Size, ...]) -> bool:
+    first, second = _product(left), _product(right)
+    return first is not None and second is not None and first != second
+
+
+def _holder(value: ir.Value, name: str) -> ir.Value:
+    """What to pass for a scalar: itself, or the tensor of rank 0 that it is read from.
+
+    That spares the program a read of device memory, and IREE's virtual machine has no 16-bit floats to read.
+    """
+    op = defining_op(value)
+    if op is not None and op.name == "tensor.extract" and len(op.operands) == 1:
+        return op.operands[0]
+    if op is not None and isinstance(value.type, (ir.F16Type, ir.BF16Type)):
+        raise _LeaveError(
+            f"{name} is a single {value.type} made by {op.name}, and IREE computes none outside of tensors"
+        )
+    return value

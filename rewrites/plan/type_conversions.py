@@ -1,0 +1,44 @@
+"""Element types that IREE converts behind a rule: all f64 of a program become f32 unless a flag says otherwise.
+
+That happens between phases `start` and `input`. It changes the calls that rules wrote at `start`, but not what is
+called, which would read and write elements of another size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from opsplice.errors import OpspliceError
+from opsplice.rewrites.plan.actions import KernelCall, Scalar
+
+# For each element type that is converted, the flag that asks for it: `--iree-input-demote-f64-to-f32`.
+Conversions = Mapping[str, str]
+
+
+def check(calls: Iterable[KernelCall], conversions: Conversions) -> None:
+    """Raise OpspliceError for a call that passes or returns a type of which the compiler is to make another.
+
+    Functions on elements are left to `scalar_link.py`, which sees what became of them.
+    """
+    for call in (each for each in calls if not each.kernel.is_scalar):
+        for element, flag in conversions.items():
+            if element in _elements(call):
+                raise OpspliceError(
+                    f"kernel {call.kernel.name} is called with {element}, of which the compiler then makes "
+                    f"{flag.rpartition('-')[2]}",
+                    details=f"the rule at {call.rule.span} applies before that",
+                    hint=f"{element} stays what it is with {flag}=false",
+                )
+
+
+def _elements(call: KernelCall) -> set[str]:
+    """The element types of what a call passes and returns."""
+    found = {each.element for each in (*call.arguments, *call.outputs)}
+    if call.approach == "command":
+        # All scalars are passed as i64 or f64.
+        scalars = [a.element for a in call.arguments if isinstance(a, Scalar)]
+        found |= {"f64" if element[0] in "fb" else "i64" for element in scalars}
+    is_in_c = bool(call.objects or call.imported or call.importing)
+    if (is_in_c or call.approach == "command") and (call.dims or call.kernel.grid):
+        found.add("i64")
+    return found

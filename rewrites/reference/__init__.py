@@ -1,0 +1,1 @@
+"""Patterns as plain C and as programs of their own."""

@@ -1,0 +1,300 @@
+"""Each elementwise op of the language as a C expression on scalars.
+
+Halves (f16, bf16) are computed in float and rounded after each op, as the program does it. Integers wrap.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from opsplice.spec_lang.syntax import vocabulary
+
+_TYPES = {
+    "f16": "_Float16", "bf16": "__bf16", "f32": "float", "f64": "double", "i1": "bool", "i8": "int8_t",
+    "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "index": "size_t",
+}  # fmt: skip
+# What the expressions call, so no variable may be called so.
+RESERVED = frozenset(["exp", "log", "expm1_f64", "log1p_f64", "tanh_f64", "erf_f64"])
+_SIMPLE = re.compile(r"[\w.]+(?:e-\d+f?)?")
+_INFIX = {"addf": "+", "subf": "-", "mulf": "*", "divf": "/"}
+_WRAPPING = {"addi": "+", "subi": "-", "muli": "*"}
+_BITWISE = {"andi": "&", "ori": "|", "xori": "^"}
+_COMPARE_FLOATS = {
+    "false": "0", "oeq": "{a} == {b}", "ogt": "{a} > {b}", "oge": "{a} >= {b}", "olt": "{a} < {b}",
+    "ole": "{a} <= {b}", "one": "({a} < {b} || {a} > {b})", "ord": "({a} == {a} && {b} == {b})",
+    "ueq": "!({a} < {b} || {a} > {b})", "ugt": "!({a} <= {b})", "uge": "!({a} < {b})", "ult": "!({a} >= {b})",
+    "ule": "!({a} > {b})", "une": "{a} != {b}", "uno": "({a} != {a} || {b} != {b})", "true": "1",
+}  # fmt: skip
+_COMPARE_INTEGERS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_EXTREMA = {"maximumf": ">", "minimumf": "<", "maxsi": ">", "minsi": "<", "maxui": ">", "minui": "<"}
+# Bodies of functions of integers a and b: of the signed type, or of the unsigned one.
+_INTEGER_HELPERS = {
+    "absi": "return a < 0 ? 0 - a : a;",
+    "floordivsi": "return a / b - (a % b != 0 && (a < 0) != (b < 0));",
+    "ceildivsi": "return a / b + (a % b != 0 && (a < 0) == (b < 0));",
+    "ceildivui": "return a == 0 ? 0 : (a - 1) / b + 1;",
+}
+_FLOOR = {"floor": "floor{f}({x})", "round": "round{f}({x})"}
+# Functions of a double, made of those that bitcode may call. Each names the helpers that it uses.
+_HELPERS = {
+    "expm1": (
+        "",
+        "// e^x - 1, without losing what is small.\n"
+        "static double expm1_f64(double x) {\n  const double u = exp(x);\n"
+        "  if (u == 1.0) return x;\n  if (u - 1.0 == -1.0 || u > 1e300) return u - 1.0;\n"
+        "  return (u - 1.0) * x / log(u);\n}",
+    ),
+    "log1p": (
+        "",
+        "// ln(1 + x), without losing what is small.\n"
+        "static double log1p_f64(double x) {\n  const double u = 1.0 + x;\n"
+        "  return u == 1.0 ? x : u > 1e300 ? log(u) : log(u) * x / (u - 1.0);\n}",
+    ),
+    "tanh": (
+        "expm1",
+        "static double tanh_f64(double x) {\n  if (x > 20.0) return 1.0;\n  if (x < -20.0) return -1.0;\n"
+        "  const double u = expm1_f64(2.0 * x);\n  return u / (u + 2.0);\n}",
+    ),
+    "erf": (
+        "",
+        "// The series that has no signs to cancel: 2 / sqrt(pi) e^(-x^2) (x + 2 x^3 / 3 + 4 x^5 / 15 + ...).\n"
+        "static double erf_f64(double x) {\n  if (x > 6.0) return 1.0;\n  if (x < -6.0) return -1.0;\n"
+        "  double term = x, sum = x;\n"
+        "  for (int n = 1; n < 150; n++) {\n    term *= 2.0 * x * x / (2.0 * n + 1.0);\n    sum += term;\n  }\n"
+        "  return M_2_SQRTPI * exp(-x * x) * sum;\n}",
+    ),
+}
+_DOUBLES = {
+    "exp": "exp({x})", "exp2": "exp(M_LN2 * {x})", "log": "log({x})", "log2": "(log({x}) * M_LOG2E)",
+    "log10": "(log({x}) * M_LOG10E)", "cosh": "(0.5 * (exp({x}) + exp(-{x})))", "expm1": "expm1_f64({x})",
+    "log1p": "log1p_f64({x})", "tanh": "tanh_f64({x})", "erf": "erf_f64({x})",
+}  # fmt: skip
+
+
+class NoCodeError(Exception):
+    """What is asked for has no plain C; the message says what."""
+
+
+@dataclass
+class Needs:
+    """What expressions need around them: helpers by name, and whether they call what only bitcode may."""
+
+    helpers: dict[str, str] = field(default_factory=dict)
+    bitcode: bool = False
+
+
+def type_of(element: str) -> str:
+    """The C type of an element. Raises NoCodeError for one that kernels do not take."""
+    if element not in _TYPES:
+        raise NoCodeError(f"C has no type for {element}")
+    return _TYPES[element]
+
+
+def literal(value: int | float, element: str, digits: str | None = None) -> str:
+    """A constant of an element type. digits: how to write it."""
+    if not vocabulary.is_float(element):
+        if element == "i1":
+            return "true" if value else "false"
+        return f"({value + 1} - 1)" if value == -(2**63) else f"{int(value)}{'LL' if abs(value) >= 2**31 else ''}"
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    text = digits or repr(float(value))
+    if not any(mark in text for mark in ".e"):
+        text += ".0"
+    return text if element == "f64" else f"{text}f"
+
+
+def apply(
+    op: str,
+    args: Sequence[str],
+    kinds: Sequence[str],
+    element: str,
+    attributes: Mapping[str, str],
+    needs: Needs,
+) -> str:
+    """The expression of an op (by its full name) on expressions of the types `kinds`.
+
+    Raises NoCodeError for an op that has none.
+    """
+    known = vocabulary.find(op)
+    assert known is not None, "only ops of the language are lifted"
+    name, dialect = known.name, known.dialect
+    operands = [_operand(arg) for arg in args]
+    if known.is_cast:
+        return _cast(name, operands[0], kinds[0], element)
+    if name == "select":
+        return f"({operands[0]} ? {operands[1]} : {operands[2]})"
+    if name == "cmpf":
+        a, b = (_widened(x, kinds[0]) for x in operands)
+        return f"({_COMPARE_FLOATS[vocabulary.CMPF_PREDICATES[int(attributes['predicate'])]].format(a=a, b=b)})"
+    if name == "cmpi":
+        return _compare_integers(vocabulary.CMPI_PREDICATES[int(attributes["predicate"])], operands, kinds[0])
+    if name in _EXTREMA:
+        return f"{_extremum(name, element, needs)}({', '.join(args)})"
+    if name in _INTEGER_HELPERS and element != "i1":
+        return f"({type_of(element)}){_integer_helper(name, element, needs)}({', '.join(args)})"
+    if vocabulary.is_float(element):
+        return _rounded(
+            _float(name, [_widened(x, k) for x, k in zip(operands, kinds, strict=True)], element, needs), element
+        )
+    if dialect == "arith":
+        return _integer(name, operands, element)
+    raise NoCodeError(f"there is no plain C for {op}")
+
+
+# ---- floats ------------------------------------------------------------------------------------------------------
+
+
+def _float(name: str, x: Sequence[str], element: str, needs: Needs) -> str:
+    """An op on floats or doubles."""
+    double = element == "f64"
+    f = "" if double else "f"
+    if name in _INFIX:
+        return f"{x[0]} {_INFIX[name]} {x[1]}"
+    if name == "negf":
+        return f"-{x[0]}"
+    if name == "absf":
+        return f"fabs{f}({x[0]})"
+    if name == "sqrt":
+        return f"sqrt{f}({x[0]})"
+    if name == "rsqrt":
+        return f"1.0{f} / sqrt{f}({x[0]})"
+    if name == "copysign":
+        return f"copysign{f}({x[0]}, {x[1]})"
+    needs.bitcode = True
+    if name in _FLOOR:
+        return _FLOOR[name].format(f=f, x=x[0])
+    if name == "trunc":
+        return f"copysign{f}(floor{f}(fabs{f}({x[0]})), {x[0]})"
+    if name == "ceil":
+        return f"-floor{f}(-{x[0]})"
+    if name == "roundeven" and not double:
+        return f"rintf({x[0]})"
+    if name == "fma":
+        return f"fma{f}({', '.join(x)})"
+    if name == "powf" and not double:
+        return f"powf({x[0]}, {x[1]})"
+    if name not in _DOUBLES:
+        raise NoCodeError(f"there is no plain C for {name} without a library")
+    _need(name, needs)
+    made = _DOUBLES[name].format(x=x[0] if double else f"(double){x[0]}")
+    return made if double else f"(float){made}"
+
+
+def _need(name: str, needs: Needs) -> None:
+    if name in _HELPERS and name not in needs.helpers:
+        first, text = _HELPERS[name]
+        if first:
+            _need(first, needs)
+        needs.helpers[name] = text
+
+
+def _extremum(name: str, element: str, needs: Needs) -> str:
+    helper = f"{name}_{element}"
+    kind, sign = type_of(element), _EXTREMA[name]
+    # maximumf and its like give NaN where one is NaN; maxnumf, which gives the other one, is read as maximumf.
+    test = {"maximumf": " || a != a", "minimumf": " || a != a"}
+    seen = _unsigned if name.endswith("ui") else _signed
+    a, b = (seen(side, element) for side in "ab")
+    body = f"return {a} {sign} {b}{test.get(name, '')} ? a : b;"
+    needs.helpers.setdefault(helper, f"static inline {kind} {helper}({kind} a, {kind} b) {{ {body} }}")
+    return helper
+
+
+def _widened(x: str, kind: str) -> str:
+    return f"(float){x}" if kind in ("f16", "bf16") else x
+
+
+def _rounded(text: str, element: str) -> str:
+    return f"({type_of(element)})({text})" if element in ("f16", "bf16") else text
+
+
+# ---- integers ----------------------------------------------------------------------------------------------------
+
+
+def _integer(name: str, x: Sequence[str], element: str) -> str:
+    kind = type_of(element)
+    if name in _BITWISE:
+        return f"({kind})({x[0]} {_BITWISE[name]} {x[1]})"
+    if element == "i1":
+        raise NoCodeError(f"there is no plain C for {name} on i1")
+    if name in _WRAPPING:
+        return f"({kind})((uint64_t){x[0]} {_WRAPPING[name]} (uint64_t){x[1]})"
+    plain = {"divsi": "/", "remsi": "%", "shrsi": ">>"}
+    if name in plain:
+        return f"({kind})({_signed(x[0], element)} {plain[name]} {_signed(x[1], element)})"
+    if name == "shli":
+        return f"({kind})((uint64_t){x[0]} << {x[1]})"
+    unsigned = {"divui": "/", "remui": "%", "shrui": ">>"}
+    if name in unsigned:
+        return f"({kind})({_unsigned(x[0], element)} {unsigned[name]} {_unsigned(x[1], element)})"
+    raise NoCodeError(f"there is no plain C for {name}")
+
+
+def _integer_helper(name: str, element: str, needs: Needs) -> str:
+    helper = f"{name}_{element}"
+    kind = type_of(element).removeprefix("size_t") or "ptrdiff_t"
+    if name.endswith("ui"):
+        kind = type_of(element) if element == "index" else f"u{type_of(element)}"
+    # In the unsigned type of 64 bits, what wraps is defined.
+    body = _INTEGER_HELPERS[name].replace("0 - a", f"({kind})(0 - (uint64_t)a)")
+    parameters = ", ".join(f"{kind} {side}" for side in ("a" if name == "absi" else "ab"))
+    needs.helpers.setdefault(helper, f"static inline {kind} {helper}({parameters}) {{ {body} }}")
+    return helper
+
+
+def _compare_integers(predicate: str, x: Sequence[str], kind: str) -> str:
+    sign = _COMPARE_INTEGERS[predicate[-2:]]
+    if predicate.startswith("u"):
+        return f"({_unsigned(x[0], kind)} {sign} {_unsigned(x[1], kind)})"
+    if kind == "i1" and predicate.startswith("s"):
+        raise NoCodeError("there is no plain C for signed comparisons of i1")
+    return f"({_signed(x[0], kind)} {sign} {_signed(x[1], kind)})"
+
+
+def _unsigned(x: str, element: str) -> str:
+    return x if element in ("i1", "index") else f"(u{type_of(element)}){x}"
+
+
+def _signed(x: str, element: str) -> str:
+    return f"(ptrdiff_t){x}" if element == "index" else x
+
+
+def _cast(name: str, x: str, source: str, element: str) -> str:
+    kind = type_of(element)
+    if name == "bitcast" or name.startswith("scaling"):
+        raise NoCodeError(f"there is no plain C for {name}")
+    if source == "i1" and name in ("sitofp", "extsi"):
+        return f"({kind})-(int){x}"
+    if name in ("uitofp", "extui", "index_castui"):
+        return f"({kind}){_unsigned(x, source)}"
+    if name == "fptoui":
+        return f"({kind}){_unsigned(f'(float){x}' if source in ('f16', 'bf16') else x, element)}"
+    if name == "trunci" and element == "i1":
+        return f"(({x} & 1) != 0)"
+    if source in ("f16", "bf16"):
+        return f"({kind})(float){x}"
+    return f"({kind}){x}"
+
+
+def _operand(text: str) -> str:
+    """An expression that binds tighter than any operator around it."""
+    return text if _SIMPLE.fullmatch(text) or _is_bracketed(text) else f"({text})"
+
+
+def _is_bracketed(text: str) -> bool:
+    """Whether an expression is a call, an element or in parentheses as a whole."""
+    start = next((i for i, ch in enumerate(text) if not (ch.isalnum() or ch == "_")), len(text))
+    if start == len(text) or text[start] not in "([" or text[-1] not in ")]":
+        return False
+    depth = 0
+    for position in range(start, len(text)):
+        depth += (text[position] in "([") - (text[position] in ")]")
+        if depth == 0:
+            return position == len(text) - 1
+    return False

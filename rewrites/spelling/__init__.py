@@ -1,0 +1,1 @@
+"""Patterns written out as ops on tensors."""

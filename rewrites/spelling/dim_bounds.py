@@ -1,0 +1,186 @@
+"""Conditions on dims as what matchers of the transform dialect can ask: bounds of a dim, and what it is a multiple of.
+
+A condition becomes alternatives, each of which is a list of checks that must all hold. IREE's checks hold only for dims
+that are known when compiling, as ours do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from opsplice.matchers.dims import dim_conditions
+from opsplice.rewrites.spelling.not_exportable import Gap, GapError
+from opsplice.spec_lang.checking.contraction_query import asked_sizes
+from opsplice.spec_lang.syntax import tree
+
+MAX_ALTERNATIVES = 16
+_NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_WHY = "matchers know only bounds of a dim and what it is a multiple of"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dim of an argument: the position of the argument, and the axis."""
+
+    argument: int
+    axis: int
+
+
+# What a dim of a pattern is: a number, an axis, or (a pack) some of them.
+Extent = int | Axis | tuple[int | Axis, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """That a dim lies in [low, high], where they are not None, and is a multiple of `factor`, where that is not 1."""
+
+    axis: Axis
+    low: int | None = None
+    high: int | None = None
+    factor: int = 1
+
+
+@dataclass(frozen=True)
+class Untuned:
+    """That the op at the root has no lowering config."""
+
+
+@dataclass(frozen=True)
+class Contracts:
+    """That the contraction at the root has dims of these sizes, by their kind; None for any size."""
+
+    sizes: tuple[tuple[str, tuple[int | None, ...]], ...]
+
+
+Alternative = tuple[Check | Untuned | Contracts, ...]
+# In `dims` where the op at the root is asked whether it is a contraction.
+CONTRACTS = "contracts()"
+
+
+def alternatives(where: tree.Condition, dims: Mapping[str, Extent]) -> tuple[Alternative, ...]:
+    """The ways in which a condition can hold; none if it never does.
+
+    dims: what each name in it is. Raises GapError for a part that cannot be asked.
+    """
+    return _limited(where, _alternatives(where, dims, negated=False))
+
+
+def both(where: tree.Condition, left: Sequence[Alternative], right: Sequence[Alternative]) -> tuple[Alternative, ...]:
+    """The ways in which two conditions hold together."""
+    return _limited(where, tuple((*a, *b) for a, b in itertools.product(left, right)))
+
+
+def fixed(where: tree.Condition | None) -> dict[str, int]:
+    """The dims that a condition gives one size: `n == 64`, alone or joined by `and`."""
+    if isinstance(where, tree.Logical) and where.op == "and":
+        return {name: size for part in where.operands for name, size in fixed(part).items()}
+    if isinstance(where, tree.Comparison) and where.op == "==":
+        for name, size in ((where.left, where.right), (where.right, where.left)):
+            if isinstance(name, tree.DimRef) and isinstance(size, tree.Literal) and isinstance(size.value, int):
+                return {name.name: size.value}
+    return {}
+
+
+def _limited(where: tree.Condition, found: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
+    found = tuple(dict.fromkeys(found))
+    if len(found) > MAX_ALTERNATIVES:
+        why = f"it needs more than {MAX_ALTERNATIVES} matchers"
+        raise GapError.at(where.span, f"`{dim_conditions.written(where)}`", why)
+    return found
+
+
+def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bool) -> tuple[Alternative, ...]:
+    if isinstance(where, tree.Predicate) and (where.name, where.value, negated) == ("lacks", "lowering_config", False):
+        return ((Untuned(),),)
+    if isinstance(where, tree.Predicate) and where.name == "contracts" and CONTRACTS in dims and not negated:
+        return ((Contracts(tuple(asked_sizes(where.value).items())),),)
+    if isinstance(where, tree.Comparison):
+        return _comparison(where, dims, _NEGATED[where.op] if negated else where.op)
+    if not isinstance(where, tree.Logical):
+        raise GapError.at(where.span, "this condition", _WHY)
+    if where.op == "not":
+        return _alternatives(where.operands[0], dims, not negated)
+    parts: list[tuple[Alternative, ...]] = []
+    gaps: list[Gap] = []
+    for operand in where.operands:
+        try:
+            parts.append(_alternatives(operand, dims, negated))
+        except GapError as error:
+            gaps.extend(error.gaps)
+    if gaps:
+        raise GapError(*gaps)
+    if (where.op == "and") == negated:
+        return tuple(itertools.chain.from_iterable(parts))
+    joined: tuple[Alternative, ...] = ((),)
+    for part in parts:
+        joined = both(where, joined, part)
+    return joined
+
+
+def _comparison(where: tree.Comparison, dims: Mapping[str, Extent], op: str) -> tuple[Alternative, ...]:
+    numbers = {name: _number(extent) for name, extent in dims.items()}
+    known = dim_conditions.holds(tree.Comparison(where.span, op, where.left, where.right), numbers)
+    if known is not None:
+        return ((),) if known else ()
+    left, right = where.left, where.right
+    if dim_conditions.evaluate(left, numbers) is not None:
+        left, right, op = right, left, _MIRRORED[op]
+    bound = dim_conditions.evaluate(right, numbers)
+    if bound is None or (isinstance(bound, float) and not bound.is_integer()):
+        raise _gap(where)
+    if isinstance(left, tree.Arithmetic) and left.op == "%":
+        return _remainder(where, left, dims, numbers, op, int(bound))
+    axis = _axis(left, dims)
+    if axis is None:
+        raise _gap(where)
+    return _range(axis, op, int(bound))
+
+
+def _remainder(
+    where: tree.Comparison,
+    left: tree.Arithmetic,
+    dims: Mapping[str, Extent],
+    numbers: dim_conditions.Sizes,
+    op: str,
+    bound: int,
+) -> tuple[Alternative, ...]:
+    axis, factor = _axis(left.left, dims), dim_conditions.evaluate(left.right, numbers)
+    # A remainder that is below 1, or at most 0, is 0.
+    zero = (op, bound) in (("==", 0), ("<=", 0), ("<", 1))
+    if axis is None or not isinstance(factor, int) or factor < 1 or not zero:
+        raise _gap(where)
+    return ((Check(axis, factor=factor),),)
+
+
+def _range(axis: Axis, op: str, bound: int) -> tuple[Alternative, ...]:
+    """Sizes are never negative, and IREE's bounds must not be."""
+    if op == "!=":
+        return _range(axis, "<", bound) + _range(axis, ">", bound)
+    low = {"==": bound, ">=": bound, ">": bound + 1}.get(op)
+    high = {"==": bound, "<=": bound, "<": bound - 1}.get(op)
+    if high is not None and high < 0:
+        return ()
+    return ((Check(axis, None if low is None else max(low, 0), high),),)
+
+
+def _axis(expr: tree.DimExpr, dims: Mapping[str, Extent]) -> Axis | None:
+    extent = dims.get(expr.name) if isinstance(expr, tree.DimRef) else None
+    if isinstance(extent, tuple):
+        parts = [part for part in extent if part != 1]
+        extent = parts[0] if len(parts) == 1 else None
+    return extent if isinstance(extent, Axis) else None
+
+
+def _number(extent: Extent) -> int | None:
+    if isinstance(extent, tuple):
+        numbers = [part for part in extent if isinstance(part, int)]
+        return math.prod(numbers) if len(numbers) == len(extent) else None
+    return extent if isinstance(extent, int) else None
+
+
+def _gap(where: tree.Comparison) -> GapError:
+    return GapError.at(where.span, f"the condition `{dim_conditions.written(where)}`", _WHY)

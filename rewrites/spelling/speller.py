@@ -1,0 +1,566 @@
+"""A pattern spelled out as ops on tensors, in one of the spellings that programs have.
+
+`spell` gives the text of a region's body over typed arguments: the template that a matcher looks for, and the program
+on which the replacement is made. Sizes that the pattern leaves open are dynamic; a pack is given a rank, and a type
+variable a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opsplice.matchers.dims import dim_conditions
+from opsplice.rewrites.spelling import dim_bounds
+from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
+from opsplice.rewrites.spelling.not_exportable import Gap, GapError
+from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.template_text import Writer
+from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+_NAMED = {
+    ("mk", "kn", "mn"): "linalg.matmul",
+    ("bmk", "bkn", "bmn"): "linalg.batch_matmul",
+    ("mk", "k", "m"): "linalg.matvec",
+    ("k", "kn", "n"): "linalg.vecmat",
+    ("bmk", "bk", "bm"): "linalg.batch_matvec",
+    ("k", "k", ""): "linalg.dot",
+}
+_PRODUCTS = {True: ("mulf", "addf", "extf"), False: ("muli", "addi", "extsi")}
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What a template is made for: the rank of each pack, the type of each type variable, and dims of known size."""
+
+    packs: Mapping[str, int]
+    types: Mapping[str, str]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A pattern spelled out.
+
+    arguments: the name and the type of each argument, the pattern's parameters first; then sizes that ops need.
+    lines:     the ops, one a line, the root last; NAME_ONLY stands where a matcher compares names alone.
+    root, kind: the root's value and its type.
+    scopes:    each condition of the pattern and those that it uses, with what its dims are.
+    inside:    constants inside of bodies. IREE moves them out, and compares those outside only where they fill a tensor
+               of the template too; so no program has a template with such constants.
+    """
+
+    arguments: tuple[tuple[str, str], ...]
+    lines: tuple[str, ...]
+    root: str
+    kind: str
+    scopes: tuple[tuple[tree.Condition, Mapping[str, Extent]], ...]
+    dims: Mapping[str, Extent]
+    inside: tuple[str, ...] = ()
+
+
+def spell(
+    pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling
+) -> Template:
+    """Spell a checked pattern out, in a context with its dialects loaded. Raises GapError for what cannot be."""
+    first = _Speller(patterns, instance, spelling, frozenset())
+    template = first.spell(pattern)
+    if not template.inside:
+        return template
+    return _Speller(patterns, instance, spelling, frozenset(first.writer.fills)).spell(pattern)
+
+
+# ---- scopes ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Scope:
+    """What names mean inside one pattern. shared: the names that a fused generic must not take in."""
+
+    pattern: tree.Pattern
+    values: dict[str, Lazy]
+    elements: Mapping[str, str]
+    dims: dict[str, Extent]
+    shared: frozenset[str]
+
+
+# ---- the speller -------------------------------------------------------------------------------------------------
+
+
+class _Speller:
+    def __init__(
+        self, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling, outside: frozenset[str]
+    ) -> None:
+        """outside: as for `Writer`."""
+        self.patterns = patterns
+        self.instance = instance
+        self.spelling = spelling
+        self.writer = Writer(spelling, outside)
+        self.scopes: list[tuple[tree.Condition, Mapping[str, Extent]]] = []
+        self.gaps: dict[Gap, None] = {}
+        self.accumulated: set[tree.Expr] = set()  # reductions that may start from anything
+
+    def spell(self, pattern: tree.Pattern) -> Template:
+        if len(pattern.results) != 1:
+            why = "a matcher yields the results of one op, at which it starts; look for one of them"
+            raise GapError.at(pattern.span, f"pattern '{pattern.name}' has several results", why)
+        scope = _Scope(pattern, {}, self.instance.types, {}, _shared(pattern))
+        for number, parameter in enumerate(pattern.parameters):
+            scope.values[parameter.name] = self._parameter(number, parameter, scope)
+        self._enter(scope)
+        root = self.writer.materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
+        if self.gaps:
+            raise GapError(*self.gaps, *self._conditions_gaps())
+        if not self.writer.lines:
+            raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
+        named = [(t.name, t.type) for t in self.writer.arguments]
+        return Template(
+            arguments=(*named, *self.writer.extra),
+            lines=self.writer.all_lines(),
+            root=root.name,
+            kind=root.type,
+            scopes=tuple(self.scopes),
+            dims=scope.dims,
+            inside=tuple(self.writer.inside),
+        )
+
+    def _conditions_gaps(self) -> list[Gap]:
+        """What of the conditions has no counterpart either, so that all is said at once."""
+        found: list[Gap] = []
+        for where, dims in self.scopes:
+            try:
+                dim_bounds.alternatives(where, dims)
+            except GapError as error:
+                found.extend(error.gaps)
+        return found
+
+    # ---- scopes and parameters ------------------------------------------------------------------------------------
+
+    def _parameter(self, number: int, parameter: tree.Parameter, scope: _Scope) -> Lazy:
+        kind = parameter.type
+        if isinstance(kind, tree.ScalarType):
+            # A scalar is an operand of rank 0 in a generic, and fills a tensor where ops are on tensors.
+            of_tensors = self.spelling.elementwise == "tensor"
+            scalar = Tensor(f"%{parameter.name}", self._element(kind, scope), None if of_tensors else ())
+            self.writer.arguments.append(scalar)
+            return Leaf(scalar, (), ())
+        sizes: list[Size] = []
+        for dim in kind.dims:
+            extent = self._extent(dim, number, len(sizes), scope)
+            sizes.extend(extent if isinstance(extent, tuple) else (extent,))
+        tensor = Tensor(f"%{parameter.name}", self._element(kind.element, scope), tuple(sizes))
+        self.writer.arguments.append(tensor)
+        return Leaf(tensor, tuple(range(len(sizes))), tuple(sizes))
+
+    def _extent(self, dim: tree.Dim, argument: int, axis: int, scope: _Scope) -> Extent:
+        extent: Extent
+        if dim.pack is not None:
+            extent = tuple(Axis(argument, axis + i) for i in range(self.instance.packs[dim.pack]))
+            scope.dims.setdefault(dim.pack, extent)
+            return extent
+        if dim.size is not None:
+            return dim.size
+        extent = self.instance.sizes.get(dim.symbol or "", Axis(argument, axis))
+        if dim.symbol is not None:
+            scope.dims.setdefault(dim.symbol, extent)
+        return extent
+
+    def _enter(self, scope: _Scope) -> None:
+        for variable in scope.pattern.type_variables:
+            bits = vocabulary.bits(scope.elements.get(variable.name, ""))
+            if bits is not None:
+                scope.dims[f"bits({variable.name})"] = bits
+        ranks = {f"rank({name})": len(extent) for name, extent in scope.dims.items() if isinstance(extent, tuple)}
+        scope.dims.update(ranks)
+        if scope.pattern.where is not None:
+            self.scopes.append((scope.pattern.where, scope.dims))
+        for let in scope.pattern.body:
+            if len(let.names) != 1:
+                raise GapError.at(let.span, "a part with several results", "a matcher follows one result of each op")
+            value = self._value(let.expr, scope)
+            if self.spelling.elementwise == "fused" and let.names[0] in scope.shared and isinstance(value, Apply):
+                value = self.writer.settled(value, let.span)
+            scope.values[let.names[0]] = value
+
+    def _inlined(self, expr: tree.Call, scope: _Scope) -> Lazy:
+        pattern = self.patterns[expr.callee]
+        if len(pattern.results) != 1:
+            raise GapError.at(expr.span, f"pattern '{pattern.name}' has several results", "use a pattern that has one")
+        given = [self._value(a, scope) for a in expr.args]
+        elements: dict[str, str] = {}
+        inner = _Scope(pattern, {}, elements, {}, _shared(pattern))
+        own = {v.name for v in pattern.type_variables}
+        for parameter, value in zip(pattern.parameters, given, strict=True):
+            kind = parameter.type
+            element = kind.element.name if isinstance(kind, tree.TensorType) else kind.name
+            if element in own and value.element:
+                elements[element] = value.element
+            inner.values[parameter.name] = value
+            if isinstance(kind, tree.TensorType):
+                self._bind_dims(kind, value.dims, inner)
+        self._enter(inner)
+        return self._value(pattern.results[0], inner)
+
+    def _bind_dims(self, kind: tree.TensorType, sizes: tuple[Size, ...], scope: _Scope) -> None:
+        at = next((i for i, d in enumerate(kind.dims) if d.pack is not None), None)
+        spare = len(sizes) - len(kind.dims) + 1
+        position = 0
+        for number, dim in enumerate(kind.dims):
+            width = spare if number == at else 1
+            found = sizes[position : position + width]
+            if dim.name is not None:
+                scope.dims.setdefault(dim.name, found if number == at else found[0])
+            position += width
+
+    def _element(self, kind: tree.ScalarType, scope: _Scope) -> str:
+        return scope.elements.get(kind.name, kind.name)
+
+    # ---- expressions ----------------------------------------------------------------------------------------------
+
+    def _value(self, expr: tree.Expr, scope: _Scope) -> Lazy:
+        if isinstance(expr, tree.Name):
+            return scope.values[expr.name]
+        if isinstance(expr, tree.Constant):
+            return self._number(expr, scope)
+        if isinstance(expr, tree.Call):
+            self._check_call(expr)
+            if not expr.quoted and expr.callee in self.patterns:
+                return self._inlined(expr, scope)
+            known = None if expr.quoted else vocabulary.find(expr.callee)
+            return self._elementwise(known, expr, scope) if known is not None else self._quoted(expr, scope)
+        if isinstance(expr, tree.Contract):
+            return self._contract(expr, scope)
+        if isinstance(expr, tree.Reduce):
+            return self._reduce(expr, scope)
+        if isinstance(expr, tree.Rearrange):
+            return self._rearranged(expr, scope)
+        if isinstance(expr, tree.Uses) and expr.kind == "accumulated":
+            self.accumulated.add(expr.arg)
+            return self._value(expr.arg, scope)
+        if isinstance(expr, tree.Alternatives) and self.spelling.option is not None:
+            return self._value(expr.options[self.spelling.option], scope)
+        what = f"`{_written(expr)}`"
+        raise GapError.at(expr.span, what, "a template of ops has no such part")
+
+    def _check_call(self, expr: tree.Call) -> None:
+        what = f"`{_written(expr)}`"
+        if expr.optional:
+            raise GapError.at(expr.span, what, "an op of a template is there")
+        if expr.rest or (expr.quoted and "*" in expr.callee):
+            raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
+        if expr.regions:
+            raise GapError.at(expr.span, what, "a template says what an op's regions hold")
+        for attribute in expr.attributes:
+            if attribute.value is None:
+                raise GapError.at(attribute.span, f"the attribute {attribute.name}", "a template has a value for it")
+
+    def _number(self, expr: tree.Constant, scope: _Scope) -> Number:
+        if expr.high is not None:
+            why = "a matcher compares constants exactly; write one number"
+            self.gaps[Gap(expr.span, f"the range `{_written(expr)}`", why)] = None
+            return Number(0)
+        sizes = {n: _known(e) for n, e in scope.dims.items()}
+        value = dim_conditions.evaluate(expr.value, sizes)
+        if value is None:
+            names = sorted(n for n in dim_conditions.names_in(expr.value) if _is_open(sizes.get(n)))
+            some = (
+                f"{', '.join(names)} may be any; give it a size, as in `{names[0]} == 64`" if names else "it has none"
+            )
+            why = f"a matcher compares constants exactly, and {some}"
+            self.gaps[Gap(expr.span, f"the constant `{dim_conditions.written(expr.value)}`", why)] = None
+            return Number(0)
+        return Number(value)
+
+    def _elementwise(self, op: vocabulary.Op, expr: tree.Call, scope: _Scope) -> Lazy:
+        args = [self._value(a, scope) for a in expr.args]
+        letters: dict[str, str] = {}
+        for letter, arg in sorted(zip(op.operands, args, strict=True), key=lambda pair: not pair[1].dims):
+            if arg.element and letters.setdefault(letter, arg.element) != arg.element and arg.dims:
+                why = f"its operands are {letters[letter]} and {arg.element}, and ops take one type; write a cast"
+                raise GapError.at(expr.span, f"`{_written(expr)}`", why)
+        if op.name == "fpowi":
+            letters.setdefault("I", "i32")  # what frontends write
+        args = [
+            replace(a, element=letters.get(letter, "")) if isinstance(a, Number) and not a.element else a
+            for letter, a in zip(op.operands, args, strict=True)
+        ]
+        for arg, written in zip(args, expr.args, strict=True):
+            if isinstance(arg, Number) and arg.element and not vocabulary.holds(arg.element, arg.value):
+                raise GapError.at(written.span, f"the constant `{_written(written)}`", f"{arg.element} cannot hold it")
+        args = [self._cast(a, letters.get(letter, ""), expr.span) for letter, a in zip(op.operands, args, strict=True)]
+        if not all(a.element for a in args):
+            raise GapError.at(expr.span, f"`{op.name}` of constants alone", "the compiler folds it; write the result")
+        element = "i1" if op.result == "B" else letters.get(op.result, "")
+        if not element:
+            kind = expr.type
+            if kind is None:
+                raise GapError.at(expr.span, f"`{op.name}`", "its type is not written")
+            element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
+        dims = max((a.dims for a in args), key=len)
+        made = Apply(op.full_name, tuple(args), _scalar_attributes(op, expr), element, dims)
+        return made if self.spelling.elementwise == "fused" else self.writer.settled(made, expr.span)
+
+    def _cast(self, value: Lazy, element: str, span: tree.Span) -> Lazy:
+        """A value in the float type of what it is combined with: scalars may have one of their own (`through cast`)."""
+        if value.element == element or not (vocabulary.is_float(value.element) and vocabulary.is_float(element)):
+            return value
+        narrower = (vocabulary.bits(element) or 0) < (vocabulary.bits(value.element) or 0)
+        made = Apply("arith.truncf" if narrower else "arith.extf", (value,), "{}", element, value.dims)
+        return made if self.spelling.elementwise == "fused" else self.writer.settled(made, span)
+
+    def _quoted(self, expr: tree.Call, scope: _Scope) -> Lazy:
+        args = [self.writer.materialise(self._value(a, scope), a.span) for a in expr.args]
+        kind = expr.type
+        what = f'"{expr.callee}"'
+        if kind is None:
+            raise GapError.at(expr.span, what, "the type of its result is not written, and a template needs it")
+        element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
+        dims = None if isinstance(kind, tree.ScalarType) else self._written_dims(kind, scope)
+        result = Tensor(self.writer.name(), element, dims)
+        attributes = ", ".join(f"{a.name} = {_attribute(a)}" for a in expr.attributes)
+        operands = ", ".join(a.name for a in args)
+        types = ", ".join(a.type for a in args)
+        self.writer.lines.append(
+            f'{result.name} = "{expr.callee}"({operands}) {{{attributes}}} : ({types}) -> {result.type}'
+        )
+        return self.writer.leaf(result)
+
+    def _written_dims(self, kind: tree.TensorType, scope: _Scope) -> tuple[Size, ...]:
+        sizes: list[Size] = []
+        for dim in kind.dims:
+            extent: Extent | None = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
+            if extent is None:
+                raise GapError.at(dim.span, f"the dim `{dim}`", "no input has it, and a template needs its size")
+            sizes.extend(extent if isinstance(extent, tuple) else (extent,))
+        return tuple(sizes)
+
+    def _rearranged(self, expr: tree.Rearrange, scope: _Scope) -> Lazy:
+        value = self._value(expr.arg, scope)
+        sizes = self._label_sizes(expr.subscripts, [value], scope)
+        labels = _expanded(_plain(expr.subscripts)[0], sizes)
+        result = _expanded(expr.subscripts.result, sizes)
+        dims = tuple(sizes[label][0] if len(sizes[label]) == 1 else sizes[label][i] for label, i in result)
+        viewed = moved(value, tuple(result.index(label) for label in labels), dims)
+        if self.spelling.views == "maps":
+            return viewed
+        return self.writer.settled(viewed, expr.span)
+
+    def _label_sizes(
+        self, subscripts: tree.Subscripts, values: Sequence[Lazy], scope: _Scope
+    ) -> dict[str, tuple[Size, ...]]:
+        """The sizes of each label; a pack's are several. Labels that only the result has are dims of the pattern."""
+        sizes: dict[str, tuple[Size, ...]] = {}
+        for labels, value in zip(_plain(subscripts), values, strict=True):
+            spare = len(value.dims) - len(labels) + 1
+            position = 0
+            for label in labels:
+                width = spare if label.startswith("...") else 1
+                sizes.setdefault(label, value.dims[position : position + width])
+                position += width
+        for label in subscripts.result:
+            if label not in sizes:
+                extent = scope.dims.get(label.removeprefix("..."))
+                if extent is None:
+                    raise GapError.at(subscripts.span, f"the dim `{label}`", "no input has it")
+                sizes[label] = extent if isinstance(extent, tuple) else (extent,)
+        return sizes
+
+    # ---- reductions -----------------------------------------------------------------------------------------------
+
+    def _reduce(self, expr: tree.Reduce, scope: _Scope) -> Lazy:
+        value = self._value(expr.arg, scope)
+        sizes = self._label_sizes(expr.subscripts, [value], scope)
+        labels = _expanded(_plain(expr.subscripts)[0], sizes)
+        result = _expanded(expr.subscripts.result, sizes)
+        (value,) = self._with_loops([value], [labels], result, expr.arg.span)
+        if len(labels) == len(result):
+            return moved(value, tuple(result.index(la) for la in labels), tuple(_size(sizes, la) for la in result))
+        combiner = vocabulary.find(expr.combiner)
+        assert combiner is not None, "the checker lets only known combiners pass"
+        neutral = vocabulary.identity(expr.combiner, value.element)
+        assert neutral is not None, "the checker lets only combiners of these elements pass"
+        start = self._start(expr, neutral, value.element, tuple(_size(sizes, la) for la in result))
+        running, new = ("%out.0", "%in.0") if self.spelling.accumulator else ("%in.0", "%out.0")
+        kind = value.element
+        body = [f'%made.0 = "{combiner.full_name}"({running}, {new}) : ({kind}, {kind}) -> {kind}']
+        kept = [la for la in labels if la in result]
+        if self.spelling.reductions == "linalg.reduce" and value.plain and kept == list(result):
+            summed = [axis for axis, la in enumerate(labels) if la not in result]
+            return self.writer.leaf(self.writer.reduce(value.tensor, start, summed, body, "%made.0"))
+        maps = [[labels.index(labels[a]) for a in value.axes], [labels.index(la) for la in result]]
+        iterators = ["parallel" if la in result else "reduction" for la in labels]
+        return self.writer.leaf(self.writer.generic([value.tensor], start, maps, iterators, ["%in.0"], body, "%made.0"))
+
+    def _start(self, expr: tree.Expr, neutral: float, element: str, dims: tuple[Size, ...]) -> Tensor:
+        """What a reduction starts from: its neutral value, or for one that is accumulated an argument."""
+        if expr not in self.accumulated:
+            return self.writer.filled(neutral, element, dims)
+        start = Tensor(f"%start{len(self.writer.extra)}", element, dims)
+        self.writer.extra.append((start.name, start.type))
+        return start
+
+    def _with_loops(
+        self, values: Sequence[Lazy], operands: Sequence[Sequence[Any]], result: Sequence[Any], span: tree.Span
+    ) -> list[Leaf]:
+        """Operands of a reduction as tensors under views, one of which has each loop that is summed as an axis.
+
+        A loop that no operand has is none: what is only repeated along it is written out.
+        """
+        leaves = [v if isinstance(v, Leaf) else self.writer.settled(v, span) for v in values]
+        covered = {labels[axis] for leaf, labels in zip(leaves, operands, strict=True) for axis in leaf.axes}
+        made = []
+        for leaf, labels in zip(leaves, operands, strict=True):
+            missing = set(labels) - covered - set(result)
+            made.append(self.writer.settled(leaf, span) if missing else leaf)
+            covered |= missing
+        return made
+
+    def _contract(self, expr: tree.Contract, scope: _Scope) -> Lazy:
+        values = [self._value(a, scope) for a in expr.args]
+        sizes = self._label_sizes(expr.subscripts, values, scope)
+        operands = [_expanded(o, sizes) for o in _plain(expr.subscripts)]
+        result = _expanded(expr.subscripts.result, sizes)
+        element = values[0].element
+        if expr.type is not None:
+            kind = expr.type
+            element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
+        summed = list(dict.fromkeys(la for o in operands for la in o if la not in result))
+        if not summed:
+            raise GapError.at(expr.span, "a contraction that sums nothing", "write it with mulf and broadcast")
+        letters = _letters(operands, result) if self.spelling.named else None
+        named = None if letters is None else _NAMED.get(letters)
+        dims = tuple(_size(sizes, la) for la in result)
+        zero = self._start(expr, 0.0 if vocabulary.is_float(element) else 0, element, dims)
+        if named is not None:
+            return self.writer.leaf(
+                self.writer.named(named, [self.writer.materialise(v, expr.span) for v in values], zero)
+            )
+        leaves = self._with_loops(values, operands, result, expr.span)
+        loops = [*result, *summed]
+        maps = [
+            [loops.index(labels[axis]) for axis in leaf.axes] for leaf, labels in zip(leaves, operands, strict=True)
+        ]
+        maps.append([loops.index(la) for la in result])
+        iterators = ["parallel"] * len(result) + ["reduction"] * len(summed)
+        names = [f"%in.{i}" for i in range(len(leaves))]
+        body, product = self._product(names, [leaf.element for leaf in leaves], element)
+        return self.writer.leaf(
+            self.writer.generic([leaf.tensor for leaf in leaves], zero, maps, iterators, names, body, product)
+        )
+
+    def _product(self, names: Sequence[str], elements: Sequence[str], element: str) -> tuple[list[str], str]:
+        """The lines of a contraction's body, and the value that it yields."""
+        times, plus, extend = _PRODUCTS[vocabulary.is_float(element)]
+        lines, factors = [], []
+        for i, (name, kind) in enumerate(zip(names, elements, strict=True)):
+            factors.append(name if kind == element else f"%wide.{i}")
+            if kind != element:
+                lines.append(f'%wide.{i} = "arith.{extend}"({name}) : ({kind}) -> {element}')
+        product = factors[0]
+        for i, factor in enumerate(factors[1:]):
+            lines.append(f'%product.{i} = "arith.{times}"({product}, {factor}) : ({element}, {element}) -> {element}')
+            product = f"%product.{i}"
+        first, second = ("%out.0", product) if self.spelling.accumulator or self.spelling.named else (product, "%out.0")
+        lines.append(f'%sum.0 = "arith.{plus}"({first}, {second}) : ({element}, {element}) -> {element}')
+        return lines, "%sum.0"
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _plain(subscripts: tree.Subscripts) -> list[tuple[str, ...]]:
+    """The labels of each operand, where there are no windows."""
+    if subscripts.windows:
+        raise GapError.at(subscripts.span, "a window", "a template has no sizes for what slides over another")
+    return [tuple(label for label in labels if isinstance(label, str)) for labels in subscripts.operands]
+
+
+def _expanded(labels: Sequence[str], sizes: Mapping[str, Sequence[Any]]) -> list[tuple[str, int]]:
+    """Labels one for each axis: a pack becomes as many as it has dims."""
+    return [(label, i) for label in labels for i in range(len(sizes[label]))]
+
+
+def _size(sizes: Mapping[str, tuple[Size, ...]], label: tuple[str, int]) -> Size:
+    return sizes[label[0]][label[1]]
+
+
+def _letters(operands: Sequence[Sequence[Any]], result: Sequence[Any]) -> tuple[str, str, str] | None:
+    """Subscripts in the letters of `_NAMED`; None if there are not two operands."""
+    if len(operands) != 2:
+        return None
+    left, right = operands
+    names: dict[Any, str] = {}
+    for label in dict.fromkeys([*left, *right]):
+        places = (label in left, label in right, label in result)
+        letter = {(True, True, True): "b", (True, False, True): "m", (False, True, True): "n"}.get(places, "k")
+        if letter in names.values():
+            return None
+        names[label] = letter
+
+    def spelled(labels: Sequence[Any]) -> str:
+        return "".join(names[label] for label in labels)
+
+    return spelled(left), spelled(right), spelled(result)
+
+
+def _known(extent: Extent) -> int | tuple[int | None, ...] | None:
+    if isinstance(extent, tuple):
+        return tuple(e if isinstance(e, int) else None for e in extent)
+    return extent if isinstance(extent, int) else None
+
+
+def _is_open(size: int | tuple[int | None, ...] | None) -> bool:
+    return size is None or (isinstance(size, tuple) and None in size)
+
+
+def _shared(pattern: tree.Pattern) -> frozenset[str]:
+    """The names with several uses in a pattern that has more than elementwise ops: programs keep such values."""
+    counts: dict[str, int] = {}
+    whole = False
+
+    def visit(expr: Any) -> None:
+        nonlocal whole
+        if isinstance(expr, tree.Name):
+            counts[expr.name] = counts.get(expr.name, 0) + 1
+        whole = whole or isinstance(expr, (tree.Contract, tree.Reduce)) or getattr(expr, "quoted", False)
+        for part in (*getattr(expr, "args", ()), *([expr.arg] if hasattr(expr, "arg") else [])):
+            visit(part)
+
+    for expr in (*(let.expr for let in pattern.body), *pattern.results):
+        visit(expr)
+    return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()
+
+
+def _scalar_attributes(op: vocabulary.Op, expr: tree.Call) -> str:
+    """What an elementwise op says besides its operands, as MLIR writes it."""
+    found = []
+    for attribute in expr.attributes:
+        if attribute.name == "predicate" and str(attribute.value) in op.predicates:
+            found.append(f"predicate = {op.predicates.index(str(attribute.value))} : i64")
+        else:
+            found.append(f"{attribute.name} = {_attribute(attribute)}")
+    return f"{{{', '.join(found)}}}"
+
+
+def _attribute(attribute: tree.Attribute) -> str:
+    value = getattr(attribute, "value", None)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float):
+        return f"{value} : f64"
+    if isinstance(value, tree.MlirText):
+        return value.text
+    if isinstance(value, str) and not attribute.bare:
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    raise GapError.at(
+        attribute.span, f"the attribute `{attribute.name}`", "a template needs its type, which is not written"
+    )
+
+
+def _written(expr: Any) -> str:
+    text: str = expr.span.source.text[expr.span.start : expr.span.end]
+    return text if len(text) <= 40 else text[:37] + "..."

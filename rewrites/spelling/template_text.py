@@ -1,0 +1,265 @@
+"""Ops of a template as text: each value is given an op, or several, in the spelling that is asked for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from iree.compiler import ir
+
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.spelling.dim_bounds import Axis
+from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor
+from opsplice.spec_lang.syntax import tree
+
+# In the text of a template, where a matcher is to compare an op by its name alone.
+NAME_ONLY = "{NAME_ONLY}"
+# What Torch writes for maxima and minima of floats: the predicates ugt and ult.
+_CHOICES = {"arith.maximumf": "9 : i64", "arith.minimumf": "11 : i64"}
+
+
+@dataclass(eq=False)
+class _Body:
+    """The inside of a generic while it is written."""
+
+    leaves: list[Leaf] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    done: dict[tuple[Apply, tuple[int, ...]], str] = field(default_factory=dict)
+
+
+class Writer:
+    """The lines of a template.
+
+    arguments: the pattern's parameters; extra: sizes that ops need, as further arguments. fills: the constants that
+    fill tensors. inside: the constants inside of bodies.
+    """
+
+    def __init__(self, spelling: Spelling, outside: frozenset[str]) -> None:
+        """outside: the constants that fill tensors of the template, so that bodies may take them from outside."""
+        self.spelling = spelling
+        self.outside = {number: f"%constant.{i}" for i, number in enumerate(sorted(outside))}
+        self.lines: list[str] = []
+        self.arguments: list[Tensor] = []
+        self.extra: list[tuple[str, str]] = []
+        self.fills: dict[str, None] = {}
+        self.inside: dict[str, None] = {}
+        self._names = (f"%{i}" for i in itertools.count())
+        self._sizes: dict[Axis, str] = {}
+
+    def name(self) -> str:
+        """A name that no value has yet."""
+        return next(self._names)
+
+    def all_lines(self) -> tuple[str, ...]:
+        """The lines, with the constants that bodies share before them."""
+        return (*(f"{name} = arith.constant {number}" for number, name in self.outside.items()), *self.lines)
+
+    def leaf(self, tensor: Tensor) -> Leaf:
+        dims = tensor.dims or ()
+        return Leaf(tensor, tuple(range(len(dims))), dims)
+
+    def settled(self, value: Lazy, span: tree.Span) -> Leaf:
+        """A value that has an op of its own."""
+        return self.leaf(self.materialise(value, span))
+
+    def materialise(self, value: Lazy, span: tree.Span) -> Tensor:
+        """A value as a tensor of its own."""
+        if isinstance(value, Leaf):
+            return value.tensor if value.plain else self._viewed(value)
+        if isinstance(value, Number):
+            raise GapError.at(span, "a constant where a tensor is wanted", "a template has no op that makes it")
+        if self.spelling.elementwise == "tensor":
+            return self._on_tensors(value, span)
+        body = _Body()
+        yielded = self._into(value, tuple(range(len(value.dims))), body)
+        maps = [[*leaf.axes] for leaf in body.leaves]
+        maps.append(list(range(len(value.dims))))
+        out = self.empty(value.element, value.dims)
+        names = [f"%in.{i}" for i in range(len(body.leaves))]
+        tensors = [leaf.tensor for leaf in body.leaves]
+        return self.generic(tensors, out, maps, ["parallel"] * len(value.dims), names, body.lines, yielded)
+
+    def _into(self, value: Lazy, axes: tuple[int, ...], body: _Body) -> str:
+        """Write a value into a generic's body; axes: where each of its axes is among the generic's loops."""
+        if isinstance(value, Leaf):
+            leaf = Leaf(value.tensor, tuple(axes[a] for a in value.axes), value.dims)
+            for number, other in enumerate(body.leaves):
+                if other.tensor == leaf.tensor and other.axes == leaf.axes:
+                    return f"%in.{number}"
+            body.leaves.append(leaf)
+            return f"%in.{len(body.leaves) - 1}"
+        if isinstance(value, Number):
+            text = number_text(value.value, value.element)
+            if text in self.outside:
+                return self.outside[text]
+            self.inside[text] = None
+            name = f"%body.{len(body.lines)}"
+            body.lines.append(f"{name} = arith.constant {text}")
+            return name
+        key = (value, axes)
+        if key not in body.done:
+            args = [self._into(a, axes if a.dims else (), body) for a in value.args]
+            name = f"%body.{len(body.lines)}"
+            if self.spelling.extrema == "select" and value.op in _CHOICES:
+                less = f'%less.{len(body.lines)} = "arith.cmpf"({", ".join(args)}) {{predicate = {_CHOICES[value.op]}}}'
+                body.lines.append(f"{less} : ({value.element}, {value.element}) -> i1")
+                chosen = f'{name} = "arith.select"(%less.{len(body.lines) - 1}, {", ".join(args)})'
+                body.lines.append(f"{chosen} : (i1, {value.element}, {value.element}) -> {value.element}")
+                body.done[key] = name
+                return name
+            types = ", ".join(a.element for a in value.args)
+            body.lines.append(
+                f'{name} = "{value.op}"({", ".join(args)}) {value.attributes} : ({types}) -> {value.element}'
+            )
+            body.done[key] = name
+        return body.done[key]
+
+    def _on_tensors(self, value: Apply, span: tree.Span) -> Tensor:
+        args = []
+        for arg in value.args:
+            if isinstance(arg, Number) and not value.dims:
+                args.append(self.scalar(arg))
+            elif isinstance(arg, Number) or (isinstance(arg, Leaf) and not arg.dims and value.dims):
+                args.append(self._spread(arg, value.dims, span))
+            else:
+                args.append(self.materialise(arg, span))
+        scalar = all(a.dims is None for a in args)
+        result = Tensor(self.name(), value.element, None if scalar else value.dims)
+        operands = ", ".join(a.name for a in args)
+        types = ", ".join(a.type for a in args)
+        self.lines.append(f'{result.name} = "{value.op}"({operands}) {value.attributes} : ({types}) -> {result.type}')
+        return result
+
+    def _spread(self, value: Number | Leaf, dims: tuple[Size, ...], span: tree.Span) -> Tensor:
+        """A scalar as a tensor."""
+        if self.spelling.constants == "dense" and isinstance(value, Number):
+            if not all(isinstance(d, int) for d in dims):
+                raise GapError.at(span, "a dense constant of dynamic shape", "there is none")
+            result = Tensor(self.name(), value.element, dims)
+            number = number_text(value.value, value.element).partition(" : ")[0]
+            self.lines.append(f"{result.name} = arith.constant dense<{number}> : {result.type}")
+            return result
+        scalar = self.scalar(value) if isinstance(value, Number) else value.tensor
+        if scalar.dims is not None:
+            raise GapError.at(span, "a tensor of rank 0 that is spread by itself", "write a broadcast")
+        if self.spelling.constants != "splat":
+            return self.fill(scalar, dims)
+        result = Tensor(self.name(), value.element, dims)
+        sizes = ", ".join(self._size_argument(d) for d in dims if isinstance(d, Axis))
+        self.lines.append(f"{result.name} = tensor.splat {scalar.name}{f'[{sizes}]' if sizes else ''} : {result.type}")
+        return result
+
+    def _size_argument(self, axis: Axis) -> str:
+        """A size that an op needs, as an argument of the template: programs have many ways to make it."""
+        name = f"%size.{len(self.extra)}"
+        self.extra.append((name, "index"))
+        return name
+
+    def _viewed(self, leaf: Leaf) -> Tensor:
+        """A broadcast or transpose as an op."""
+        if self.spelling.transposes == "linalg.transpose" and len(leaf.axes) == len(leaf.dims):
+            order = [leaf.axes.index(i) for i in range(len(leaf.dims))]
+            out = self.empty(leaf.element, leaf.dims)
+            result = replace(out, name=self.name())
+            self.lines.append(
+                f"{result.name} = linalg.transpose ins({leaf.tensor.name} : {leaf.tensor.type}) "
+                f"outs({out.name} : {out.type}) permutation = {order}"
+            )
+            return result
+        out = self.empty(leaf.element, leaf.dims)
+        maps = [[*leaf.axes], list(range(len(leaf.dims)))]
+        return self.generic([leaf.tensor], out, maps, ["parallel"] * len(leaf.dims), ["%in.0"], [], "%in.0")
+
+    def generic(
+        self,
+        inputs: Sequence[Tensor],
+        out: Tensor,
+        maps: Sequence[Sequence[int]],
+        iterators: Sequence[str],
+        names: Sequence[str],
+        body: Sequence[str],
+        yielded: str,
+    ) -> Tensor:
+        """A linalg.generic. maps: the loop of each axis, for each input and then for the result."""
+        loops = ", ".join(f"d{i}" for i in range(len(iterators)))
+        written = ", ".join(f"affine_map<({loops}) -> ({', '.join(f'd{i}' for i in m)})>" for m in maps)
+        kinds = ", ".join(f'"{i}"' for i in iterators)
+        given = f"ins({', '.join(t.name for t in inputs)} : {', '.join(t.type for t in inputs)})" if inputs else ""
+        arguments = [f"{n}: {t.element}" for n, t in zip(names, inputs, strict=True)]
+        result = replace(out, name=self.name())
+        self.lines.append(
+            f"{result.name} = linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}} "
+            f"{given} outs({out.name} : {out.type}) {{"
+        )
+        self.lines.append(f"^bb0({', '.join([*arguments, f'%out.0: {out.element}'])}):")
+        self.lines.extend(f"  {line}" for line in body)
+        self.lines.append(f"  linalg.yield {yielded} : {out.element}")
+        self.lines.append(f"}} -> {result.type}")
+        return result
+
+    def reduce(self, value: Tensor, out: Tensor, axes: Sequence[int], body: Sequence[str], yielded: str) -> Tensor:
+        """A linalg.reduce over some axes of a tensor."""
+        result = replace(out, name=self.name())
+        self.lines.append(
+            f"{result.name} = linalg.reduce ins({value.name} : {value.type}) outs({out.name} : {out.type}) "
+            f"dimensions = {list(axes)}"
+        )
+        self.lines.append(f"  (%in.0: {value.element}, %out.0: {out.element}) {{")
+        self.lines.extend(f"    {line}" for line in body)
+        self.lines.append(f"    linalg.yield {yielded} : {out.element}")
+        self.lines.append("  }")
+        return result
+
+    def filled(self, value: int | float, element: str, dims: tuple[Size, ...]) -> Tensor:
+        return self.fill(self.scalar(Number(value, element)), dims)
+
+    def scalar(self, number: Number) -> Tensor:
+        text = number_text(number.value, number.element)
+        self.fills[text] = None
+        if text in self.outside:
+            return Tensor(self.outside[text], number.element, None)
+        result = Tensor(self.name(), number.element, None)
+        self.lines.append(f"{result.name} = arith.constant {text}")
+        return result
+
+    def fill(self, scalar: Tensor, dims: tuple[Size, ...]) -> Tensor:
+        out = self.empty(scalar.element, dims)
+        result = replace(out, name=self.name())
+        self.lines.append(
+            f"{result.name} = linalg.fill ins({scalar.name} : {scalar.element}) outs({out.name} : {out.type}) "
+            f"-> {result.type}"
+        )
+        return result
+
+    def empty(self, element: str, dims: tuple[Size, ...]) -> Tensor:
+        out = Tensor(self.name(), element, dims)
+        sizes = ", ".join(self._size(d) for d in dims if isinstance(d, Axis))
+        self.lines.append(f"{out.name} = tensor.empty({sizes}) {NAME_ONLY} : {out.type}")
+        return out
+
+    def _size(self, axis: Axis) -> str:
+        """The size of an argument's dim. A matcher never looks at it."""
+        if axis not in self._sizes:
+            at, name = self.name(), self.name()
+            tensor = self.arguments[axis.argument]
+            self.lines.append(f"{at} = arith.constant {axis.axis} : index")
+            self.lines.append(f"{name} = tensor.dim {tensor.name}, {at} : {tensor.type}")
+            self._sizes[axis] = name
+        return self._sizes[axis]
+
+    def named(self, op: str, args: Sequence[Tensor], start: Tensor) -> Tensor:
+        result = replace(start, name=self.name())
+        operands = ", ".join(a.name for a in args)
+        types = ", ".join(a.type for a in args)
+        self.lines.append(
+            f"{result.name} = {op} ins({operands} : {types}) outs({start.name} : {start.type}) -> {result.type}"
+        )
+        return result
+
+
+def number_text(value: int | float, element: str) -> str:
+    """A constant with its type, as MLIR writes it. Needs a current context."""
+    return str(emit.number(value, ir.Type.parse(element)))

@@ -1,0 +1,1 @@
+"""Specs of MLIR's transform dialect: run, written, and read."""

@@ -1,0 +1,529 @@
+"""A spec of ours as a transform spec: what stock IREE needs to do the same.
+
+For each rule, each rank of a pack, each choice of a type and each spelling, the pattern is written as a small program.
+That program is the template that a matcher looks for; and our own engine replaces it, which gives the function that the
+matcher's action puts in. So what is exported is what the engine matched: a template that it does not match is dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
+
+from opsplice.matchers.find import engine
+from opsplice.matchers.ir.op_names import symbol_of
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.matches import Match, Size
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.rewrites.apply import apply
+from opsplice.rewrites.approaches import insertion
+from opsplice.rewrites.approaches import pattern_insertion as template
+from opsplice.rewrites.approaches.annotation import attribute_of
+from opsplice.rewrites.ir import emit, raw_symbols
+from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.ir.symbols import references
+from opsplice.rewrites.plan.actions import Action, KernelCall
+from opsplice.rewrites.plan.planner import Resolver, plan
+from opsplice.rewrites.spelling import dim_bounds
+from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Check, Extent
+from opsplice.rewrites.spelling.not_exportable import Gap, GapError
+from opsplice.rewrites.spelling.speller import Instance, Template, spell
+from opsplice.rewrites.spelling.spellings import Spelling, spellings, with_options
+from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier, place
+from opsplice.rewrites.transform_dialect.export.op_matchers import Direct, direct, is_any_contraction
+from opsplice.rewrites.transform_dialect.export.sequences import Case, Group, Pass, spec_text
+from opsplice.spec_lang.checking.inference import expressions
+from opsplice.spec_lang.loading.loader import LoadedSpec
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+MAX_RANK = 4
+MAX_INSTANCES = 64
+_CALL = "opsplice_call_"
+_PASSES = re.compile(r"util\.func\(([\w,-]+)\)|([\w-]+)")
+_PIPELINE = re.compile(rf"(?:{_PASSES.pattern})(?:,(?:{_PASSES.pattern}))*")
+_DIALECTS = ("arith", "math", "linalg", "tensor", "util", "flow")
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """A matcher of the exported spec: its name and what it covers."""
+
+    name: str
+    covers: str
+
+
+@dataclass(frozen=True)
+class ExportedRule:
+    """A rule in the exported spec, and what to know of it."""
+
+    rule: tree.Rule
+    matchers: tuple[Matcher, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Export:
+    """A transform spec and what is in it.
+
+    text: the spec. rules: those in it, with their matchers. gaps: for each rule or run that is not whole in it, the
+    constructs that have no counterpart. copies: files that belong to it, by their path beside it.
+    """
+
+    text: str
+    rules: tuple[ExportedRule, ...]
+    gaps: tuple[tuple[tree.Rule | tree.Run, tuple[Gap, ...]], ...]
+    copies: Mapping[str, bytes]
+
+
+def export(
+    spec: LoadedSpec,
+    targets: Sequence[ProgramTarget],
+    resolve: Resolver,
+    carrier: Carrier = "path",
+    folder: Path = Path(),
+    note: str = "",
+) -> Export:
+    """Make the transform spec.
+
+    resolve: finds or builds artifacts, as for the planner. carrier, folder: how their files go along, as for `place`.
+    note: a comment at the top. Raises what `resolve` and `place` raise, and OpspliceError for a target without an
+    artifact.
+    """
+    context = ir.Context()
+    emit.load_dialects(context)
+    for name in _DIALECTS:
+        context.get_dialect_descriptor(name)
+    with context, ir.Location.unknown():
+        exporter = _Exporter(spec, targets, resolve)
+        found = exporter.programs()
+        put_in = [p.call for _, programs in found for p in programs if p.call is not None]
+        apply(exporter.module, put_in, codes=spec.codes)
+        insertion.forget_rules(exporter.module)
+        copies = place(exporter.module, carrier, folder)
+        symbols = _symbols(exporter.module)
+        sets = {rule: tuple((a.name, _value_text(a)) for a in rule.attributes) for rule, _ in found}
+    groups, rules = [], []
+    for rule, programs in found:
+        cases = tuple(case for p in programs for case in _cases(p, symbols))
+        if not cases:  # its conditions never hold
+            continue
+        groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule_text(rule)}", cases, sets[rule]))
+        matchers = tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)
+        rules.append(ExportedRule(rule, matchers, tuple(exporter.notes.get(rule, ()))))
+    passes = [each for run in spec.runs for each in exporter.passes(run)]
+    gaps = tuple((rule, tuple(of_rule)) for rule, of_rule in exporter.gaps.items())
+    return Export(spec_text(groups, symbols.texts, note, passes), tuple(rules), gaps, copies)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A template as a function of the module on which replacements are made. root: the function's result."""
+
+    name: str
+    covers: str
+    template: Template
+    function: ir.Operation
+    root: ir.Value
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A template, or what is asked of an op, with its replacement, if there is one, and the ways in which its
+    conditions hold.
+    """
+
+    name: str
+    covers: str
+    template: Template | Direct
+    alternatives: tuple[Alternative, ...]
+    paths: dict[Axis, tuple[int, ...]]
+    call: Action | None
+
+    @property
+    def call_name(self) -> str:
+        return f"{_CALL}{self.name}"
+
+
+class _Exporter:
+    def __init__(self, spec: LoadedSpec, targets: Sequence[ProgramTarget], resolve: Resolver) -> None:
+        self.spec = spec
+        self.targets = targets
+        self.resolve = resolve
+        self.module = ir.Module.create()
+        self.gaps: dict[tree.Rule | tree.Run, dict[Gap, None]] = {}
+        self.notes: dict[tree.Rule, dict[str, None]] = {}
+
+    def programs(self) -> list[tuple[tree.Rule, list[_Program]]]:
+        """The templates of each rule that has any, in the order of the rules."""
+        found: list[tuple[tree.Rule, list[_Program]]] = []
+        for number, rule in enumerate(self.spec.rules):
+            try:
+                found.append((rule, self._programs(rule, f"{number}_{rule.pattern}")))
+            except GapError as error:
+                self._note(rule, error)
+        return found
+
+    def passes(self, run: tree.Run) -> list[Pass]:
+        """The passes that a run comes to."""
+        try:
+            return list(_passes(run))
+        except GapError as error:
+            self._note(run, error)
+            return []
+
+    def _note(self, rule: tree.Rule | tree.Run, error: GapError) -> None:
+        self.gaps.setdefault(rule, {}).update(dict.fromkeys(error.gaps))
+
+    # ---- one rule -------------------------------------------------------------------------------------------------
+
+    def _programs(self, rule: tree.Rule, name: str) -> list[_Program]:
+        """Every template of a rule, with its replacement. Raises GapError if there is none."""
+        _check_rule(rule, self.spec)
+        failures: list[GapError] = []
+        asked = list(self._direct(rule, name)) if rule.attributes else []
+        if asked:
+            return asked
+        drafts = list(self._drafts(rule, name, failures))
+        matches, misses = self._matches(rule)
+        programs: list[_Program] = []
+        for draft in drafts:
+            try:
+                match = matches.get(draft.root)
+                if match is None:
+                    why = misses.get(draft.name, "it does not match itself written as ops of dynamic sizes")
+                    raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why)
+                programs.append(self._program(rule, draft, match))
+            except GapError as error:
+                failures.append(error)
+                draft.function.erase()
+        if not programs:
+            raise failures[0]
+        return programs
+
+    def _direct(self, rule: tree.Rule, name: str) -> Iterator[_Program]:
+        """Matchers without a template, for a pattern that needs none."""
+        pattern = self.spec.patterns[rule.pattern]
+        for number, instance in enumerate(_instances(pattern, rule)):
+            found = direct(pattern, instance)
+            if found is None:
+                return
+            alternatives = _alternatives(rule, found, None, None)
+            axes = {check.axis for each in alternatives for check in each if isinstance(check, Check)}
+            paths = {axis: found.paths[axis.argument] for axis in axes}
+            yield _Program(f"{name}_{number}", found.covers, found, alternatives, paths, None)
+
+    def _drafts(self, rule: tree.Rule, name: str, failures: list[GapError]) -> Iterator[_Draft]:
+        """Each distinct template, as a function of the module."""
+        pattern = self.spec.patterns[rule.pattern]
+        seen: set[Any] = set()
+        options = _options(pattern, self.spec.patterns)
+        chosen = [each for spelling in spellings() for each in with_options(spelling, options)]
+        for instance in _instances(pattern, rule):
+            for spelling in chosen:
+                try:
+                    template = spell(pattern, self.spec.patterns, instance, spelling)
+                    if (template.arguments, template.lines) in seen:
+                        continue
+                    seen.add((template.arguments, template.lines))
+                    if template.inside:
+                        numbers = ", ".join(template.inside)
+                        why = f"IREE does not compare constants outside of the bodies that use them ({numbers})"
+                        self.notes.setdefault(rule, {})[f"not for programs of linalg ops: {why}"] = None
+                        failures.append(GapError.at(pattern.span, f"pattern '{pattern.name}'", why))
+                        continue
+                    number = f"{name}_{len(seen) - 1}"
+                    function = self._function(f"{_CALL}{number}", template, rule)
+                except GapError as error:
+                    failures.append(error)
+                    continue
+                body = function.regions[0].blocks[0].operations
+                yield _Draft(number, _covers(instance, spelling), template, function, body[len(body) - 1].operands[0])
+
+    def _function(self, name: str, template: Template, rule: tree.Rule) -> ir.Operation:
+        """The template as a function at the end of the module."""
+        arguments = ", ".join(f"{n}: {kind}" for n, kind in template.arguments)
+        body = "\n".join(line.replace(NAME_ONLY, "") for line in template.lines)
+        text = (
+            f"util.func private @{name}({arguments}) -> {template.kind} {{\n{body}\n"
+            f"util.return {template.root} : {template.kind}\n}}"
+        )
+        try:
+            parsed = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            why = "IREE refuses it as ops: " + "; ".join(d.message for d in error.error_diagnostics)
+            raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why) from None
+        return parsed.body.operations[0].operation.clone(ir.InsertionPoint(self.module.body)).operation
+
+    def _matches(self, rule: tree.Rule) -> tuple[dict[ir.Value, Match], dict[str, str]]:
+        """The matches of a rule's pattern by root, and by function why there is none. Conditions are not judged."""
+        pattern = self.spec.patterns[rule.pattern]
+        graphs = compile_pattern(pattern, self.spec.patterns, self.spec.types)
+        found = engine.find(self.module, [replace(g, conditions=()) for g in graphs])
+        misses = {
+            m.function.removeprefix(
+                _CALL
+            ): f"as ops of dynamic sizes it is no match: wanted {m.wanted}, found {m.found}"
+            for m in found.near_misses
+        }
+        return {match.roots[0]: match for match in found.matches}, misses
+
+    def _program(self, rule: tree.Rule, draft: _Draft, match: Match) -> _Program:
+        call = None if rule.attributes else self._plan(match, rule)
+        try:
+            alternatives = _alternatives(rule, draft.template, self.spec.kernels.get(rule.kernel), call)
+        except GapError as error:
+            self._note(rule, error)  # other ranks and types may do without, but the rule is not whole
+            raise
+        root = draft.root.owner.operation
+        checks = [check for each in alternatives for check in each if isinstance(check, Check)]
+        paths = {check.axis: _path(root, check.axis.argument) for check in checks}
+        if call is None:
+            draft.function.erase()
+        return _Program(draft.name, draft.covers, draft.template, alternatives, paths, call)
+
+    def _plan(self, match: Match, rule: tree.Rule) -> Action:
+        bare = replace(rule, where=None)
+        kernels = {name: replace(each, where=None) for name, each in self.spec.kernels.items() if name == rule.kernel}
+        inputs = ([match], [bare], kernels, self.targets, self.resolve)
+        write = partial(template.write, patterns=self.spec.patterns)
+        chosen = plan(*inputs, write=write, codes=self.spec.codes)
+        what = f"`{rule_text(rule)}`"
+        if not chosen.actions:
+            raise GapError.at(rule.span, what, chosen.left[0].reason)
+        if chosen.kept[0]:
+            missing = ", ".join(map(str, chosen.kept[0]))
+            why = f"a spec cannot leave only some targets to the compiler, and there is no artifact for {missing}"
+            raise GapError.at(rule.span, what, why)
+        (call,) = chosen.actions
+        if isinstance(call, KernelCall) and call.approach not in ("static function", "static dispatch"):
+            raise GapError.at(rule.span, what, f"a spec has no {call.approach}: only what is linked into the program")
+        if isinstance(call, KernelCall) and any(each.on_metal or each.is_library for each in call.externals):
+            why = "shaders for Metal and whole executables are put in after IREE has made its own, which no spec does"
+            raise GapError.at(rule.span, what, why)
+        return call
+
+
+def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
+    """Raise GapError for a rule that does something that is not exported."""
+    what, pattern = f"`{rule_text(rule)}`", spec.patterns[rule.pattern]
+    if rule.attributes:
+        _check_attributes(rule, spec)
+    elif rule.kernel in spec.kernels:
+        _check_kernel(rule, spec.kernels[rule.kernel])
+    if rule.phase not in (None, "preprocessing"):
+        raise GapError.at(rule.phase_span or rule.span, what, "IREE applies specs at phase preprocessing only")
+    if "reshape" in pattern.through:
+        why = "a matcher looks through nothing, and the pattern looks through reshapes"
+        raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
+
+
+def _check_kernel(rule: tree.Rule, kernel: tree.Kernel) -> None:
+    if kernel.is_scalar:
+        raise GapError.at(rule.span, f"`{rule_text(rule)}`", "a spec cannot put functions on elements into IREE's code")
+    for clause in kernel.artifacts:
+        if clause.is_generated:
+            why = "a spec is made before there are matches, and code is generated for each"
+            raise GapError.at(clause.span, f"kernel '{rule.kernel}'", why)
+
+
+def _check_attributes(rule: tree.Rule, spec: LoadedSpec) -> None:
+    """Rules that set the same attributes are tried in their order; the first that holds sets all of its own."""
+    names = {attribute.name for attribute in rule.attributes}
+    for other in itertools.takewhile(lambda each: each is not rule, spec.rules):
+        earlier = {attribute.name for attribute in other.attributes}
+        if names & earlier and not names <= earlier:
+            both = ", ".join(sorted(names & earlier))
+            why = (
+                f"where the rule at {other.span} sets {both} first, none of this rule's attributes is set, and a "
+                "spec sets each by itself; set the others by a rule of their own"
+            )
+            raise GapError.at(rule.span, f"`{rule_text(rule)}`", why)
+
+
+def _passes(run: tree.Run) -> Iterator[Pass]:
+    """The passes of a run. Raises GapError for what a spec cannot run."""
+    what = f"`{rule_text(run)}`"
+    if run.phase not in ("preprocessing", "global-optimization"):
+        raise GapError.at(run.phase_span, what, "IREE applies specs at phase preprocessing only, and what comes next")
+    text = "".join(run.passes.split())
+    if _PIPELINE.fullmatch(text) is None:
+        raise GapError.at(run.passes_span, what, "only names of passes, and util.func(...) around them, are exported")
+    for nested, plain in _PASSES.findall(text):
+        for name in (nested or plain).split(","):
+            yield Pass(name, on_functions=bool(nested), is_after=run.phase == "global-optimization")
+
+
+# ---- instances ---------------------------------------------------------------------------------------------------
+
+
+def _instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
+    """Each rank of each pack with each choice of each type variable."""
+    kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
+    packs = sorted({d.pack for kind in kinds for d in kind.dims if d.pack is not None})
+    if is_any_contraction(pattern):  # of any rank, too
+        packs, kinds = [], []
+    sizes = {**dim_bounds.fixed(pattern.where), **dim_bounds.fixed(rule.where)}
+    choices = [[c.name for c in v.choices] or list(vocabulary.KERNEL_ELEMENTS) for v in pattern.type_variables]
+    names = [v.name for v in pattern.type_variables]
+    made = 0
+    for types in itertools.product(*choices):
+        for ranks in itertools.product(range(MAX_RANK + 1), repeat=len(packs)):
+            instance = Instance(dict(zip(packs, ranks, strict=True)), dict(zip(names, types, strict=True)), sizes)
+            if packs and max((_rank(kind, instance) for kind in kinds), default=0) > MAX_RANK:
+                continue
+            made += 1
+            if made > MAX_INSTANCES:
+                why = f"it would need more than {MAX_INSTANCES} matchers for each spelling; give it fewer choices"
+                raise GapError.at(pattern.span, f"pattern '{pattern.name}'", why)
+            yield instance
+
+
+def _options(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern]) -> int:
+    """How many alternatives a pattern has, in itself or in those that it uses; 0 unless they are in one place."""
+    found: list[tree.Alternatives] = []
+    pending = [pattern]
+    while pending:
+        for expr in expressions(pending.pop()):
+            if isinstance(expr, tree.Alternatives):
+                found.append(expr)
+            if isinstance(expr, tree.Call) and not expr.quoted and expr.callee in patterns:
+                pending.append(patterns[expr.callee])
+    return len(found[0].options) if len(found) == 1 else 0
+
+
+def _rank(kind: tree.TensorType, instance: Instance) -> int:
+    return sum(1 if d.pack is None else instance.packs[d.pack] for d in kind.dims)
+
+
+def _covers(instance: Instance, spelling: Spelling) -> str:
+    types = [f"{name} = {element}" for name, element in instance.types.items()]
+    ranks = [f"...{name} of rank {rank}" for name, rank in instance.packs.items()]
+    return "; ".join([spelling.name, *types, *ranks])
+
+
+# ---- conditions --------------------------------------------------------------------------------------------------
+
+
+def _alternatives(
+    rule: tree.Rule, template: Template | Direct, kernel: tree.Kernel | None, call: Action | None
+) -> tuple[Alternative, ...]:
+    """The ways in which all conditions hold: the pattern's, those of the patterns it uses, the rule's, the kernel's."""
+    wheres = list(template.scopes)
+    if rule.where is not None:
+        wheres.append((rule.where, template.dims))
+    if isinstance(call, KernelCall) and kernel is not None and kernel.where is not None:
+        wheres.append((kernel.where, {name: _extent(size, rule) for name, size in call.dims.items()}))
+    joined: tuple[Alternative, ...] = ((),)
+    gaps: list[Gap] = []
+    for where, dims in wheres:
+        try:
+            joined = dim_bounds.both(where, joined, dim_bounds.alternatives(where, dims))
+        except GapError as error:
+            gaps.extend(error.gaps)
+    if gaps:
+        raise GapError(*gaps)
+    return joined
+
+
+def _extent(size: Size | tuple[Size, ...], rule: tree.Rule) -> Extent:
+    if isinstance(size, tuple):
+        return tuple(_part(s, rule) for s in size)
+    return _part(size, rule)
+
+
+def _part(size: Size, rule: tree.Rule) -> int | Axis:
+    if not isinstance(size, DimSize):
+        return size
+    value: Any = size.value
+    if not isinstance(value.owner, ir.Block):
+        raise GapError.at(rule.span, f"`{rule_text(rule)}`", "the kernel's condition is on a dim that no argument has")
+    return Axis(ir.BlockArgument(value).arg_number, size.axis)
+
+
+def _path(root: ir.Operation, argument: int) -> tuple[int, ...]:
+    """The operand positions that lead from the root to an argument of the function."""
+    seen: set[ir.Operation] = set()
+    pending: list[tuple[ir.Operation, tuple[int, ...]]] = [(root, ())]
+    while pending:
+        op, path = pending.pop(0)
+        if op in seen or op.name in ("tensor.empty", "tensor.dim"):
+            continue
+        seen.add(op)
+        for position, value in enumerate(op.operands):
+            if isinstance(value.owner, ir.Block):
+                if ir.BlockArgument(value).arg_number == argument:
+                    return (*path, position)
+            else:
+                pending.append((value.owner.operation, (*path, position)))
+    raise AssertionError("every argument of a template is used")
+
+
+# ---- the text ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Symbols:
+    """What actions put in. texts: executables first. calls: the function that stands for each one that was made, one
+    for all that are the same. imports: the executables that each function dispatches."""
+
+    texts: tuple[str, ...]
+    calls: Mapping[str, str]
+    imports: Mapping[str, tuple[str, ...]]
+
+
+def _cases(program: _Program, symbols: _Symbols) -> Iterator[Case]:
+    call = "" if program.call is None else symbols.calls[program.call_name]
+    imports = symbols.imports[call] if call else ()
+    for number, checks in enumerate(program.alternatives):
+        name = program.name if len(program.alternatives) == 1 else f"{program.name}_{number}"
+        yield Case(name, program.covers, program.template, checks, program.paths, call, imports)
+
+
+def _symbols(module: ir.Module) -> _Symbols:
+    PassManager.parse("builtin.module(util.func(canonicalize,cse))").run(module.operation)
+    executables, functions = [], []
+    same: dict[str, str] = {}
+    calls: dict[str, str] = {}
+    imports: dict[str, tuple[str, ...]] = {}
+    tops = {symbol_of(top.operation): top.operation for top in module.body.operations}
+    for name, op in tops.items():
+        raw_symbols.forget(op)
+        text = op.get_asm(use_local_scope=True)
+        if op.name != "util.func":
+            executables.append(text)
+            continue
+        calls[name] = same.setdefault(text.replace(f"@{name}(", "@(", 1), name) if name.startswith(_CALL) else name
+        if calls[name] == name:
+            functions.append(text)
+            imports[name] = _referred(op, tops)
+    return _Symbols((*executables, *functions), calls, imports)
+
+
+def _value_text(attribute: tree.Attribute) -> str:
+    """The value of an attribute as MLIR writes it, "" for a name alone. Needs a current context."""
+    return "" if attribute.value is None else str(attribute_of(attribute))
+
+
+def _referred(function: ir.Operation, tops: Mapping[str, ir.Operation]) -> tuple[str, ...]:
+    """The symbols that a function needs, those that they need among them."""
+    found: dict[str, None] = {}
+    pending = [function]
+    while pending:
+        more = [name for name in sorted(references(pending.pop())) if name in tops and name not in found]
+        found.update(dict.fromkeys(more))
+        pending += [tops[name] for name in more]
+    return tuple(found)
+
+
+def rule_text(rule: tree.Rule | tree.Run) -> str:
+    """A rule or run in a few words."""
+    return f'run "{rule.passes}" at {rule.phase}' if isinstance(rule, tree.Run) else rule.title

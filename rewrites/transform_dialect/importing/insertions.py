@@ -1,0 +1,123 @@
+"""What an action calls as inserted MLIR: any function, with all that it refers to, and a call of it in each match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from iree.compiler import ir
+
+from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
+from opsplice.rewrites.transform_dialect.importing.templates import Input, Template
+from opsplice.spec_lang.syntax import vocabulary
+
+_RESOURCE = "dense_resource<"
+_SYMBOL = re.compile(r'@(?:"([^"]+)"|([\w.$-]+))')
+
+
+def symbols_text(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> str:
+    """Functions and what they refer to as a block of raw MLIR."""
+    found = _reached(names, symbols)
+    module = ir.Module.create(ir.Location.unknown())
+    for name, op in symbols.items():
+        if name in found:
+            module.body.append(op.clone())
+    lines = module.operation.get_asm(assume_verified=True).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("module"))
+    end = max(i for i, line in enumerate(lines) if line == "}")
+    return "\n".join(["mlir {", *lines[:start], *(line.removeprefix("  ") for line in lines[start + 1 : end]), "}"])
+
+
+def check_symbols(name: str, symbols: Mapping[str, ir.Operation]) -> None:
+    """Raises UnreadableError unless a function and what it refers to can stand in a block of raw MLIR."""
+    for reached, text in _reached([name], symbols).items():
+        if _RESOURCE in text:
+            raise UnreadableError(
+                symbols[reached], "a constant in a resource of the file, which a block of MLIR has not"
+            )
+
+
+def _reached(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> dict[str, str]:
+    """Symbols and those that they refer to, with their text."""
+    found: dict[str, str] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in found and name in symbols and not symbols[name].name.startswith("transform."):
+            found[name] = str(symbols[name])
+            pending += [quoted or plain for quoted, plain in _SYMBOL.findall(found[name])]
+    return found
+
+
+def call_text(
+    function: ir.Operation, template: Template, inputs: Mapping[int, Input], passed: Sequence[int | None]
+) -> str:
+    """The `mlir { }` of a rule that calls a function.
+
+    inputs: what the function's arguments are, as far as the pattern has them. passed: which arguments of the template
+    they are, None for what is none. Raises UnreadableError for a function that cannot be called so.
+    """
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    if len(kind.results) != 1:
+        raise UnreadableError(function, "a function of other than one result")
+    if len(kind.inputs) != len(passed):
+        raise UnreadableError(function, f"a function of {len(kind.inputs)} arguments, called with {len(passed)}")
+    lines, names = [], []
+    for number, wanted in enumerate(kind.inputs):
+        name = f"%a{number}"
+        each = inputs.get(number)
+        if each is None:
+            lines += _unread(function, name, wanted, template, passed[number])
+        elif isinstance(wanted, ir.RankedTensorType):
+            lines.append(f"{name} = tensor.cast %{each.name} : ${each.name} to {wanted}")
+        else:
+            name = f"%{each.name}"
+        names.append(name)
+    call = "func.call" if function.name == "func.func" else "util.call"
+    symbol = ir.StringAttr(function.attributes["sym_name"]).value
+    types = ", ".join(map(str, kind.inputs))
+    lines.append(f"%r = {call} @{symbol}({', '.join(names)}) : ({types}) -> {kind.results[0]}")
+    lines.append(f"yield %r : {kind.results[0]}")
+    return "mlir {\n  " + "\n  ".join(lines) + "\n}"
+
+
+def _unread(function: ir.Operation, name: str, wanted: ir.Type, template: Template, position: int | None) -> list[str]:
+    """A value for an argument that the pattern does not read: what reductions start from, or a tensor of no content."""
+    value = next(
+        (known for v, known in template.values.items() if isinstance(v.owner, ir.Block) and _number(v) == position),
+        None,
+    )
+    if value is None or not isinstance(wanted, ir.RankedTensorType) or len(value.axes) != wanted.rank:
+        raise UnreadableError(function, f"its argument {name[2:]} is no value of the pattern")
+    named = {axis for each in template.inputs for axis in map(template.axes.root, each.dims or ())}
+    sizes = []
+    for axis, dim in enumerate(value.axes):
+        if wanted.is_dynamic_dim(axis):
+            if template.axes.root(dim) not in named:
+                raise UnreadableError(function, f"its argument {name[2:]} has a dim that no input has")
+            sizes.append(f"%{template.dim(dim)}")
+    empty = f"tensor.empty({', '.join(sizes)}) : {wanted}"
+    if position not in template.starts:
+        return [f"{name} = {empty}"]
+    number = template.starts[position]
+    element = str(wanted.element_type)
+    start, filled = f"%n{name[2:]}", f"%e{name[2:]}"
+    return [
+        f"{start} = arith.constant {_number_text(number, element)} : {element}",
+        f"{filled} = {empty}",
+        f"{name} = linalg.fill ins({start} : {element}) outs({filled} : {wanted}) -> {wanted}",
+    ]
+
+
+def _number(value: ir.Value) -> int:
+    return int(ir.BlockArgument(value).arg_number)
+
+
+def _number_text(number: float | int | None, element: str) -> str:
+    if not vocabulary.is_float(element):
+        return str(int(number or 0))
+    if number in (float("inf"), float("-inf")):
+        return {"f16": ("0x7C00", "0xFC00"), "bf16": ("0x7F80", "0xFF80"), "f32": ("0x7F800000", "0xFF800000")}.get(
+            element, ("0x7FF0000000000000", "0xFFF0000000000000")
+        )[number == float("-inf")]
+    return repr(float(number or 0))

@@ -1,0 +1,235 @@
+"""Matchers of one structured op as templates: the op that they look for, written out, so that it is read as those are.
+
+A matcher has results for the sizes of its kinds of dims, such as m, n and k. Which loops these are is told by the
+indexing maps: which operands have them, and how.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
+from opsplice.rewrites.transform_dialect.importing.templates import Label, Parts, Template, terms_of
+from opsplice.spec_lang.syntax import vocabulary
+
+# Where a size is: (argument, axis), the result's for argument -1; or the size itself.
+Place = tuple[int, int] | int
+
+
+@dataclass(frozen=True)
+class Structured:
+    """The template's function, and for each result of the matcher that stands for sizes where these are.
+
+    widened: the arguments whose elements are integers that are widened, with or without their sign. any_type: those of
+    which the element type is not looked at.
+    """
+
+    module: ir.Module
+    block: ir.Block
+    dims: tuple[tuple[Place, ...], ...]
+    widened: tuple[int, ...] = ()
+    any_type: tuple[int, ...] = ()
+
+    def opened(self, template: Template) -> Template:
+        """The template's pattern, with all that the matcher takes: any signs, and masks of any type."""
+        inputs = [
+            dataclasses.replace(i, element=f"T{i.position}", variable=True) if i.position in self.any_type else i
+            for i in template.inputs
+        ]
+        names = {i.name for i in inputs if i.position in self.widened}
+        result: Parts = ()
+        for casts in itertools.product(("extsi", "extui"), repeat=len(names)):
+            of = dict(zip(sorted(names), casts, strict=True))
+            if "extui" in casts:  # a contraction widens with the sign where it is not told
+                result += (" | ", *(self._widened(part, of, template.result_element) for part in template.result))
+            else:
+                result += template.result
+        return dataclasses.replace(template, inputs=inputs, result=result)
+
+    def _widened(self, part: str | int | Label, casts: Mapping[str, str], element: str) -> str | int | Label:
+        return f"{casts[part]}({part}) : {element}" if isinstance(part, str) and part in casts else part
+
+
+def contraction(op: ir.Operation) -> Structured:
+    """The template of a `transform.iree.match.contraction`: sizes of its batch, m, n and k dims."""
+    sizes = _of(op, _product(op), lambda maps: tuple(tuple(_places(maps, loops)) for loops in _kinds(maps)))
+    return dataclasses.replace(sizes, widened=_widened(op))
+
+
+def convolution(op: ir.Operation) -> Structured:
+    """The template of a `transform.iree.match.convolution`.
+
+    Sizes: batch, output image, output channel, filter, input channel and depth dims; then strides and dilations.
+    """
+    return dataclasses.replace(_of(op, _product(op), _convolved), widened=_widened(op))
+
+
+def attention(op: ir.Operation) -> Structured:
+    """The template of a `transform.iree.match.attention`: sizes of its batch, m, n, k1 and k2 dims."""
+    mask = (4,) if len(_attributes(op)) == 6 else ()
+    return dataclasses.replace(_of(op, _attention(op, "attention", 1), _attended), any_type=mask)
+
+
+def online_attention(op: ir.Operation) -> Structured:
+    """The same of a `transform.iree.match.online_attention`, which also makes a maximum and a sum for each row."""
+    mask = (4,) if len(_attributes(op)) == 8 else ()
+    sizes = _of(op, _attention(op, "online_attention", 3), lambda maps: _attended(maps[:-2]))
+    return dataclasses.replace(sizes, any_type=mask)
+
+
+MATCHERS = {
+    "transform.iree.match.contraction": contraction,
+    "transform.iree.match.convolution": convolution,
+    "transform.iree.match.attention": attention,
+    "transform.iree.match.online_attention": online_attention,
+}
+
+
+class _Map:
+    """An indexing map: the loop, or the factors of loops, that each dim is read at."""
+
+    def __init__(self, op: ir.Operation, attribute: ir.Attribute) -> None:
+        value = ir.AffineMapAttr(attribute).value
+        self.count = value.n_dims
+        self.terms = [terms_of(op, e) for e in value.results]
+        self.plain = {terms[0][1]: axis for axis, terms in enumerate(self.terms) if len(terms) == 1}
+        self.summed = {loop: factor for terms in self.terms if len(terms) > 1 for factor, loop in terms}
+
+    def __contains__(self, loop: int) -> bool:
+        return loop in self.plain
+
+
+def _of(op: ir.Operation, text: str, sizes: object) -> Structured:
+    assert callable(sizes)
+    module = ir.Module.parse(text)
+    maps = [_Map(op, a) for a in _attributes(op)]
+    return Structured(module, module.body.operations[0].operation.regions[0].blocks[0], sizes(maps))
+
+
+def _attributes(op: ir.Operation) -> list[ir.Attribute]:
+    if "indexing_maps" not in op.attributes:
+        raise UnreadableError(op, "without indexing maps: a pattern names each dim, so add `indexing_maps = [...]`")
+    return list(ir.ArrayAttr(op.attributes["indexing_maps"]))
+
+
+def _places(maps: Sequence[_Map], loops: Sequence[int]) -> list[Place]:
+    """Where sizes are: in an input, or for what no input has as it is, in the result."""
+    found: list[Place] = []
+    for loop in loops:
+        argument = next((n for n, each in enumerate(maps[:-1]) if loop in each), -1)
+        found.append((argument, maps[argument].plain[loop]))
+    return found
+
+
+def _kinds(maps: Sequence[_Map]) -> list[list[int]]:
+    """The loops of a contraction by kind: batch, m, n and k."""
+    lhs, rhs, out = maps
+    kinds = ((True, True, True), (True, False, True), (False, True, True), (True, True, False))
+    return [[d for d in range(out.count) if (d in lhs, d in rhs, d in out) == kind] for kind in kinds]
+
+
+def _convolved(maps: Sequence[_Map]) -> tuple[tuple[Place, ...], ...]:
+    image, weights, out = maps
+    loops = range(out.count)
+    batch = [d for d in loops if d in image and d not in weights and d in out]
+    places = [d for d in loops if d in image.summed and d in out]
+    channels = [d for d in loops if d not in image and d not in image.summed and d in weights and d in out]
+    window = [d for d in loops if d in image.summed and d in weights and d not in out]
+    summed = [d for d in loops if d in image and d in weights and d not in out]
+    depth = [d for d in loops if d in image and d in weights and d in out]
+    kinds = (batch, places, channels, window, summed, depth)
+    strides, dilations = (tuple(image.summed[d] for d in found) for found in (places, window))
+    return (*(tuple(_places(maps, found)) for found in kinds), strides, dilations)
+
+
+def _attended(maps: Sequence[_Map]) -> tuple[tuple[Place, ...], ...]:
+    query, key, value, *_, out = maps
+    loops = range(out.count)
+    kinds = (
+        [d for d in loops if all(d in each for each in (query, key, value, out))],
+        [d for d in loops if d in query and d not in key and d in out],
+        [d for d in loops if d in value and d not in key and d in out],
+        [d for d in loops if d in query and d in key and d not in out],
+        [d for d in loops if d in key and d in value and d not in out],
+    )
+    return tuple(tuple(_places(maps, found)) for found in kinds)
+
+
+# ---- the op as text ----------------------------------------------------------------------------------------------
+
+
+def _types(op: ir.Operation, *names: str) -> list[str]:
+    return [str(ir.TypeAttr(op.attributes[name]).value) for name in names]
+
+
+def _widened(op: ir.Operation) -> tuple[int, ...]:
+    """The factors of a product of integers, if both are of one type and the result of another."""
+    left, right, out = _types(op, "lhs_type", "rhs_type", "output_type")
+    return () if vocabulary.is_float(out) or left != right or left == out else (0, 1)
+
+
+def _tensor(shape: _Map, element: str) -> str:
+    return f"tensor<{'?x' * len(shape.terms)}{element}>"
+
+
+def _product(op: ir.Operation) -> str:
+    """A sum of products that starts from anything."""
+    attributes = _attributes(op)
+    maps = [_Map(op, a) for a in attributes]
+    elements = _types(op, "lhs_type", "rhs_type", "output_type")
+    if len(maps) != 3:
+        raise UnreadableError(op, f"{len(maps)} indexing maps, where a product has 3")
+    kinds = [_tensor(each, element) for each, element in zip(maps, elements, strict=True)]
+    out = elements[2]
+    iterators = ", ".join('"parallel"' if loop in maps[2] else '"reduction"' for loop in range(maps[2].count))
+    times, plus, extend = ("mulf", "addf", "extf") if vocabulary.is_float(out) else ("muli", "addi", "extsi")
+    lines, factors = [], []
+    for name, element in zip(("%a", "%b"), elements, strict=False):
+        factors.append(name if element == out else f"{name}w")
+        lines += [f"{name}w = arith.{extend} {name} : {element} to {out}"] * (element != out)
+    return f"""
+    util.func private @product(%lhs: {kinds[0]}, %rhs: {kinds[1]}, %start: {kinds[2]}) -> {kinds[2]} {{
+      %result = linalg.generic {{indexing_maps = [{", ".join(map(str, attributes))}], iterator_types = [{iterators}]}}
+          ins(%lhs, %rhs : {kinds[0]}, {kinds[1]}) outs(%start : {kinds[2]}) {{
+      ^bb0(%a: {elements[0]}, %b: {elements[1]}, %o: {out}):
+        {chr(10).join(lines)}
+        %product = arith.{times} {factors[0]}, {factors[1]} : {out}
+        %sum = arith.{plus} %o, %product : {out}
+        linalg.yield %sum : {out}
+      }} -> {kinds[2]}
+      util.return %result : {kinds[2]}
+    }}
+    """
+
+
+def _attention(op: ir.Operation, name: str, results: int) -> str:
+    """An attention of some name that makes its result and, where there are more, values for each row."""
+    attributes = _attributes(op)
+    maps = [_Map(op, a) for a in attributes]
+    given = len(maps) - results
+    if given not in (4, 5):
+        raise UnreadableError(
+            op, f"{len(maps)} indexing maps, where it has {4 + results}, or {5 + results} with a mask"
+        )
+    elements = _types(op, "query_type", "key_type", "value_type")
+    elements += _types(op, "scale_type") if "scale_type" in op.attributes else elements[:1]
+    elements += ["i1"] * (given - 4) + _types(op, *("output_type", "max_type", "sum_type")[:results])
+    kinds = [_tensor(each, element) if each.terms else element for each, element in zip(maps, elements, strict=True)]
+    names = [f"%x{number}" for number in range(len(kinds))]
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True))
+    ins, outs = (", ".join(names[:given]), ", ".join(kinds[:given])), ", ".join(kinds[given:])
+    return f"""
+    util.func private @attention({arguments}) -> ({outs}) {{
+      %result:{results} = iree_linalg_ext.{name} <indexing_maps = [{", ".join(map(str, attributes))}]>
+          ins({ins[0]} : {ins[1]}) outs({", ".join(names[given:])} : {outs}) {{
+      ^bb0(%score: f32):
+        iree_linalg_ext.yield %score : f32
+      }} -> {outs}
+      util.return {", ".join(f"%result#{number}" for number in range(results))} : {outs}
+    }}
+    """

@@ -1,0 +1,1 @@
+"""What a spec gets wrong although it is written well: names, ranks, types and dims."""

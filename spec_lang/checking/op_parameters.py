@@ -1,0 +1,109 @@
+"""Patterns with ops for parameters: `pattern gated<op act>(...) { mulf(act(x), y) }`, used as `gated<silu>(x, y)`.
+
+Such a pattern is none yet. For each way in which it is used there is one, with the ops put in and a name that says
+which they are: `gated<silu>`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from opsplice.spec_lang.checking.inference import expressions
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import vocabulary as known_ops
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
+
+# More than this many are taken for a pattern that goes on using itself.
+MAX_INSTANCES = 1000
+_USE = re.compile(r"([A-Za-z_][\w.]*)<(.*)>\Z")
+
+Report = Callable[[Diagnostic], None]
+
+
+def instances(
+    patterns: Mapping[str, tree.Pattern], rules: Iterable[tree.Rule], report: Report
+) -> dict[str, tree.Pattern]:
+    """The patterns that are none yet, with ops put in as they are used. patterns: all that are declared.
+
+    Reports each use that comes to nothing.
+    """
+    made: dict[str, tree.Pattern] = {}
+    pending = [use for p in patterns.values() if not p.op_variables for use in _uses(p)]
+    pending += [(name, span) for rule in rules for name, span in _rule_uses(rule)]
+    while pending:
+        name, span = pending.pop()
+        found = _USE.match(name)
+        template = None if found is None else patterns.get(found[1])
+        if found is None or name in made:
+            continue
+        if template is None:
+            report(error(span, f"unknown pattern {found[1]}", did_you_mean(found[1], patterns)))
+            continue
+        given = [each.strip() for each in found[2].split(",")]
+        if len(given) != len(template.op_variables):
+            wanted = len(template.op_variables)
+            report(error(span, f"{found[1]} takes {wanted or 'no'} op{'s' * (wanted != 1)}, found {len(given)}"))
+            continue
+        unknown = next((op for op in given if op not in patterns and known_ops.find(op) is None), None)
+        if unknown is not None:
+            advice = did_you_mean(unknown, [*known_ops.OPS, *patterns])
+            report(error(span, f"unknown op or pattern {unknown}", advice))
+            continue
+        if len(made) >= MAX_INSTANCES:
+            report(error(span, f"there are more than {MAX_INSTANCES} of these: does {found[1]} use itself?"))
+            break
+        ops = {variable.name: op for variable, op in zip(template.op_variables, given, strict=True)}
+        made[name] = _with_ops(template, name, ops)
+        pending += _uses(made[name])
+    return made
+
+
+def _rule_uses(rule: tree.Rule) -> Iterator[tuple[str, tree.Span]]:
+    for name, span in ((rule.pattern, rule.pattern_span), (rule.kernel, rule.kernel_span)):
+        if "<" in name:
+            yield name, span
+
+
+def _uses(pattern: tree.Pattern) -> list[tuple[str, tree.Span]]:
+    """What a pattern calls with ops in angle brackets."""
+    calls = (e for e in expressions(pattern) if isinstance(e, tree.Call) and not e.quoted)
+    return [(call.callee, call.callee_span) for call in calls if "<" in call.callee]
+
+
+def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree.Pattern:
+    def callee(call: tree.Call) -> str:
+        return re.sub(r"[A-Za-z_][\w.]*", lambda word: ops.get(word[0], word[0]), call.callee)
+
+    return dataclasses.replace(with_callees(template, callee, name), name=name, op_variables=())
+
+
+def with_callees(pattern: tree.Pattern, callee: Callable[[tree.Call], str], instance: str = "") -> tree.Pattern:
+    """A pattern with other callees. instance: what tells its parts from those of the pattern, where both are used."""
+
+    def change(node: Any) -> Any:
+        is_named = isinstance(node, tree.Call) and not node.quoted
+        return dataclasses.replace(node, callee=callee(node)) if is_named else node
+
+    return rewritten(pattern, change, instance)
+
+
+def rewritten(pattern: tree.Pattern, change: Callable[[Any], Any], instance: str = "") -> tree.Pattern:
+    """A pattern with each node of its body, results and condition as `change` gives it, the inner ones first."""
+    changed = {f: _changed(getattr(pattern, f), change, instance) for f in ("body", "results", "where")}
+    return dataclasses.replace(pattern, **changed)
+
+
+def _changed(part: Any, change: Callable[[Any], Any], instance: str) -> Any:
+    """A part of a pattern with all its nodes changed; equal to no part of another instance."""
+    if isinstance(part, tuple):
+        return tuple(_changed(each, change, instance) for each in part)
+    if isinstance(part, tree.Span):
+        return dataclasses.replace(part, instance=instance)
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return part
+    return change(
+        type(part)(**{f.name: _changed(getattr(part, f.name), change, instance) for f in dataclasses.fields(part)})
+    )

@@ -1,0 +1,516 @@
+"""What is allowed in a spec and still cannot be meant: names nobody uses, conditions that never or always hold.
+
+Each finding is a warning with a code of `CODES`. None is a guess: a condition is only spoken of when `decide` has a
+proof. What rules do to each other is judged by `matchers.overlap.shadow`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from opsplice.spec_lang.checking.inference import children, pattern_factors
+from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
+from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.loading.loader import LoadedSpec
+from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, warning
+from opsplice.spec_lang.syntax.tree import Dim, Span
+
+# All codes, those of the checker and of matchers.shadow too, with what they say.
+CODES: Mapping[str, str] = {
+    "always-true": "a condition that holds whatever the dims are",
+    "kernel-never-fits": "a rule whose kernel can take no match of the pattern",
+    "missing-file": "a kernel's file that is not there",
+    "unknown-feature": "a feature that is spelled almost as a device's",
+    "never-applies": "a rule whose condition contradicts its pattern's",
+    "never-matches": "a pattern that no program can hold",
+    "overlapping-rules": "two rules that can want the same ops, and none is the narrower",
+    "shared-symbol": "one symbol for several element types",
+    "unreachable-rule": "a rule whose matches earlier rules all take",
+    "untold-stride": "a kernel that is not told a stride or dilation that its pattern leaves open",
+    "unlooked-body": "an op that is replaced whatever its body computes",
+    "unrelated-results": "a result that shares no input with those before it",
+    "unused-import": "an imported file that nothing is used of",
+    "unused-input": "a parameter of a pattern that no result needs",
+    "unused-kernel": "a kernel that no rule names",
+    "unused-pattern": "a pattern that neither a rule nor a pattern names",
+    "unused-type-variable": "a type variable that stands nowhere",
+    "unused-value": "a named part of a pattern that no result needs",
+}
+
+# At these phases what tensors hold is computed inside of dispatches.
+_AFTER_DISPATCHES = frozenset({"dispatch-creation", "flow"})
+_MAX_PARTS = 32  # so many parts of a condition are compared with each other
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+def mistakes(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
+    """What keeps a declaration from ever doing anything, or makes results wrong, so that every command says it."""
+    return (
+        *_impossible_patterns(spec),
+        *_unrelated_results(spec),
+        *_impossible_rules(spec),
+        *_untold_strides(spec),
+    )
+
+
+def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, ...]:
+    """What does no harm: unused names, conditions that say nothing, files that are not there yet.
+
+    linted: the files that are looked at; those that they import are only looked into. None given means all.
+    """
+    resolved = {path.resolve() for path in linted}
+    files = [f for f in spec.files if not resolved or f.source.path is None or f.source.path.resolve() in resolved]
+    return (
+        *_unused_declarations(spec, files),
+        *_unused_imports(spec, files),
+        *(found for file in files for found in _unused_variables(file)),
+        *_always_true(spec, files),
+        *_missing_files(spec, files),
+    )
+
+
+# ---- what a rule asks for -------------------------------------------------------------------------------------------
+
+
+def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
+    """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims."""
+    kernel = spec.kernels.get(rule.kernel)
+    own = decide.conjuncts(rule.where)
+    return own if kernel is None or kernel.where is None else [*own, *_kernel_conditions(rule, kernel, spec)]
+
+
+def _kernel_conditions(rule: tree.Rule, kernel: tree.Kernel, spec: LoadedSpec) -> list[tree.Condition]:
+    pattern = spec.patterns[rule.pattern]
+    given = {p.name: p.type for p in pattern.parameters}
+    binding = Binding(kernel.type_variables, pattern.type_variables)
+    for arg, parameter in zip(rule.args, kernel.parameters, strict=False):
+        if isinstance(arg, tree.Name) and arg.name in given and isinstance(parameter.type, tree.TensorType):
+            binding.match(parameter.type, given[arg.name])
+    values: dict[str, tree.DimExpr] = {}
+    for name in {d.name for p in kernel.parameters for d in dims_of(p.type) if d.name is not None}:
+        dims = binding.packs.get(name) if name in binding.packs else None
+        if dims is None and name in binding.dims:
+            dims = (binding.dims[name],)
+        # What the pattern does not name gets a name that no dim has.
+        values[name] = product(dims, rule.span) if dims is not None else tree.DimRef(rule.span, f"{kernel.name}.{name}")
+    return decide.conjuncts(decide.substituted(kernel.where, values))
+
+
+def product(dims: Sequence[Dim], span: Span) -> tree.DimExpr:
+    """The sizes of dims multiplied; one that has no name is a name that no dim has."""
+    made: tree.DimExpr | None = None
+    for dim in dims:
+        size: tree.DimExpr = tree.DimRef(span, dim.name or f"?{dim.span.start}")
+        if dim.size is not None:
+            size = tree.Literal(span, dim.size)
+        made = size if made is None else tree.Arithmetic(span, "*", made, size)
+    return made if made is not None else tree.Literal(span, 1)
+
+
+# ---- patterns and rules that can never do anything ------------------------------------------------------------------
+
+
+def _impossible_patterns(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    for pattern in spec.patterns.values():
+        if pattern.where is not None and decide.impossible([pattern.where]):
+            yield never_matches(pattern, "no sizes fulfil its condition", pattern.where.span)
+            continue
+        parts = decide.conjuncts(pattern.where)
+        opposite = next((part for i, part in enumerate(parts) if any(_opposite(part, p) for p in parts[:i])), None)
+        if opposite is not None and not _has_alternatives(pattern, spec):
+            yield never_matches(pattern, "its condition asks for this and for the contrary", opposite.span)
+        for variable in pattern.type_variables:
+            if variable.choices and not any(_may_be(variable.name, c.name, parts) for c in variable.choices):
+                why = f"{variable.name} is none of the types that its condition asks for"
+                yield never_matches(pattern, why, variable.span)
+        yield from _empty_ranges(pattern, spec)
+
+
+def never_matches(pattern: tree.Pattern, why: str, span: Span) -> Diagnostic:
+    return warning(span, f"pattern {pattern.name} can never match: {why}", code="never-matches")
+
+
+def _has_alternatives(pattern: tree.Pattern, spec: LoadedSpec) -> bool:
+    """Whether a match may lack some of a pattern's values, which conditions then ask nothing of."""
+    pending: list[tree.Expr] = [*(let.expr for let in pattern.body), *pattern.results]
+    used = {pattern.name}
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.optional):
+            return True
+        if isinstance(expr, tree.Call) and expr.callee in spec.patterns and expr.callee not in used:
+            used.add(expr.callee)
+            inner = spec.patterns[expr.callee]
+            pending += [*(let.expr for let in inner.body), *inner.results]
+        pending += children(expr)
+    return False
+
+
+def _opposite(left: tree.Condition, right: tree.Condition) -> bool:
+    """Whether of two conditions on values or types one is the contrary of the other."""
+    if isinstance(left, tree.Predicate) and isinstance(right, tree.Predicate):
+        return left.value == right.value and {left.name, right.name} == {"only", "shared"}
+    if isinstance(left, tree.Is) and isinstance(right, tree.Is):
+        return left.negated != right.negated and decide.key((left.value, left.form)) == decide.key(
+            (right.value, right.form)
+        )
+    sides = (left, right), (right, left)
+    return any(
+        isinstance(one, tree.Logical) and one.op == "not" and decide.key(one.operands[0]) == decide.key(other)
+        for one, other in sides
+    )
+
+
+def _may_be(variable: str, element: str, parts: Sequence[tree.Condition]) -> bool:
+    """False if a type variable cannot stand for an element type under conditions that all have to hold."""
+    return all(_type_holds(part, variable, element) is not False for part in parts)
+
+
+def _type_holds(condition: tree.Condition, variable: str, element: str) -> bool | None:
+    """Whether a condition holds where a type variable is an element type, None where that depends on more."""
+    if isinstance(condition, tree.Membership):
+        return element in {c.name for c in condition.choices} if condition.variable == variable else None
+    if isinstance(condition, tree.Comparison):
+        sides = []
+        for side in (condition.left, condition.right):
+            bits = isinstance(side, tree.Property) and (side.kind, side.name) == ("bits", variable)
+            sides.append(vocabulary.bits(element) if bits else side.value if isinstance(side, tree.Literal) else None)
+        left, right = sides
+        return None if left is None or right is None else decide.COMPARISONS[condition.op](left, right)
+    if not isinstance(condition, tree.Logical):
+        return None
+    verdicts = [_type_holds(part, variable, element) for part in condition.operands]
+    if condition.op == "not":
+        return None if verdicts[0] is None else not verdicts[0]
+    decisive = condition.op == "or"
+    return decisive if decisive in verdicts else None if None in verdicts else not decisive
+
+
+def _unrelated_results(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    """Results are looked for beside the first one: from what that is made of on."""
+    for pattern in spec.patterns.values():
+        lets = {name: let.expr for let in pattern.body for name in let.names}
+        parameters = {p.name for p in pattern.parameters}
+        known: set[str] = set()
+        for number, result in enumerate(pattern.results):
+            inputs = _inputs_below(result, lets) & parameters
+            if number and inputs and known and not inputs & known:
+                message = f"this result of pattern {pattern.name} shares no input with those before it"
+                advice = (
+                    "look for it by a pattern of its own: it is only found where the program has both from one value"
+                )
+                yield warning(result.span, message, advice, code="unrelated-results")
+            known |= inputs
+
+
+def _inputs_below(expr: tree.Expr, lets: Mapping[str, tree.Expr]) -> set[str]:
+    """The names that an expression is made of, those of parts included."""
+    found: set[str] = set()
+    pending = [expr]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tree.Name) and each.name not in found:
+            found.add(each.name)
+            pending += [lets[each.name]] if each.name in lets else []
+        pending += children(each)
+    return found
+
+
+def _empty_ranges(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnostic]:
+    for constant in constants(pattern, spec):
+        if constant.high is not None:
+            full = tree.Comparison(constant.span, "<=", constant.value, constant.high)
+            known = [full, *decide.conjuncts(pattern.where)]
+            if not _has_floats(full) and decide.impossible(known):
+                yield never_matches(pattern, "this range is empty for all sizes that it allows", constant.span)
+
+
+def constants(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Constant]:
+    """The constants and ranges that every match of a pattern has: none of alternatives, nor those of used patterns."""
+    lets = {name: let.expr for let in pattern.body for name in let.names}
+    seen: set[str] = set()
+    pending = list(pattern.results)
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, tree.Constant):
+            yield expr
+        elif isinstance(expr, tree.Name) and expr.name in lets and expr.name not in seen:
+            seen.add(expr.name)
+            pending.append(lets[expr.name])
+        elif isinstance(expr, tree.Call) and expr.optional:
+            pending.append(expr.args[0])
+        elif not (
+            isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.callee in spec.patterns)
+        ):
+            pending += children(expr)
+
+
+def _has_floats(node: object) -> bool:
+    if isinstance(node, tree.Literal):
+        return isinstance(node.value, float)
+    if isinstance(node, tree.Arithmetic):
+        return node.op == "/" or _has_floats(node.left) or _has_floats(node.right)
+    return isinstance(node, tree.Comparison) and (_has_floats(node.left) or _has_floats(node.right))
+
+
+def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    hopeless = {p.name for p in spec.patterns.values() if p.where is not None and decide.impossible([p.where])}
+    for rule in spec.rules:
+        pattern, kernel = spec.patterns.get(rule.pattern), spec.kernels.get(rule.kernel)
+        conditioned = rule.where is not None or (kernel is not None and kernel.where is not None)
+        if pattern is not None and rule.phase in _AFTER_DISPATCHES and not _may_end_by_name(pattern, spec):
+            message = f"this rule never applies: at {rule.phase}, {pattern.name} is computed inside dispatches"
+            advice = 'name an earlier phase, or look for ops such as "flow.dispatch"(...), which are not looked into'
+            yield warning(rule.phase_span or rule.span, message, advice, code="never-applies")
+            continue
+        if pattern is None or not conditioned or pattern.name in hopeless:
+            continue
+        known = decide.conjuncts(pattern.where)
+        if rule.where is not None and decide.impossible([*known, rule.where]):
+            message = f"this rule never applies: no match of {pattern.name} fulfils its condition"
+            notes = [(pattern.where.span, "the pattern's condition is here")] if pattern.where is not None else []
+            yield warning(rule.where.span, message, notes=notes, code="never-applies")
+            continue
+        if kernel is None or kernel.where is None:
+            continue
+        known += decide.conjuncts(rule.where)
+        if decide.impossible([*known, *_kernel_conditions(rule, kernel, spec)]):
+            message = f"kernel {kernel.name} takes none of the matches that this rule gives it"
+            notes = [(kernel.where.span, "the kernel's condition is here")]
+            yield warning(rule.kernel_span, message, notes=notes, code="kernel-never-fits")
+
+
+# ---- windows that a kernel cannot know of ---------------------------------------------------------------------------
+
+
+def _untold_strides(spec: LoadedSpec) -> Iterator[Diagnostic]:
+    """Rules whose pattern holds for any stride, with a kernel that would have to know which."""
+    for rule in spec.rules:
+        pattern = spec.patterns.get(rule.pattern)
+        if pattern is None or rule.kernel not in spec.kernels:
+            continue
+        told = {arg.name for arg in rule.args if isinstance(arg, tree.Name)}
+        told |= decide.names_in(rule.where)
+        message = f"kernel {rule.kernel} is not told"
+        open_ = [name for name in _open_factors(pattern) if name not in told]
+        if open_:
+            help_ = f"pass {_either(open_)} to it, or say in `where` what the kernel takes: `where {open_[0]} == 1`"
+            yield warning(
+                rule.kernel_span,
+                f"{message} {_either(open_)}, and {pattern.name} holds for any",
+                help_,
+                code="untold-stride",
+            )
+            continue
+        hidden = next(((p, names) for p in reached_patterns(pattern, spec) if (names := _open_factors(p))), None)
+        if hidden is not None:
+            inner, names = hidden
+            help_ = f"write the contraction in {pattern.name} itself: then {_either(names)} are its own"
+            yield warning(
+                rule.kernel_span,
+                f"{message} {_either(names)} of {inner.name}, which {pattern.name} uses for any",
+                help_,
+                code="untold-stride",
+            )
+
+
+def _open_factors(pattern: tree.Pattern) -> list[str]:
+    """The strides and dilations of a pattern's own windows that neither its condition nor a dim says anything of."""
+    dims = {d.name for p in pattern.parameters if isinstance(p.type, tree.TensorType) for d in p.type.dims}
+    return [f for f in pattern_factors(pattern) if f not in dims | decide.names_in(pattern.where)]
+
+
+def reached_patterns(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
+    """The patterns that a pattern uses, and those that these use."""
+    pending, seen = [pattern], {pattern.name}
+    while pending:
+        for name in _named(pending.pop()):
+            if name in spec.patterns and name not in seen:
+                seen.add(name)
+                pending.append(spec.patterns[name])
+                yield spec.patterns[name]
+
+
+def _either(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _may_end_by_name(pattern: tree.Pattern, spec: LoadedSpec) -> bool:
+    """Whether what a pattern ends with may be an op by its full name, and not one of the language."""
+    scopes: list[tuple[tree.Pattern, tree.Expr]] = [(pattern, expr) for expr in pattern.results[:1]]
+    for _ in range(_MAX_PARTS):
+        if not scopes:
+            return False
+        inside, expr = scopes.pop()
+        lets = {name: let.expr for let in inside.body for name in let.names}
+        if isinstance(expr, tree.Name) and expr.name in lets:
+            scopes.append((inside, lets[expr.name]))
+        elif isinstance(expr, (tree.Uses, tree.Rearrange)):
+            scopes.append((inside, expr.arg))
+        elif isinstance(expr, tree.Alternatives):
+            scopes += [(inside, option) for option in expr.options]
+        elif isinstance(expr, tree.Call) and expr.optional:
+            return True
+        elif isinstance(expr, tree.Call) and not expr.quoted and expr.callee in spec.patterns:
+            used = spec.patterns[expr.callee]
+            scopes += [(used, result) for result in used.results[:1]]
+        elif not isinstance(expr, (tree.Contract, tree.Reduce)) and not (
+            isinstance(expr, tree.Call) and not expr.quoted and vocabulary.find(expr.callee) is not None
+        ):
+            return True
+    return True
+
+
+# ---- conditions that say nothing ------------------------------------------------------------------------------------
+
+
+def _always_true(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    for file in files:
+        for kernel in file.kernels:
+            yield from _vacuous(kernel.where, [])
+        for pattern in file.patterns:
+            yield from _vacuous(pattern.where, [])
+        for rule in file.rules:
+            declared = spec.patterns.get(rule.pattern)
+            yield from _vacuous(rule.where, decide.conjuncts(declared.where) if declared is not None else [])
+
+
+def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Iterator[Diagnostic]:
+    """The parts of a condition that follow from what is known and from the parts before them."""
+    known = list(known)
+    if decide.impossible([*known, *decide.conjuncts(where)]):
+        return  # from the impossible all follows
+    for part in decide.conjuncts(where)[:_MAX_PARTS]:
+        if decide.implied(part, known):
+            pinned = frozenset().union(*map(decide.pinned, known))
+            loose = sorted(decide.pinned(part) - pinned)
+            message = "this always holds"
+            advice = "leave it out"
+            if known and not decide.implied(part, []):
+                message = "this follows from the other conditions"
+            if loose:
+                verb = "is" if len(loose) == 1 else "are"
+                message += f", so it only asks that {' and '.join(loose)} {verb} known before run time"
+                advice = "leave it out, unless that is what it is for"
+            yield warning(part.span, message, advice, code="always-true")
+        known.append(part)
+
+
+# ---- names that nobody uses -----------------------------------------------------------------------------------------
+
+
+def _unused_declarations(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    """Kernels and patterns that are named nowhere. A file without rules is there for others to import."""
+    used = {name for file in spec.files for item in file.items for name in _named(item)}
+    for file in files:
+        for item in file.items if file.rules else ():
+            if not isinstance(item, (tree.Kernel, tree.Pattern)) or item.name.startswith("_"):
+                continue
+            kind = "kernel" if isinstance(item, tree.Kernel) else "pattern"
+            if item.name not in used:
+                message = f"nothing uses {kind} {item.name}"
+                yield warning(item.name_span, message, "remove it, or begin its name with _", code=f"unused-{kind}")
+
+
+def _unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    if not any(file.imports for file in files):
+        return
+    by_path = {file.source.path.resolve(): file for file in spec.files if file.source.path is not None}
+    used: dict[int, set[str]] = {}
+    for file in spec.files:
+        used[id(file)] = {name for item in file.items for name in _named(item)}
+    for file in files:
+        for import_ in file.imports:
+            reached = _reached(import_, spec, by_path)
+            inside = [item for r in reached for item in r.items]
+            if any(not isinstance(i, (tree.Import, tree.Kernel, tree.Pattern)) for i in inside):
+                continue  # its rules apply
+            own = {id(r) for r in reached}
+            names = {i.name for i in inside if isinstance(i, (tree.Kernel, tree.Pattern))}
+            if not any(names & words for other, words in used.items() if other not in own):
+                message = f"nothing uses what {import_.path} declares"
+                yield warning(import_.path_span, message, "remove the import", code="unused-import")
+
+
+def _reached(import_: tree.Import, spec: LoadedSpec, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
+    """What is imported, with all that it imports."""
+    found: dict[Path, tree.Spec] = {}
+    pending = [import_]
+    while pending:
+        at = spec.targets[pending.pop()]
+        if at not in found:
+            found[at] = by_path[at]
+            pending += by_path[at].imports
+    return list(found.values())
+
+
+def _unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:
+    both: list[tree.Kernel | tree.Pattern] = [*file.kernels, *file.patterns]
+    for declared in both:
+        names = _types_in(declared) if declared.type_variables else set()
+        for variable in declared.type_variables:
+            if variable.name not in names:
+                message = f"nothing in {declared.name} is of type {variable.name}"
+                yield warning(variable.span, message, "remove it", code="unused-type-variable")
+
+
+def _named(item: object) -> Iterator[str]:
+    """The kernels and patterns that a declaration names, besides itself."""
+    if isinstance(item, tree.Rule):
+        yield from _NAME.findall(f"{item.pattern} {item.kernel}")
+    elif isinstance(item, tree.Pattern):
+        for part in _parts(item):
+            if isinstance(part, tree.Call) and not part.quoted:
+                yield from _NAME.findall(part.callee)
+
+
+def _types_in(declared: tree.Kernel | tree.Pattern) -> set[str]:
+    """The names that stand where a type variable can."""
+    found: set[str] = set()
+    for part in _parts(declared):
+        if isinstance(part, tree.ScalarType):
+            found.add(part.name)
+        elif isinstance(part, tree.Membership):
+            found.add(part.variable)
+        elif isinstance(part, tree.Property):
+            found.add(part.name)
+    if isinstance(declared, tree.Kernel) and declared.symbol is not None:
+        found.update(_WORD.findall(declared.symbol))
+    return found
+
+
+def _parts(node: object) -> Iterator[object]:
+    """A node of the tree and all below it, without spans."""
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tuple):
+            pending.extend(part)
+        elif dataclasses.is_dataclass(part) and not isinstance(part, (type, tree.Span)):
+            yield part
+            pending.extend(getattr(part, field.name) for field in dataclasses.fields(part))
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def _missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
+    """The files of kernels that rules name."""
+    for name in dict.fromkeys(rule.kernel for file in files for rule in file.rules):
+        kernel = spec.kernels.get(name)
+        for clause in kernel.artifacts if kernel is not None else ():
+            # A plugin's code need not be here, where the program is compiled.
+            if not clause.is_plugin and not _is_file(clause.file):
+                yield warning(clause.path_span, f"there is no file {clause.file}", code="missing-file")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or holds NUL
+        return False

@@ -1,0 +1,1 @@
+"""Specs with all that they import."""

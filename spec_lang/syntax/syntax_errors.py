@@ -1,0 +1,184 @@
+"""Syntax errors in human words: what stood there, what was expected, what is probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import lark
+from lark.parsers.lalr_analysis import Shift
+
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error, nearest
+from opsplice.spec_lang.syntax.tree import Source, Span
+
+_KEYWORDS = (
+    "import", "kernel", "pattern", "replace", "annotate", "run", "mlir", "at", "priority", "where", "with", "otherwise",
+    "keep", "grid", "workgroup", "symbol", "when", "as", "flags", "and", "or", "not", "in", "is", "const", "inf",
+    "contract", "reduce", "broadcast", "transpose", "tensor", "strided", "through", "op", "x",
+)  # fmt: skip
+_SIGNS = {
+    "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">",
+    "COMMA": ",", "COLON": ":", "EQUAL": "=", "ARROW": "->", "RANGE": "..", "QMARK": "?",
+    "VBAR": "|", "BANG": "!", "REST": "...",
+    "PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/", "PERCENT": "%",
+}  # fmt: skip
+_KINDS = {
+    "NAME": "a name",
+    "QUALIFIED": "a name",
+    "FEATURE": "a feature of the processor or a number of the device",
+    "PACK": "a pack of dims, such as ...m",
+    "STRING": "a string",
+    "COMPARE": "a comparison, such as ==",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "SIZED": "a size",
+    "$END": "the end of the file",
+}
+WORDS = {**{k.upper(): f"'{k}'" for k in _KEYWORDS}, **{k: f"'{v}'" for k, v in _SIGNS.items()}, **_KINDS}
+
+# Sets of terminals that mean one thing to a reader, the larger ones first.
+_GROUPS = (
+    ({"NAME", "QUALIFIED", "STRING", "CONST", "REDUCE", "CONTRACT", "BROADCAST", "TRANSPOSE", "INT", "FLOAT", "INF",
+      "MINUS", "LPAR"}, "a value"),
+    ({"NAME", "INT", "FLOAT", "INF", "MINUS"}, "a number or a dim"),
+    ({"NAME", "INT", "PACK", "QMARK", "SIZED"}, "a dim"),
+    ({"NAME", "INT", "PACK", "QMARK"}, "a dim"),
+    ({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"}, "an operator"),
+    ({"NAME", "TENSOR"}, "a type"),
+    ({"INT", "FLOAT", "INF"}, "a number"),
+)  # fmt: skip
+_MAX_EXPECTED = 5
+_NEAR = 200  # a search back from the end of a text takes the square of its length
+_OPS_FOR = {"+": "addf(x, y)", "-": "subf(x, y)", "*": "mulf(x, y)", "/": "divf(x, y)", "%": "remf(x, y)"}
+# What a condition asks for, `x is f(_)`, and what may be meant to belong to it.
+_FORM = re.compile(r'\bis\s+(?:not\s+)?["\w.*]+\s*\([^{}]*\)\s*(?:(?P<brace>\{[^{}]*\}?)\s*)?$')
+_CLOSERS = {")": "(", "]": "[", "}": "{"}
+_SKIPPED_OR_BRACKET = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|[()\[\]{}]')
+_WORD = re.compile(r"[A-Za-z0-9_.]+|->|[=!<>]=|[^\s]")
+
+
+def explain(failure: lark.UnexpectedInput, source: Source) -> Diagnostic:
+    """The diagnostic for what lark stumbled over."""
+    start, end = _place(failure, source.text)
+    found = source.text[start:end]
+    accepted = {terminal for terminal in _row(failure.state) if _accepts(failure.state, terminal)}
+    expected = _expected(accepted)
+    if _is_at_end(failure):
+        found = ""
+        message = f"the file ends here; {expected}" if expected else "the file ends here, within a declaration"
+    elif found == '"':
+        end = source.text.find("\n", start)
+        span = Span(source, start, end if end >= 0 else len(source.text))
+        return error(span, "this string is not closed on its line", 'end it with "')
+    else:
+        message = f"{expected}, found '{found}'" if expected else f"'{found}' does not fit here"
+    span = Span(source, start, end)
+    return error(span, message, _advice(found, accepted, source.text[:start]), _unclosed(source, start, found))
+
+
+def _row(state: Any) -> list[str]:
+    """The terminals that lark's table has anything to do for where it stopped."""
+    row = state.parse_conf.states[state.position]
+    return [name for name in row if name.isupper()]
+
+
+def _accepts(state: Any, terminal: str) -> bool:
+    """Whether a terminal can really come next: reduce as the LALR table says until it is shifted or refused."""
+    table, stack = state.parse_conf.states, list(state.state_stack)
+    while terminal in table[stack[-1]]:
+        action, argument = table[stack[-1]][terminal]
+        if action is Shift:
+            return True
+        del stack[len(stack) - len(argument.expansion) :]
+        stack.append(table[stack[-1]][argument.origin.name][1])
+    return False
+
+
+def _place(failure: lark.UnexpectedInput, text: str) -> tuple[int, int]:
+    if _is_at_end(failure):
+        end = len(text.rstrip())
+        return max(end - 1, 0), max(end, 1)
+    position = failure.pos_in_stream
+    assert position is not None
+    word = _WORD.match(text, position)
+    return position, word.end() if word else position + 1
+
+
+def _is_at_end(failure: lark.UnexpectedInput) -> bool:
+    return isinstance(failure, lark.UnexpectedToken) and failure.token.type == "$END"
+
+
+def _expected(accepted: set[str]) -> str | None:
+    phrases: list[str] = []
+    rest = set(accepted)
+    for terminals, phrase in _GROUPS:
+        if terminals <= rest:
+            rest -= terminals
+            phrases.append(phrase)
+    phrases += [WORDS[name] for name in WORDS if name in rest]
+    phrases = list(dict.fromkeys(phrases))
+    if not phrases or len(phrases) > _MAX_EXPECTED:
+        return None
+    if len(phrases) == 1:
+        return f"expected {phrases[0]}"
+    return f"expected {', '.join(phrases[:-1])} or {phrases[-1]}"
+
+
+def _advice(found: str, accepted: set[str], before: str) -> str | None:
+    """What to do about it, for the slips that people make."""
+    words = [word for word in _KEYWORDS if word.upper() in accepted and word != "x"]
+    previous = re.search(r"([A-Za-z_][A-Za-z0-9_]*)\s*$", before[-_NEAR:])
+    if found == ";":
+        return "line ends and commas are all the separators there are: leave the semicolon out"
+    if found == "#" or before.endswith("/") or (found == "/" and "SLASH" not in accepted and "EQUAL" not in accepted):
+        return "comments start with //"
+    if (form := _FORM.search(before[-_NEAR:])) is not None and (found in ("|", "{") or form["brace"]):
+        return 'put alternatives, attributes and regions in brackets: x is ("dialect.op"(_) {...}), x is (f(_) | g(_))'
+    if found == "%" and "PERCENT" not in accepted:
+        return "values are named without %"
+    if found in _OPS_FOR and {"COMMA", "PLUS"} & accepted == {"COMMA"}:
+        return f"values take ops, not operators: {_OPS_FOR[found]}"
+    if found == "=" and previous and previous[1] in _KEYWORDS:
+        return f"{previous[1]} is a word of the language; choose another name"
+    if found == "=" and "COMPARE" in accepted:
+        return "compare with =="
+    if found in ("==", "!=", "<", "<=", ">", ">=") and "AND" in accepted:
+        return "comparisons do not chain: write 1 <= n and n <= 64"
+    if found.startswith(".") and "STRING" in accepted and "INT" not in accepted:
+        return "names of files stand in quotes"
+    if found.startswith("."):
+        return "a number has a digit on each side of its point: 0.5, 1.0"
+    if found in ("{", "where") and "ARROW" in accepted:
+        return "say what the kernel makes: -> f32[n], or -> x for a parameter that it overwrites"
+    if found == "(" and accepted == {"LSQB"}:
+        return "say which labels go in and which remain: [m n -> m]"
+    if found == "(" and "STRING" in accepted and previous:
+        close = nearest(previous[1], ("grid", "symbol"))
+        return f"did you mean {close}?" if close else None
+    close = nearest(found, words) if found.isalpha() else None
+    return f"did you mean {close}?" if close else None
+
+
+def _unclosed(source: Source, position: int, found: str) -> list[tuple[Span, str]]:
+    """The bracket that was still open, where that is likely to be the trouble. found: what came, "" for nothing."""
+    end = position if found else len(source.text)
+    opened = list(_open_brackets(source.text[:end]))
+    if not opened or _CLOSERS.get(found) == opened[-1][1]:
+        return []
+    start, bracket = opened[-1]
+    on_this_line = source.line_column(start)[0] == source.line_column(position)[0]
+    if (bracket == "{" and found) or (on_this_line and found not in ("", "{", *_CLOSERS)):
+        return []
+    return [(Span(source, start, start + 1), f"this {bracket} is not closed")]
+
+
+def _open_brackets(text: str) -> Iterator[tuple[int, str]]:
+    opened: list[tuple[int, str]] = []
+    for match in _SKIPPED_OR_BRACKET.finditer(text):
+        character = match[0]
+        if character in "([{":
+            opened.append((match.start(), character))
+        elif opened and _CLOSERS.get(character) == opened[-1][1]:
+            opened.pop()
+    yield from opened

@@ -1,0 +1,212 @@
+"""A kernel's file and a CPU in, a checked artifact that IREE's llvm-cpu backend can link out.
+
+Sources are built by a compiler (`.c .cpp .S`) or by llvmlite (`.ll`), prebuilt files (`.o .bc`) are taken as they are;
+all are checked, and what passes lives in the store. It must not know what the kernel computes or where it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.files import read_file
+from opsplice.targets.artifacts import source_inputs
+from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget, Form
+from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.build import compiler_flags, llvm, toolchains
+from opsplice.targets.formats import elf
+from opsplice.targets.registry.store import Entry, Store, key_of
+
+# Part of every key. Raise it when the same inputs come to build, or to check, something else.
+_BUILDER = "cpu 5"
+
+_LANGUAGES: dict[str, toolchains.Language] = {
+    ".c": "c",
+    ".cc": "c++",
+    ".cpp": "c++",
+    ".cxx": "c++",
+    ".S": "assembler-with-cpp",
+    ".s": "assembler-with-cpp",
+}
+_PREBUILT: dict[str, Form] = {".o": "object", ".bc": "bitcode"}
+_SUFFIX: dict[Form, str] = {"object": ".o", "bitcode": ".bc"}
+
+# What their files begin with, as a compiler writes them.
+_MAGIC: dict[Form, bytes] = {"object": b"\x7fELF", "bitcode": b"BC\xc0\xde"}
+
+# What an entry of the store says of an object that does not link, where the file may be bitcode instead.
+_AS_BITCODE = "as bitcode"
+
+ACCEPTED = (*_LANGUAGES, ".ll", *_PREBUILT)
+
+
+def resolve(
+    request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str] = os.environ
+) -> Artifact:
+    """The artifact for `request` on `target`, built or copied into the store unless it is there.
+
+    environ: where the choice of a compiler is read from (OPSPLICE_CC).
+    Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for another architecture,
+    lacks a symbol, or needs what IREE does not link; and when no compiler can build it or the store cannot be written.
+    """
+    source_inputs.check_file(request.path, ACCEPTED)
+    suffix = request.path.suffix
+    if request.form not in (None, *_SUFFIX):
+        raise OpspliceError(f"{request.path.name} cannot be taken as {request.form} on a CPU", hint="remove the form")
+    if suffix in _LANGUAGES:
+        return _resolve_source(request, target, store, environ)
+    if suffix not in (".ll", *_PREBUILT):
+        raise OpspliceError(
+            f"{request.path.name} is not a kind of file that a CPU kernel can be",
+            hint=f"accepted: {' '.join(ACCEPTED)}",
+        )
+    if request.flags:
+        raise OpspliceError(
+            f"flags do nothing for {request.path.name}", hint="flags go to the compiler of C sources; remove them"
+        )
+    if suffix == ".ll":
+        return _resolve_ir(request, target, store, environ)
+    return _resolve_prebuilt(request, target, store)
+
+
+def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
+    form: Form = request.form or "object"
+    language = _LANGUAGES[request.path.suffix]
+    if form == "bitcode" and language == "assembler-with-cpp":
+        raise OpspliceError(f"{request.path.name} is assembly, which has no bitcode", hint="remove 'as bitcode'")
+    source = request.path.resolve()
+    flags = compiler_flags.checked(request.flags, "C", source.parent)
+    inputs = source_inputs.read_inputs(source, flags, toolchains.HEADERS)
+
+    def built_by(toolchain: toolchains.Toolchain) -> Artifact:
+        def build(output: Path) -> Mapping[str, Any]:
+            included = toolchain.compile(source, output, target, form, language, flags)
+            source_inputs.check_complete(inputs, included, source)
+            try:
+                found = _check_product(output, request, target, form)
+            except OpspliceError as error:
+                raise _told_flags(error, request) if request.flags else error from None
+            if form == "object" and language != "assembler-with-cpp":
+                found["signatures"] = dict(toolchain.types(source, target, language, flags))
+            return {"toolchain": toolchain.version(), **found}
+
+        key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
+        return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store, environ)
+
+    return toolchains.build_with_first(target, form, environ, built_by)
+
+
+def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
+    form: Form = request.form or "object"
+
+    def build(output: Path) -> Mapping[str, Any]:
+        module = llvm.compile_ir(request.path, output, target, form)
+        noted = {"toolchain": llvm.version(), **_noted(module)}
+        if form == "object":
+            return {**noted, **_check_object(output.read_bytes(), request, target)}
+        _check_module(module, request)
+        return noted
+
+    key = _key(request, target, form, read_file(request.path), llvm.version())
+    return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store, environ)
+
+
+def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
+    form = _PREBUILT[request.path.suffix]
+    if request.form not in (None, form):
+        raise OpspliceError(
+            f"{request.path.name} cannot be taken as {request.form}", hint=f"it is {form}; give the source instead"
+        )
+    data = read_file(request.path)
+
+    def build(output: Path) -> Mapping[str, Any]:
+        # The copy is what is checked, so that a file that changes meanwhile does no harm.
+        output.write_bytes(data)
+        if form == "object":
+            _check_object(data, request, target, prebuilt=True)
+            return {"toolchain": None, "notes": ()}
+        module = llvm.import_bitcode(output, request.path.name, target)
+        _check_module(module, request, prebuilt=True)
+        return {"toolchain": None, **_noted(module)}
+
+    key = _key(request, target, form, data, llvm.version() if form == "bitcode" else "")
+    return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
+
+
+def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, form: Form) -> dict[str, Any]:
+    """Checks what a compiler made of a source; bitcode is also freed of the CPU that the compiler wrote into it.
+
+    Returns what there is to note of it.
+    """
+    data = output.read_bytes()
+    if not data.startswith(_MAGIC[form]):
+        raise OpspliceError(
+            f"the compiler made no {'bitcode' if form == 'bitcode' else 'object'} of {request.path.name}",
+            hint="remove the flags that make it write something else, such as -S or -flto",
+        )
+    if form == "object":
+        return _check_object(data, request, target)
+    neutral = output.with_name(f"neutral{output.suffix}")
+    module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
+    _check_module(module, request)
+    if module.symbols is not None:
+        os.replace(neutral, output)
+    return _noted(module)
+
+
+def _told_flags(error: OpspliceError, request: ArtifactRequest) -> OpspliceError:
+    """An error in what a compiler made, beside the flags that it was given."""
+    told = f"the compiler was given flags of the clause: {shlex.join(request.flags)}"
+    error.details = "\n".join(filter(None, [error.details, told]))
+    return error
+
+
+def _noted(module: llvm.Module) -> dict[str, Any]:
+    return {"notes": module.notes, "signatures": dict(module.signatures), "harmless": module.harmless}
+
+
+def _linkable(
+    entry: Entry, form: Form, request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]
+) -> Artifact:
+    """What was built, or bitcode of the same file where only that finds at the link what it calls."""
+    missing = entry.notes.get(_AS_BITCODE)
+    if missing is None:
+        return artifact_of(entry, form, target.arch)
+    try:
+        return resolve(replace(request, form="bitcode"), target, store, environ)
+    except OpspliceError as error:
+        told = f"{request.path.name} is built as bitcode because it calls {missing}, which objects do not find"
+        error.details = "\n".join(filter(None, [error.details, told]))
+        raise
+
+
+def _check_object(
+    data: bytes, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False
+) -> dict[str, Any]:
+    """Raises OpspliceError for an object that does not link, unless the file may be bitcode instead, which is noted."""
+    name = request.path.name
+    code = elf.read_object(data, name)
+    elf.check_arch(code, name, target.arch)
+    # Only the kernels of programs are asked for functions; plugins and transform specs know no `as bitcode`.
+    choice = bool(request.symbols)
+    may_choose = choice and request.form is None and not prebuilt
+    left = code.undefined - elf.LINKED_INTO_BITCODE if may_choose else code.undefined
+    found = replace(code, undefined=left)
+    elf.check_links(found, name, request.symbols, "object", prebuilt=prebuilt, may_be_bitcode=choice)
+    return {} if left == code.undefined else {_AS_BITCODE: ", ".join(sorted(code.undefined))}
+
+
+def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bool = False) -> None:
+    if module.symbols is not None:
+        elf.check_links(module.symbols, request.path.name, request.symbols, "bitcode", prebuilt=prebuilt)
+
+
+def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes | str) -> str:
+    features = ",".join(sorted(target.features))
+    asked = request.form or "any"
+    return key_of(_BUILDER, request.path.suffix, form, asked, target.arch, features, "\0".join(request.symbols), *parts)

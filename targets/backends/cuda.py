@@ -1,0 +1,147 @@
+"""A kernel's file and a GPU of NVIDIA's in, checked PTX that IREE's CUDA backend can embed out.
+
+Sources are built by a compiler (`.cu`: nvcc, NVRTC or clang) or by llvmlite (`.ll`), prebuilt files (`.ptx`) are taken
+as they are; all are checked, and what passes lives in the store. It must not know what the kernel computes or where
+it is called.
+
+What an entry is passed (`ptx.check` compares it with what the entry takes), in order:
+
+1. 64-bit pointers, one per buffer: the kernel's tensor parameters in their order, then its results. A result that is
+   written in place of a parameter has no pointer of its own: it is that parameter's.
+2. 32-bit words: the scalars in the parameters' order. i32 and f32 are a word each (an f32's bits: the entry declares
+   `float` or `int`); i64, f64 and index are two, the low one first; f16, bf16, i16, i8 and i1 are widened to one (a
+   floating-point number's bits in the low half).
+3. 32-bit words, unsigned: each dynamic dim, in the order in which dims first occur in the kernel's signature.
+
+A struct, an 8-byte scalar or a scalar before a pointer is not passed by IREE's CUDA runtime.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.files import read_file
+from opsplice.targets.artifacts import source_inputs
+from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaTarget
+from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
+from opsplice.targets.formats import ptx
+from opsplice.targets.registry.store import Store, key_of
+
+# Part of every key. Raise it when the same inputs come to build, or to check, something else.
+_BUILDER = "cuda 1"
+
+ACCEPTED = (".cu", ".ll", ".ptx")
+
+# Writes PTX at a path that it is given; returns the name of what built it, if anything did, and notes.
+_Make = Callable[[Path], tuple[str | None, tuple[str, ...]]]
+
+
+def resolve(
+    request: ArtifactRequest, target: CudaTarget, store: Store, environ: Mapping[str, str] = os.environ
+) -> Artifact:
+    """The PTX for `request` on `target`, built or copied into the store unless it is there.
+
+    request.symbols: the entries that it has to have, the kernel's own first; with none, it has to have one only.
+    environ: where the choice of a compiler is read from (OPSPLICE_CUDA_CC).
+    Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for a newer GPU or driver,
+    lacks an entry, calls what nothing defines or does not assemble; and when no compiler can build it or the store
+    cannot be written. What an entry is passed is checked by `ptx.check`.
+    """
+    source_inputs.check_file(request.path, ACCEPTED)
+    name, suffix = request.path.name, request.path.suffix
+    if suffix not in ACCEPTED:
+        raise OpspliceError(
+            f"{name} is not a kind of file that a CUDA kernel can be",
+            hint=f"accepted: {' '.join(ACCEPTED)} (IREE embeds PTX, so no cubin or fatbin)",
+        )
+    if request.form not in (None, "ptx"):
+        raise OpspliceError(
+            f"{name} cannot be taken as {request.form} for CUDA", hint=f"remove 'as {request.form}': it becomes PTX"
+        )
+    if request.flags and suffix != ".cu":
+        raise OpspliceError(f"flags do nothing for {name}", hint="flags go to the compiler of .cu sources; remove them")
+    if suffix == ".cu":
+        return _resolve_source(request, target, store, environ)
+    return _resolve_ir(request, target, store) if suffix == ".ll" else _resolve_prebuilt(request, target, store)
+
+
+def _resolve_source(request: ArtifactRequest, target: CudaTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
+    source = request.path.resolve()
+    compiler = cuda_compilers.choose(target, environ)
+    flags = compiler_flags.checked(request.flags, "CUDA", source.parent)
+    inputs = source_inputs.read_inputs(source, flags, cuda_compilers.HEADERS)
+
+    def make(output: Path) -> tuple[str, tuple[str, ...]]:
+        included = compiler.compile(source, output, target, flags)
+        source_inputs.check_complete(inputs, included, source)
+        return compiler.version(), ()
+
+    return _resolve(
+        request, target, store, make, source.name, inputs.digest, compiler.identity, "\0".join(request.flags)
+    )
+
+
+def _resolve_ir(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
+    def make(output: Path) -> tuple[str, tuple[str, ...]]:
+        return llvm.version(), llvm.compile_ptx(request.path, output, target)
+
+    return _resolve(request, target, store, make, read_file(request.path), llvm.version())
+
+
+def _resolve_prebuilt(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
+    data = read_file(request.path)
+
+    def make(output: Path) -> tuple[None, tuple[str, ...]]:
+        # The copy is what is checked, so that a file that changes meanwhile does no harm.
+        output.write_bytes(data)
+        return None, ()
+
+    return _resolve(request, target, store, make, data)
+
+
+def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _Make, *parts: bytes | str) -> Artifact:
+    """Checks what `make` makes, unless the store has it already. parts: all that it depends on besides the target."""
+    assembler = ptxas.find()
+
+    def build(output: Path) -> Mapping[str, Any]:
+        toolchain, notes = make(output)
+        name = request.path.name
+        text = ptx.decode(output.read_bytes(), name)
+        module = ptx.reflect(text, name)
+        ptx.check_target(module, name, target, built_by=toolchain)
+        entry = _entry(module, request)
+        ptx.check_externs(module, name)
+        if module.dynamic_shared:
+            notes += (f"{name} has 'extern __shared__' memory, of which a launch gives as much as its export asks for",)
+        # Without what may stand behind the text: IREE and the driver read it up to the first zero.
+        output.write_bytes(text.encode("utf-8", "surrogateescape"))
+        notes += ptxas.check(assembler, output, name, f"sm_{target.sm}{module.target.removeprefix(f'sm_{module.sm}')}")
+        return {"toolchain": toolchain, "entry": entry, "notes": notes}
+
+    version = "" if target.ptx is None else f"{target.ptx[0]}.{target.ptx[1]}"
+    key = key_of(
+        *(_BUILDER, request.path.suffix, str(target.sm), version, "\0".join(request.symbols)),
+        *(assembler.identity if assembler else "", *parts),
+    )
+    entry = store.get_or_build(key, ".ptx", build)
+    return artifact_of(entry, "ptx")
+
+
+def _entry(module: ptx.PtxModule, request: ArtifactRequest) -> str:
+    """The entry that the kernel is, all that are asked for being there."""
+    for symbol in request.symbols:
+        ptx.find_entry(module, request.path.name, symbol)
+    if request.symbols:
+        return request.symbols[0]
+    if len(module.entries) == 1:
+        return module.entries[0].name
+    names = ", ".join(f"'{entry.name}'" for entry in module.entries[:8]) or "none"
+    raise OpspliceError(
+        f"{request.path.name} has {len(module.entries)} entries, and none is named as the kernel",
+        hint=f"name one of them (there: {names})",
+    )

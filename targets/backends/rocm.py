@@ -1,0 +1,100 @@
+"""A kernel's file and a GPU of AMD's in, checked code that IREE's ROCm backend can embed or link out.
+
+Device functions are bitcode (`.ll` through llvmlite, `.bc` as it is); whole kernels are code objects (`.hsaco`), which
+are passed what CUDA's are: see `cuda.py`. Nothing here was run on a GPU; IREE embeds code objects as they are, which
+was watched, and its own kernels take pointers and words in the same order. It must not know what a kernel computes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.files import read_file
+from opsplice.targets.artifacts import source_inputs
+from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form, RocmTarget
+from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.build import llvm
+from opsplice.targets.formats import elf, hsaco
+from opsplice.targets.registry.store import Store, key_of
+
+# Part of every key. Raise it when the same inputs come to build, or to check, something else.
+_BUILDER = "rocm 1"
+
+_FORMS: dict[str, Form] = {".ll": "bitcode", ".bc": "bitcode", ".hsaco": "hsaco"}
+_SUFFIX: dict[Form, str] = {"bitcode": ".bc", "hsaco": ".hsaco"}
+
+ACCEPTED = tuple(_FORMS)
+
+# ROCm's device libraries, which IREE links with a program.
+_PROVIDED = ("__ocml_", "__ockl_")
+
+
+def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artifact:
+    """The artifact for `request` on `target`, built or copied into the store unless it is there.
+
+    request.symbols: the functions or kernels that it has to define; the first kernel is the artifact's entry.
+    Raises OpspliceError when the file is absent or of an unknown kind, is not valid, is for another GPU, lacks a
+    symbol or needs what IREE does not link; and when the store cannot be written.
+    """
+    source_inputs.check_file(request.path, ACCEPTED)
+    name = request.path.name
+    form = _FORMS.get(request.path.suffix)
+    if form is None:
+        raise OpspliceError(
+            f"{name} is not a kind of file that a ROCm kernel can be",
+            hint=f"accepted: {' '.join(ACCEPTED)} (hipcc --genco makes a code object of HIP sources)",
+        )
+    if request.form not in (None, form):
+        raise OpspliceError(f"{name} cannot be taken as {request.form} for ROCm", hint=f"it is taken as {form}")
+    if request.flags:
+        raise OpspliceError(f"flags do nothing for {name}", hint="flags go to the compiler of sources; remove them")
+    data = read_file(request.path)
+
+    def build(output: Path) -> Mapping[str, Any]:
+        if form == "hsaco":
+            return _build_code_object(data, output, request, target)
+        return _build_bitcode(data, output, request, target)
+
+    version = llvm.version() if form == "bitcode" else ""
+    key = key_of(_BUILDER, request.path.suffix, target.chip, "\0".join(request.symbols), version, data)
+    entry = store.get_or_build(key, _SUFFIX[form], build)
+    return artifact_of(entry, form)
+
+
+def _build_code_object(data: bytes, output: Path, request: ArtifactRequest, target: RocmTarget) -> Mapping[str, Any]:
+    module = hsaco.reflect(data, request.path.name)
+    hsaco.check_target(module, request.path.name, target.chip)
+    for symbol in request.symbols:
+        hsaco.find_entry(module, request.path.name, symbol)
+    output.write_bytes(data)
+    return {"toolchain": None, "notes": (), "entry": request.symbols[0] if request.symbols else ""}
+
+
+def _build_bitcode(data: bytes, output: Path, request: ArtifactRequest, target: RocmTarget) -> Mapping[str, Any]:
+    toolchain = None
+    if request.path.suffix == ".ll":
+        toolchain = llvm.version()
+        module = llvm.compile_amdgcn(request.path, output, target)
+    else:
+        # The copy is what is checked, so that a file that changes meanwhile does no harm.
+        output.write_bytes(data)
+        module = llvm.import_amdgcn(output, request.path.name)
+    if module.symbols is not None:
+        _check_links(module.symbols, request)
+    return {"toolchain": toolchain, "notes": module.notes, "entry": ""}
+
+
+def _check_links(code: elf.ObjectFile, request: ArtifactRequest) -> None:
+    name = request.path.name
+    missing = sorted(symbol for symbol in code.undefined if not symbol.startswith(_PROVIDED))
+    if missing:
+        listed = ", ".join(f"'{symbol}'" for symbol in missing[:8])
+        raise OpspliceError(
+            f"{name} needs {listed}, which {'is' if len(missing) == 1 else 'are'} not there at the link",
+            hint="put all that it uses into this file; of libraries there is ROCm's own (__ocml_exp_f32, __ockl_...)",
+        )
+    elf.check_links(dataclasses.replace(code, undefined=frozenset()), name, request.symbols, "bitcode")

@@ -1,0 +1,1 @@
+"""Compilers and assemblers: which are here, and how each is run."""

@@ -1,0 +1,346 @@
+"""Compilers of CUDA sources to PTX: which are here, which GPUs each knows, and how it is run.
+
+nvcc is preferred, then NVRTC of the wheel nvidia-cuda-nvrtc, then clang and the clang inside the ziglang wheel, which
+have neither NVIDIA's headers nor its mathematics; the environment variable OPSPLICE_CUDA_CC overrides that. None needs
+a driver or a GPU. It must not know the store, nor what a source is a kernel of.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.targets.artifacts.artifact import CudaTarget
+from opsplice.targets.build import toolchains
+
+# Stands in for NVIDIA's headers where clang builds.
+HEADERS = Path(__file__).resolve().with_name("cuda_include")
+_HEADER = HEADERS / "opsplice_cuda.h"
+
+ENVIRONMENT_VARIABLE = "OPSPLICE_CUDA_CC"
+
+# In order of preference.
+NAMES = ("nvcc", "nvrtc", "clang", "zig")
+HOW_TO_GET = {
+    "nvcc": "pip install nvidia-cuda-nvcc nvidia-cuda-cccl, or install NVIDIA's CUDA toolkit",
+    "nvrtc": "pip install 'opsplice[cuda]'",
+    "clang": toolchains.HOW_TO_GET["clang"],
+    "zig": toolchains.HOW_TO_GET["zig"],
+}
+
+_WORKER = Path(__file__).with_name("nvrtc_worker.py")
+
+# LLVM's smallest PTX version for each capability ("PTX ISA", release notes), which the oldest driver that knows the
+# GPU reads. clang itself would choose by an SDK that it finds, or one that is too small.
+_SMALLEST_PTX = {
+    60: 50,
+    61: 50,
+    62: 50,
+    70: 60,
+    72: 61,
+    75: 63,
+    80: 70,
+    86: 71,
+    87: 74,
+    88: 90,
+    89: 78,
+    90: 78,
+    100: 86,
+    101: 86,
+    103: 88,
+    110: 90,
+    120: 87,
+    121: 88,
+}
+
+Family = Literal["nvcc", "nvrtc", "clang"]
+
+
+@dataclass(frozen=True)
+class CudaCompiler:
+    """One compiler.
+
+    name:    how the user calls it.
+    family:  whose command line it takes.
+    command: how it is started; for NVRTC, the path of its library.
+    release: its version, such as `13.0`.
+    sms:     the compute capabilities that it knows.
+    """
+
+    name: str
+    family: Family
+    command: tuple[str, ...]
+    release: str
+    sms: frozenset[int]
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the compiler may have changed: its release, command, size and time of its program, and the
+        text that is put before each source."""
+        program = os.path.realpath(self.command[0])
+        status = os.stat(program)
+        before = _HEADER.read_text(encoding="utf-8") if self.family == "clang" else ""
+        return "\0".join([self.release, *self.command, program, str(status.st_size), str(status.st_mtime_ns), before])
+
+    def version(self) -> str:
+        """Its name and version, such as `nvcc 13.0` or `zig (clang 22.1.8)`."""
+        release = f"{self.family} {self.release}"
+        return release if self.name == self.family else f"{self.name} ({release})"
+
+    @property
+    def range(self) -> str:
+        """The GPUs that it knows, in words."""
+        return f"sm_{min(self.sms)} to sm_{max(self.sms)}" if self.sms else "no GPU"
+
+    def compile(self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
+        """Compiles one source file into PTX; returns the files it included, without the compiler's own headers.
+
+        flags: the user's, after ours, so that they win, as `compiler_flags` gives them.
+        Raises OpspliceError with the compiler's own lines as details.
+        """
+        if self.family == "nvrtc":
+            included = self._compile_in_library(source, output, target, flags)
+        else:
+            included = self._compile_by_command(source, output, target, flags)
+        if not output.is_file():
+            raise OpspliceError(
+                f"{self.name} made no PTX from {source.name}",
+                hint="remove the flags that make it do something else, such as -fsyntax-only or -cubin",
+            )
+        return frozenset(path for path in included if not path.is_relative_to(HEADERS))
+
+    def _compile_by_command(
+        self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str]
+    ) -> frozenset[Path]:
+        listed = output.with_name(f"{output.name}.d")
+        selection = _nvcc_flags(target) if self.family == "nvcc" else _clang_flags(target)
+        files = ["-MMD", "-MF", str(listed), str(source), "-o", str(output)]
+        done = toolchains.run_program([*self.command, *selection, *flags, *files])
+        if done.returncode != 0:
+            raise self._failed(source, toolchains.shown(done.stderr + done.stdout, done.returncode))
+        if not listed.is_file():
+            return frozenset()
+        included = toolchains.read_dependencies(listed, source.parent)
+        listed.unlink()
+        # nvcc lists its own headers with the user's; the ones beside the header that it puts before each file.
+        own = [path.parent for path in included if path.name == "cuda_runtime.h"] if self.family == "nvcc" else []
+        return frozenset(path for path in included if not any(path.is_relative_to(folder) for folder in own))
+
+    def _compile_in_library(
+        self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str]
+    ) -> frozenset[Path]:
+        answer = _ask_nvrtc(
+            {
+                "do": "compile",
+                "library": self.command[0],
+                "source": str(source),
+                "output": str(output),
+                "options": [f"--gpu-architecture=compute_{target.sm}", "--std=c++17", *flags, f"-I{source.parent}"],
+                "trace": str(output.with_name("trace")),
+            },
+        )
+        if "error" in answer:
+            raise self._failed(source, toolchains.shown(answer["error"], 1))
+        paths = ((source.parent / name).resolve() for name in answer["included"])
+        # Headers inside of the library have names, but no files.
+        return frozenset({source.resolve(), *(path for path in paths if path.is_file())})
+
+    def _failed(self, source: Path, details: str) -> OpspliceError:
+        return OpspliceError(
+            f"{self.name} cannot compile {source.name}", hint=_hint(details, self.family), details=details
+        )
+
+
+def find(name: str) -> CudaCompiler | None:
+    """The compiler called `nvcc`, `nvrtc`, `clang` or `zig`; None where it is absent or knows none of these GPUs.
+
+    Raises OpspliceError when it is here but broken.
+    """
+    return _FINDERS[name]()
+
+
+def find_all(environ: Mapping[str, str] = os.environ) -> tuple[CudaCompiler, ...]:
+    """The compilers at hand, in order of preference; with OPSPLICE_CUDA_CC set, that one alone.
+
+    OPSPLICE_CUDA_CC: `nvcc`, `nvrtc`, `clang`, `zig`, or the path of an nvcc, a clang or a libnvrtc.so.
+    Raises OpspliceError when OPSPLICE_CUDA_CC names none that is here.
+    """
+    return tuple(_in_order(environ))
+
+
+def choose(target: CudaTarget, environ: Mapping[str, str] = os.environ) -> CudaCompiler:
+    """The preferred compiler that knows the target. Raises OpspliceError when there is none."""
+    # One after the other: each has to be started to say what it knows.
+    for compiler in _in_order(environ):
+        if target.sm in compiler.sms:
+            return compiler
+    found = find_all(environ)
+    here = ", ".join(f"{compiler.version()} for {compiler.range}" for compiler in found) or "none"
+    unset = f", or unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
+    raise MissingToolError(
+        f"no compiler here makes PTX of CUDA sources for sm_{target.sm} (found: {here})",
+        hint=f"{HOW_TO_GET['nvrtc']}, or {HOW_TO_GET['nvcc']}{unset}",
+    )
+
+
+def _in_order(environ: Mapping[str, str]) -> Iterator[CudaCompiler]:
+    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if not chosen:
+        yield from (compiler for name in NAMES if (compiler := find(name)) is not None)
+        return
+    compiler = find(chosen) if chosen in NAMES else _from_path(chosen)
+    if compiler is None:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} asks for {chosen}, which is not here",
+            hint=f"{HOW_TO_GET[chosen]}, or unset {ENVIRONMENT_VARIABLE}",
+        )
+    yield compiler
+
+
+def _nvcc_flags(target: CudaTarget) -> list[str]:
+    return ["-ptx", f"-arch=compute_{target.sm}", "-std=c++17", "-O3"]
+
+
+def _clang_flags(target: CudaTarget) -> list[str]:
+    flags = ["-x", "cuda", "--cuda-device-only", f"--cuda-gpu-arch=sm_{target.sm}", "-S", "-O3", "-std=c++17"]
+    # No SDK: one that happens to be here would change what comes out.
+    flags += ["-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "-Wno-unknown-cuda-version", "-nostdlibinc"]
+    if target.sm in _SMALLEST_PTX:
+        flags += ["-Xclang", "-target-feature", "-Xclang", f"+ptx{_SMALLEST_PTX[target.sm]}"]
+    return [*flags, "-isystem", str(HEADERS), "-include", str(_HEADER)]
+
+
+def _find_nvcc() -> CudaCompiler | None:
+    path = shutil.which("nvcc") or wheel_file("bin/nvcc")
+    return _nvcc(str(path)) if path else None
+
+
+def _find_clang() -> CudaCompiler | None:
+    path = shutil.which("clang")
+    return _clang("clang", (path,)) if path else None
+
+
+def _find_zig() -> CudaCompiler | None:
+    zig = toolchains.find("zig")
+    return _clang("zig", zig.command) if zig else None
+
+
+def _find_nvrtc() -> CudaCompiler | None:
+    library = wheel_file("lib/libnvrtc.so.*")
+    return _nvrtc("nvrtc", library) if library else None
+
+
+_FINDERS: dict[str, Callable[[], CudaCompiler | None]] = {
+    "nvcc": _find_nvcc,
+    "nvrtc": _find_nvrtc,
+    "clang": _find_clang,
+    "zig": _find_zig,
+}
+
+
+def wheel_file(pattern: str) -> Path | None:
+    """A file of NVIDIA's wheels, which share the package `nvidia` (`nvidia/cu13/lib/...`).
+
+    Of several, the one with the highest number in its name.
+    """
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return None
+    folders = spec.submodule_search_locations if spec is not None else None
+    found = [path for folder in folders or () for path in Path(folder).glob(f"*/{pattern}") if path.is_file()]
+    return max(found, key=lambda path: (list(map(int, re.findall(r"\d+", path.name))), path), default=None)
+
+
+def _from_path(chosen: str) -> CudaCompiler:
+    path = shutil.which(chosen) or (chosen if os.path.isfile(chosen) else None)
+    if path is None:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} names '{chosen}', which is not here",
+            hint=f"give {', '.join(NAMES)} or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
+        )
+    name = Path(path).name
+    if name.startswith("libnvrtc"):
+        return _nvrtc(name, Path(path).absolute())
+    said = toolchains.output_of((path, "--version"))
+    compiler = _nvcc(path) if "nvcc" in said.lower() else _clang(name, (path,)) if "clang" in said else None
+    if compiler is None:
+        raise OpspliceError(
+            f"'{chosen}' is no compiler of CUDA sources: neither nvcc, nor NVRTC, nor a clang that knows NVIDIA's GPUs",
+            hint=f"set {ENVIRONMENT_VARIABLE} to one of them",
+        )
+    return compiler
+
+
+def _nvcc(path: str) -> CudaCompiler:
+    release = re.search(r"release (\d+\.\d+)", toolchains.output_of((path, "--version")))
+    listed = toolchains.output_of((path, "--list-gpu-arch"))
+    return CudaCompiler("nvcc", "nvcc", (path,), release[1] if release else "(unknown version)", _capabilities(listed))
+
+
+def _clang(name: str, command: tuple[str, ...]) -> CudaCompiler | None:
+    try:
+        listed = _nvptx_cpus(command)
+    except OpspliceError:
+        return None  # a clang without this target is a good compiler for others
+    release = re.search(r"\d+\.\d+(\.\d+)?", listed)
+    return CudaCompiler(name, "clang", command, release[0] if release else "(unknown version)", _capabilities(listed))
+
+
+def _nvrtc(name: str, library: Path) -> CudaCompiler:
+    about = _about_nvrtc(str(library))
+    return CudaCompiler(name, "nvrtc", (str(library),), about["version"], frozenset(about["capabilities"]))
+
+
+def _nvptx_cpus(command: tuple[str, ...]) -> str:
+    """clang's version and the GPUs that it knows, which it writes as diagnostics."""
+    return toolchains.output_of((*command, "--target=nvptx64-nvidia-cuda", "--print-supported-cpus"), diagnostics=True)
+
+
+def _capabilities(listed: str) -> frozenset[int]:
+    return frozenset(int(number) for number in re.findall(r"\b(?:sm|compute)_(\d+)\b", listed))
+
+
+@functools.cache
+def _about_nvrtc(library: str) -> dict[str, Any]:
+    return _ask_nvrtc({"do": "about", "library": library})
+
+
+def _ask_nvrtc(job: Mapping[str, Any]) -> dict[str, Any]:
+    # -P keeps this folder off the child's import path: its module names are not meant for the top level.
+    done = toolchains.run_program([sys.executable, "-P", str(_WORKER)], text=json.dumps(job))
+    if done.returncode == 0:
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+    raise OpspliceError(
+        f"NVRTC failed ({job['library']})",
+        hint="pip install --force-reinstall nvidia-cuda-nvrtc",
+        details="\n".join(done.stderr.splitlines()[-3:]) or f"its process ended with status {done.returncode}",
+    )
+
+
+def _hint(details: str, family: Family) -> str | None:
+    if family == "clang" and re.search(r"undeclared identifier|file not found|unknown type name", details):
+        return (
+            "clang builds CUDA sources without NVIDIA's headers: it has the qualifiers, threadIdx and its like, "
+            f"__syncthreads and sqrtf, but not expf or cuda_fp16.h; for these, {HOW_TO_GET['nvrtc']}"
+        )
+    if family == "nvrtc" and "fdevice-time-trace" in details:
+        return f"this NVRTC is too old to say what it includes: {HOW_TO_GET['nvrtc']}"
+    if family == "nvrtc" and "could not open source file" in details:
+        return "NVRTC has no headers of its own: add the folder of the header with -I, or use nvcc"
+    if family == "nvcc" and re.search(r"host compiler|gcc: not found|Cannot find compiler|cc1plus", details):
+        return f"nvcc needs a C++ compiler of the machine's: apt-get install g++, or set {ENVIRONMENT_VARIABLE}=nvrtc"
+    if "o space left on device" in details:
+        return "make room on the disk, or set OPSPLICE_CACHE to another folder"
+    return None

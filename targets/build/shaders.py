@@ -1,0 +1,242 @@
+"""Compilers of shading languages to SPIR-V: which are here, and how each is run.
+
+GLSL by glslang or glslc, Slang by slangc (also the one inside the slangtorch wheel, which needs no torch for it), WGSL
+by naga: the program, or the npm package naga-wasm, which `naga.mjs` runs in Node.js. It must not know the store, nor
+what a shader is a kernel of.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.targets.artifacts.artifact import SpirvTarget
+from opsplice.targets.build.toolchains import read_dependencies, run_program, shown
+
+Language = Literal["GLSL", "Slang", "WGSL"]
+
+# In order of preference.
+COMPILERS: dict[Language, tuple[str, ...]] = {"GLSL": ("glslang", "glslc"), "Slang": ("slangc",), "WGSL": ("naga",)}
+HOW_TO_GET = {
+    "glslang": "apt-get install glslang-tools",
+    "glslc": "apt-get install glslc",
+    # Its dependencies, torch above all, are for its Python side; the compiler needs none of them.
+    "slangc": "pip install --no-deps slangtorch",
+    # The version is named because npm takes an older one, which is empty, for Node.js before 24; 18 and 20 run this.
+    "naga": "npm install --global naga-wasm@30.1.0",
+}
+
+# The newest version that anything here knows.
+_NEWEST = (1, 6)
+
+_IMPORT = re.compile(r"\b(?:import|__include|implementing|__import)\s+(\"[^\"\n]+\"|[\w.]+)\s*;")
+
+
+@dataclass(frozen=True)
+class ShaderCompiler:
+    """One compiler.
+
+    name:    `glslang`, `glslc`, `slangc` or `naga`.
+    command: how it is started.
+    """
+
+    name: str
+    command: tuple[str, ...]
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the compiler may have changed: its command, and sizes and times of the files in it."""
+        return identity_of(self.command)
+
+    def version(self) -> str:
+        """Its name and version, such as `glslang 11:12.0.0`. Runs it."""
+        done = run_program([*self.command, "-v" if self.name == "slangc" else "--version"])
+        said = f"{done.stdout}\n{done.stderr}"
+        # glslang tells the versions of all that it speaks; its own comes first.
+        found = re.search(r"(?:\d+:)?\d+\.\d+[\w.-]*", said)
+        return f"{self.name} {found.group() if found else '(unknown version)'}"
+
+    def compile(self, source: Path, output: Path, target: SpirvTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
+        """Compiles one source file into `output`; returns the files it included, with the source.
+
+        flags: the user's, after ours, so that they win, as `compiler_flags` gives them.
+        Raises OpspliceError with the compiler's own lines as details.
+        """
+        dependencies = output.with_name(f"{output.name}.d")
+        done = run_program(self._command_line(source, output, dependencies, target, flags))
+        if done.returncode != 0:
+            raise self._failed(f"{done.stdout}\n{done.stderr}", source, done.returncode)
+        if not output.is_file():
+            raise OpspliceError(
+                f"{self.name} made no module from {source.name}",
+                hint="remove the flags that make it do something else, such as -E",
+            )
+        if self.name == "naga":
+            # WGSL has no includes.
+            return frozenset({source})
+        if not dependencies.is_file():
+            raise OpspliceError(
+                f"{self.name} did not list what {source.name} includes", hint="remove the flags that list it elsewhere"
+            )
+        included = read_dependencies(dependencies, source.parent)
+        dependencies.unlink()
+        return included
+
+    def _command_line(
+        self, source: Path, output: Path, dependencies: Path, target: SpirvTarget, flags: Sequence[str]
+    ) -> list[str]:
+        major, minor = min(target.version, _NEWEST)
+        beside = f"-I{source.parent}"
+        if self.name == "glslang":
+            environment = ["--target-env", _vulkan(target.version), "--target-env", f"spirv{major}.{minor}"]
+            options = [
+                "-V",
+                "--quiet",
+                *environment,
+                "-S",
+                "comp",
+                beside,
+                "--depfile",
+                str(dependencies),
+            ]
+        elif self.name == "glslc":
+            environment = [f"--target-env={_vulkan(target.version)}", f"--target-spv=spv{major}.{minor}"]
+            options = [
+                "-fshader-stage=compute",
+                *environment,
+                "-O",
+                beside,
+                "-MD",
+                "-MF",
+                str(dependencies),
+            ]
+        elif self.name == "slangc":
+            # The wheel has no optimizer; drivers have one.
+            environment = ["-target", "spirv", "-profile", f"spirv_{major}_{minor}", "-fvk-use-entrypoint-name"]
+            options = [*environment, "-O0", beside, "-depfile", str(dependencies)]
+        else:
+            return [*self.command, *flags, str(source), str(output)]
+        return [*self.command, *options, *flags, str(source), "-o", str(output)]
+
+    def _failed(self, said: str, source: Path, status: int) -> OpspliceError:
+        lines = "\n".join(line for line in said.splitlines() if line.strip())
+        return OpspliceError(
+            f"{self.name} cannot compile {source.name}", hint=_hint(said, self.name), details=shown(lines, status)
+        )
+
+
+def identity_of(command: Sequence[str]) -> str:
+    """What changes when the program behind a command changes: paths, sizes and times of it and the files it is told."""
+    files = [os.path.realpath(command[0]), *(word for word in command[1:] if os.path.exists(word))]
+    stats = [os.stat(file) for file in files]
+    return "\0".join([*command, *files, *(f"{s.st_size} {s.st_mtime_ns}" for s in stats)])
+
+
+def slang_names(text: str) -> frozenset[str]:
+    """The names of files that Slang may include: quoted ones, and those of modules (`import a.b;` is a/b.slang)."""
+    found = set(re.findall(r'"([^"\n\0]{1,255})"', text))
+    for name in _IMPORT.findall(text):
+        bare = name.strip('"') if name.startswith('"') else name.replace(".", "/")
+        for spelled in (bare, bare.replace("_", "-")):
+            found |= {spelled, f"{spelled}.slang", f"{spelled}.slang-module"}
+    return frozenset(found)
+
+
+def find(name: str, environ: Mapping[str, str] = os.environ) -> ShaderCompiler | None:
+    """The compiler of that name, or None where it is absent. environ: PATH is where it is looked for."""
+    return _FINDERS[name](environ)
+
+
+def choose(
+    language: Language, source: str, environ: Mapping[str, str] = os.environ, instead: str = ".spv"
+) -> ShaderCompiler:
+    """The preferred compiler for a language. Raises OpspliceError when there is none.
+
+    source: the file's name. instead: what file does without a compiler there.
+    """
+    for name in COMPILERS[language]:
+        if (found := find(name, environ)) is not None:
+            return found
+    names = COMPILERS[language]
+    raise MissingToolError(
+        f"{source} is {language}, which no compiler here makes into SPIR-V; that needs {' or '.join(names)}",
+        hint=f"{HOW_TO_GET[names[0]]}, or give a {instead} that you built elsewhere",
+    )
+
+
+def _vulkan(version: tuple[int, int]) -> str:
+    """The first Vulkan that takes this version of SPIR-V, among those that compilers know as environments."""
+    if version < (1, 1):
+        return "vulkan1.0"
+    if version < (1, 4):
+        return "vulkan1.1"
+    return "vulkan1.2" if version < (1, 6) else "vulkan1.3"
+
+
+def _on_path(name: str, *programs: str) -> Callable[[Mapping[str, str]], ShaderCompiler | None]:
+    def finder(environ: Mapping[str, str]) -> ShaderCompiler | None:
+        for program in programs:
+            if path := shutil.which(program, path=environ.get("PATH")):
+                return ShaderCompiler(name, (path,))
+        return None
+
+    return finder
+
+
+def _find_slangc(environ: Mapping[str, str]) -> ShaderCompiler | None:
+    if (found := _on_path("slangc", "slangc")(environ)) is not None:
+        return found
+    # Looked up, not imported: importing it needs torch.
+    spec = importlib.util.find_spec("slangtorch")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "bin" / "slangc"
+    return ShaderCompiler("slangc", (str(path),)) if os.access(path, os.X_OK) else None
+
+
+def _find_naga(environ: Mapping[str, str]) -> ShaderCompiler | None:
+    if (found := _on_path("naga", "naga")(environ)) is not None:
+        return found
+    node = shutil.which("node", path=environ.get("PATH"))
+    if node is None:
+        return None
+    told = [Path(folder) for folder in environ.get("NODE_PATH", "").split(os.pathsep) if folder]
+    # Where `npm install --global` puts packages, with and without `--prefix`.
+    prefixes = [Path(sys.prefix), Path(node).parent.parent, Path(node).resolve().parent.parent, Path("/usr/local")]
+    for folder in (*told, *(prefix / "lib" / "node_modules" for prefix in prefixes)):
+        package = folder / "naga-wasm"
+        if (package / "dist" / "node.js").is_file():
+            script = Path(__file__).with_name("naga.mjs")
+            return ShaderCompiler("naga", (node, str(script), str(package)))
+    return None
+
+
+_FINDERS: dict[str, Callable[[Mapping[str, str]], ShaderCompiler | None]] = {
+    "glslang": _on_path("glslang", "glslangValidator", "glslang"),
+    "glslc": _on_path("glslc", "glslc"),
+    "slangc": _find_slangc,
+    "naga": _find_naga,
+}
+
+
+def _hint(said: str, name: str) -> str | None:
+    if name in ("glslang", "glslc"):
+        if "compute shaders require" in said:
+            return "begin the file with: #version 450"
+        if "GL_GOOGLE_include_directive" in said:
+            return "to include files, write after #version: #extension GL_GOOGLE_include_directive : require"
+        if found := re.search(r"required extension not requested: (?:Possible extensions include:\s*)?(\w+)", said):
+            return f"write after #version: #extension {found.group(1)} : require"
+    if name == "naga" and "address space: `push_constant`" in said:
+        return "WGSL's name for them is now `immediate`: var<immediate> words: Words;"
+    if name == "slangc" and "spirv-opt" in said:
+        return "this slangc has no optimizer: remove the -O flag"
+    return None

@@ -1,0 +1,435 @@
+"""Compilers for C, C++ and assembly: which are here, what each can make, and how it is run.
+
+clang is preferred, then the clang inside the ziglang wheel, then gcc for the machine's own architecture; the
+environment variable OPSPLICE_CC overrides that. It must not know the store, nor what a source is a kernel of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts import temporary_folders
+from opsplice.targets.artifacts.artifact import CpuTarget, Form
+from opsplice.targets.formats import prototypes
+
+Language = Literal["c", "c++", "assembler-with-cpp"]
+
+# Headers for kernels: the parts of <math.h> and <string.h> that need no library.
+HEADERS = Path(__file__).with_name("include")
+
+ENVIRONMENT_VARIABLE = "OPSPLICE_CC"
+TIME_LIMIT_VARIABLE = "OPSPLICE_BUILD_TIMEOUT"
+_SECONDS = 600
+
+# In order of preference.
+NAMES = ("clang", "zig", "gcc")
+HOW_TO_GET = {"clang": "apt-get install clang", "zig": "pip install ziglang", "gcc": "apt-get install gcc"}
+
+# Code that IREE's linker takes: position independent, no C library, no unwinder, no run-time checks. Errors of
+# mathematics set no errno, so that sqrtf and its like are instructions.
+_COMMON_FLAGS = [
+    *("-O3", "-c", "-g0", "-fPIC", "-ffreestanding", "-fvisibility=hidden"),
+    *("-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
+    *("-fno-math-errno", "-fomit-frame-pointer"),
+]
+_LANGUAGE_FLAGS: dict[Language, list[str]] = {
+    "c": ["-std=c17"],
+    "c++": ["-std=c++17", "-fno-exceptions", "-fno-rtti"],
+    "assembler-with-cpp": [],
+}
+# Shadow call stacks use x18 on AArch64, so IREE's code leaves it alone.
+_ARCH_FLAGS: dict[archs.Arch, list[str]] = {
+    "x86_64": [],
+    "aarch64": ["-ffixed-x18"],
+    "riscv64": ["-march=rv64gc", "-mabi=lp64d"],
+}
+
+FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX", "hsaco": "code objects"}
+
+_MOST_LINES = 40
+_WIDEST = 400
+
+_LACKS_TYPE = re.compile(r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b")
+
+Made = TypeVar("Made")
+
+
+class TimeLimitError(OpspliceError):
+    """A compiler did not end in time."""
+
+
+class TooOldError(OpspliceError):
+    """A compiler does not know a type of the source."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """One compiler.
+
+    name:    how the user calls it.
+    family:  whose command line it takes.
+    command: how it is started.
+    archs:   what it can build for.
+    banner:  what it says of its version, where it had to be asked; a wrapper's program says nothing of what it starts.
+    """
+
+    name: str
+    family: Literal["clang", "gcc"]
+    command: tuple[str, ...]
+    archs: tuple[archs.Arch, ...]
+    banner: str = ""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """What it can make: GCC has no LLVM bitcode."""
+        return ("object", "bitcode") if self.family == "clang" else ("object",)
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the compiler may have changed: its command, and size and time of its program.
+
+        The version would say less (distributions patch without changing it) and cost a process on each compile.
+        """
+        program = os.path.realpath(self.command[0])
+        status = os.stat(program)
+        return "\0".join([*self.command, self.banner, program, str(status.st_size), str(status.st_mtime_ns)])
+
+    def version(self) -> str:
+        """Its name and version, such as `clang 14.0.6` or `zig (clang 22.1.8)`. Runs it once per process."""
+        found = re.search(r"\d+\.\d+(\.\d+)?", output_of((*self.command, "--version")).partition("\n")[0])
+        release = f"{self.family} {found.group() if found else '(unknown version)'}"
+        return release if self.name == self.family else f"{self.name} ({release})"
+
+    def compile(
+        self, source: Path, output: Path, target: CpuTarget, form: Form, language: Language, flags: Sequence[str] = ()
+    ) -> frozenset[Path]:
+        """Compiles one source file into `output`; returns the files it included, without the compiler's own headers.
+
+        flags: the user's, after ours, so that they win, as `compiler_flags` gives them.
+        Raises OpspliceError with the compiler's own lines as details.
+        """
+        dependencies = output.with_name(f"{output.name}.d")
+        command = [*self._command_line(source, target, form, language, flags), "-o", str(output)]
+        run_compiler(self, [*command, "-MMD", "-MF", str(dependencies)], source)
+        if not (output.is_file() and dependencies.is_file()):
+            raise OpspliceError(
+                f"{self.name} made no code from {source.name}",
+                hint="remove the flags that make it do something else, such as -fsyntax-only",
+            )
+        included = read_dependencies(dependencies, source.parent)
+        dependencies.unlink()
+        return included
+
+    def types(
+        self, source: Path, target: CpuTarget, language: Language, flags: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        """The types of the functions that a source defines, as LLVM writes them: an object does not say them."""
+        return types_of(self, self._command_line(source, target, "object", language, flags), source)
+
+    def _command_line(
+        self, source: Path, target: CpuTarget, form: Form, language: Language, flags: Sequence[str]
+    ) -> list[str]:
+        if self.family == "clang":
+            # Without the C library's headers, which belong to the host: half of them would be found.
+            selection = [f"--target={archs.llvm_triple(target.arch)}", "-nostdlibinc", *_ARCH_FLAGS[target.arch]]
+            if form == "bitcode":
+                selection.append("-emit-llvm")
+        else:
+            selection = [*_ARCH_FLAGS[target.arch]]
+            if target.arch == "x86_64":
+                selection.append("-fcf-protection=none")
+        return [
+            *self.command,
+            *_COMMON_FLAGS,
+            *_LANGUAGE_FLAGS[language],
+            *selection,
+            *self.feature_flags(target),
+            "-isystem",
+            str(HEADERS),
+            *flags,
+            *incbin_flags(source.parent),
+            "-x",
+            language,
+            str(source),
+        ]
+
+    def feature_flags(self, target: CpuTarget) -> list[str]:
+        """The flags that turn a target's features on; code goes without those that GCC does not know."""
+        if self.family == "clang":
+            # The driver's -m flags name other sets in each release; these names are LLVM's, as IREE's are.
+            return [w for f in sorted(target.features) for w in ("-Xclang", "-target-feature", "-Xclang", f"+{f}")]
+        if target.arch != "x86_64":
+            return []
+        known = set(re.findall(r"^\s+(-m[\w.-]+)\s", output_of((*self.command, "-Q", "--help=target")), re.MULTILINE))
+        return [f"-m{name}" for name in sorted(target.features) if f"-m{name}" in known]
+
+
+def incbin_flags(folder: Path) -> list[str]:
+    """The flags by which `.incbin` looks for files in a folder."""
+    return ["-Xassembler", f"-I{folder}"]
+
+
+def types_of(toolchain: Toolchain, command: Sequence[str], source: Path) -> Mapping[str, str]:
+    """As `Toolchain.types`. command: what compiles the source, but for where to."""
+    with temporary_folders.folder() as folder:
+        listing = Path(folder) / "types"
+        if toolchain.family == "clang":
+            words = ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-o", str(listing)]
+        else:
+            words = ["-S", "-O0", "-o", str(listing.with_suffix(".s")), f"-fdump-go-spec={listing}"]
+        done = run_program([*command, *words])
+        if done.returncode != 0:
+            details = shown(done.stderr, done.returncode)
+            raise OpspliceError(f"{toolchain.name} cannot list the functions of {source.name}", details=details)
+        text = listing.read_text(encoding="utf-8", errors="replace")
+    return prototypes.of_ir(text) if toolchain.family == "clang" else prototypes.of_go(text)
+
+
+def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:
+    """Runs a compiler; raises OpspliceError with its lines when it fails."""
+    done = run_program(command)
+    if done.returncode != 0:
+        kind = TooOldError if _LACKS_TYPE.search(done.stderr) else OpspliceError
+        raise kind(
+            f"{toolchain.name} cannot compile {source.name}",
+            hint=_hint(done.stderr, toolchain),
+            details=shown(done.stderr, done.returncode),
+        )
+
+
+def shown(said: str, status: int) -> str:
+    """What a compiler said when it failed, with an end; `status` where it said nothing."""
+    lines = said.splitlines() or [f"it ended with status {status} and said nothing"]
+    lines = [line if len(line) <= _WIDEST else f"{line[:_WIDEST]} ..." for line in lines]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]
+    return "\n".join(lines)
+
+
+def find(name: str) -> Toolchain | None:
+    """The compiler called `clang`, `zig` or `gcc`, or None where it is absent."""
+    return _FINDERS[name]()
+
+
+def find_all(environ: Mapping[str, str] = os.environ) -> tuple[Toolchain, ...]:
+    """The compilers at hand, in order of preference; with OPSPLICE_CC set, that one alone.
+
+    OPSPLICE_CC: `clang`, `zig`, `gcc`, or a command line that starts a clang or a gcc.
+    Raises OpspliceError when OPSPLICE_CC names none that is here.
+    """
+    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    if not chosen:
+        return tuple(toolchain for name in NAMES if (toolchain := find(name)) is not None)
+    toolchain = find(chosen) if chosen in NAMES else _from_command(chosen)
+    if toolchain is None:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} asks for {chosen}, which is not here",
+            hint=f"{HOW_TO_GET[chosen]}, or unset {ENVIRONMENT_VARIABLE}",
+        )
+    return (toolchain,)
+
+
+def choose(target: CpuTarget, form: Form, environ: Mapping[str, str] = os.environ) -> Toolchain:
+    """The preferred compiler that makes `form` for `target`. Raises OpspliceError when there is none."""
+    return _fitting(target, form, environ)[0]
+
+
+def build_with_first(
+    target: CpuTarget, form: Form, environ: Mapping[str, str], build: Callable[[Toolchain], Made]
+) -> Made:
+    """What `build` makes with the preferred compiler that makes `form` for `target`.
+
+    Where that one is too old for a type of the source, with the next. Raises OpspliceError when there is no compiler,
+    and what `build` raises.
+    """
+    *others, last = _fitting(target, form, environ)
+    for toolchain in others:
+        with contextlib.suppress(TooOldError):
+            return build(toolchain)
+    return build(last)
+
+
+def _fitting(target: CpuTarget, form: Form, environ: Mapping[str, str]) -> list[Toolchain]:
+    """The compilers that make `form` for `target`, at least one. Raises OpspliceError when there is none."""
+    found = find_all(environ)
+    fitting = [toolchain for toolchain in found if target.arch in toolchain.archs and form in toolchain.forms]
+    if fitting:
+        return fitting
+    here = ", ".join(f"{toolchain.name} ({', '.join(toolchain.archs)})" for toolchain in found) or "none"
+    needed = "clang" if form == "bitcode" or target.arch != archs.host_arch() else "clang or gcc"
+    unset = f", and unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
+    raise MissingToolError(
+        f"no compiler here makes {FORM_NAMES[form]} for {target.arch}; that needs {needed} (found: {here})",
+        hint=f"{HOW_TO_GET['zig']} or {HOW_TO_GET['clang']}{unset}",
+    )
+
+
+def _find_clang() -> Toolchain | None:
+    path = shutil.which("clang")
+    return Toolchain("clang", "clang", (path,), archs.ARCHS) if path else None
+
+
+def _find_zig() -> Toolchain | None:
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    # `zig clang` is clang itself; `zig cc` would take zig's own names of CPUs and targets. It needs to be told where
+    # its headers are, which `zig cc` would do.
+    command = (str(folder / "zig"), "clang", "-isystem", str(folder / "lib" / "include"))
+    return Toolchain("zig", "clang", command, archs.ARCHS)
+
+
+def _find_gcc() -> Toolchain | None:
+    path, host = shutil.which("gcc"), archs.host_arch()
+    if path is None or host is None:
+        return None
+    return _from_command(path, name="gcc")
+
+
+_FINDERS: dict[str, Callable[[], Toolchain | None]] = {"clang": _find_clang, "zig": _find_zig, "gcc": _find_gcc}
+
+
+def _from_command(line: str, name: str | None = None) -> Toolchain:
+    """The compiler behind a command line, which is asked what it is."""
+    try:
+        words = shlex.split(line)
+    except ValueError as problem:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} is no command line: {str(problem).lower()}", hint=f"it is {line}"
+        ) from None
+    path = shutil.which(words[0]) if words else None
+    if path is None:
+        raise OpspliceError(
+            f"{ENVIRONMENT_VARIABLE} names '{words[0] if words else line}', which is not a program here",
+            hint=f"give clang, zig, gcc or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
+        )
+    command = (os.path.abspath(path), *words[1:])
+    said = output_of((*command, "--version"))
+    if "clang" in said:
+        return Toolchain(name or Path(path).name, "clang", command, archs.ARCHS, said)
+    if "Free Software Foundation" in said:
+        arch = archs.of_triple(output_of((*command, "-dumpmachine")).strip())
+        return Toolchain(name or Path(path).name, "gcc", command, (arch,) if arch else (), said)
+    raise OpspliceError(f"'{line}' is neither clang nor gcc", hint=f"set {ENVIRONMENT_VARIABLE} to one of them")
+
+
+@functools.cache
+def output_of(command: tuple[str, ...], *, diagnostics: bool = False) -> str:
+    """What a compiler says about itself, asked once per process. diagnostics: also what it writes as those."""
+    done = run_program(command)
+    if done.returncode != 0:
+        raise OpspliceError(f"{shlex.join(command)} failed", hint="install it again", details=done.stderr.strip())
+    return done.stdout + done.stderr if diagnostics else done.stdout
+
+
+def run_program(
+    command: Sequence[str], *, text: str = "", seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler in a folder of its own, which goes with all that it leaves there.
+
+    text: for its stdin. seconds: the longest that it may take; None for what the user allows.
+    Raises OpspliceError when it cannot be started, TimeLimitError when it does not end in time; it is ended then.
+    """
+    longest = time_limit() if seconds is None else seconds
+    with temporary_folders.folder() as folder:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**_environment(), "TMPDIR": folder},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            raise OpspliceError(f"cannot run {command[0]}: {error.strerror}", hint="install it again") from error
+        try:
+            out, err = process.communicate(text, timeout=longest)
+        except subprocess.TimeoutExpired:
+            raise TimeLimitError(
+                f"{Path(command[0]).name} has not ended in {longest:g} seconds, and was stopped",
+                hint=f"allow it more time: --build-timeout=SECONDS, or {TIME_LIMIT_VARIABLE}",
+                details=shlex.join(command),
+            ) from None
+        finally:
+            if process.poll() is None:
+                _end(process)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def time_limit(environ: Mapping[str, str] = os.environ) -> float:
+    """The seconds that a compiler may take. Raises OpspliceError when the environment says something else."""
+    chosen = environ.get(TIME_LIMIT_VARIABLE, "").strip()
+    try:
+        seconds = float(chosen or _SECONDS)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < threading.TIMEOUT_MAX:
+        raise OpspliceError(f"{TIME_LIMIT_VARIABLE} is no number of seconds: {chosen}", hint="such as 600")
+    return seconds
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and those that it has started: GCC and nvcc are but drivers of others."""
+    pending, family = [process.pid], []
+    while pending:
+        family.append(pending.pop())
+        # Stopped, it starts no more while its children are listed.
+        with contextlib.suppress(OSError):
+            os.kill(family[-1], signal.SIGSTOP)
+            pending += map(int, Path(f"/proc/{family[-1]}/task/{family[-1]}/children").read_text().split())
+    for pid in family:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
+
+
+def _environment() -> dict[str, str]:
+    """Messages in English, and none of the variables that add folders or flags to a compiler's behind our back."""
+    hidden = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LANGUAGE", "DEPENDENCIES_OUTPUT"}
+    hidden |= {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
+    return {name: value for name, value in os.environ.items() if name not in hidden} | {"LC_ALL": "C"}
+
+
+def read_dependencies(path: Path, folder: Path) -> frozenset[Path]:
+    """The prerequisites in a Makefile rule as compilers write them (`out.o: k.c \\\\\\n  k.h`), resolved."""
+    rule = path.read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
+    _, _, prerequisites = rule.partition(": ")
+    names = re.findall(r"(?:\\.|[^\s\\])+", prerequisites)
+    return frozenset((folder / re.sub(r"\\([ #\\])", r"\1", name).replace("$$", "$")).resolve() for name in names)
+
+
+def _hint(stderr: str, toolchain: Toolchain) -> str | None:
+    header = re.search(r"fatal error: '?([^':\s]+)'?(?:: No such file| file not found)", stderr)
+    if header is not None:
+        return (
+            f"kernels are built without a C library: besides your own headers there are <stddef.h>, <stdint.h>, "
+            f"<math.h>, <string.h>, <float.h>, <limits.h> and the compiler's intrinsics, not <{header.group(1)}>"
+        )
+    if re.search(r"requires target feature|target specific option mismatch|needs target feature", stderr):
+        return "the code needs a CPU feature: name it for this artifact ('when avx2') or add the flag (-mavx2)"
+    if _LACKS_TYPE.search(stderr):
+        return f"this compiler is too old for that type: {HOW_TO_GET['zig']} and set {ENVIRONMENT_VARIABLE}=zig"
+    if "cc1plus" in stderr and toolchain.family == "gcc":
+        return "apt-get install g++"
+    if "o space left on device" in stderr:
+        return "make room on the disk, or set OPSPLICE_CACHE to another folder"
+    return None

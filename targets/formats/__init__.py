@@ -1,0 +1,1 @@
+"""Readers of files that hold code, of which nothing is trusted."""

@@ -1,0 +1,255 @@
+"""Reads code objects for AMD's GPUs and says whether IREE's HIP runtime can launch a kernel of one.
+
+Format: LLVM, "User Guide for AMDGPU Backend": an ELF64 shared library whose note NT_AMDGPU_METADATA describes its
+kernels, as MessagePack (code object V3 and later). Any bytes are safe to read: every length is checked against what is
+there before it is used. IREE embeds a file without a look at it, so what is wrong would show when it is loaded.
+
+It must not know where a file came from or who calls its kernels.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.targets.formats import elf
+
+_EM_AMDGPU = 224
+_NT_AMDGPU_METADATA = 32
+# A triple, whose spelling differs between compilers, and behind it the GPU.
+_TARGET = re.compile(r"[\w.]+-amd-amdhsa-\w*-(gfx[\w:+-]+)")
+# Nothing in the metadata is nested deeper than a map of a list of a map of a list of a map.
+_DEEPEST = 16
+
+
+@dataclass(frozen=True)
+class HsacoEntry:
+    """A kernel.
+
+    pointers:    for each parameter, whether it is a pointer; hidden ones, which the runtime fills in, are left out.
+    sizes:       bytes of each of these.
+    max_threads: how many threads a workgroup can have together.
+    workgroup:   the sizes that a workgroup must have; None where any will do.
+    """
+
+    name: str
+    pointers: tuple[bool, ...]
+    sizes: tuple[int, ...]
+    max_threads: int
+    workgroup: tuple[int, int, int] | None
+
+
+@dataclass(frozen=True)
+class HsacoModule:
+    """A code object. target: the GPU with its features, `gfx942` or `gfx90a:xnack+`."""
+
+    target: str
+    entries: tuple[HsacoEntry, ...]
+
+    @property
+    def chip(self) -> str:
+        """The GPU without features."""
+        return self.target.partition(":")[0]
+
+
+def reflect(data: bytes, name: str) -> HsacoModule:
+    """What is in the bytes of a code object.
+
+    name: how errors call the file. Raises OpspliceError for anything else, or a damaged one.
+    """
+    machine, notes = elf.read_notes(data, name, "a code object is what `hipcc --genco` makes")
+    if machine != _EM_AMDGPU:
+        raise OpspliceError(f"{name} is a library for another processor than AMD's GPUs (ELF machine {machine})")
+    metadata = _metadata(notes, name)
+    target = _TARGET.fullmatch(str(metadata.get("amdhsa.target")))
+    if target is None:
+        raise _damaged(name, "it does not say which GPU it is for")
+    kernels = metadata.get("amdhsa.kernels")
+    if not isinstance(kernels, list):
+        raise _damaged(name, "it does not list its kernels")
+    return HsacoModule(target[1], tuple(_entry(kernel, name) for kernel in kernels))
+
+
+def check(
+    module: HsacoModule,
+    name: str,
+    entry: str,
+    *,
+    buffers: int,
+    constants: int,
+    workgroup: tuple[int, int, int] | None,
+) -> None:
+    """Raises OpspliceError unless IREE can launch `entry`: one 64-bit pointer per buffer, then 32-bit constants.
+
+    name: how errors call the file. workgroup: threads in x, y, z; None where it is not known.
+    """
+    found = find_entry(module, name, entry)
+    sides = (
+        f"'{entry}' in {name} takes {_in_words(found)}, but is passed {buffers} pointers and {constants} 32-bit words"
+    )
+    pointers = tuple(position < buffers for position in range(buffers + constants))
+    if found.pointers != pointers or found.sizes != tuple(8 if pointer else 4 for pointer in pointers):
+        raise OpspliceError(
+            sides,
+            hint="pointers come first, then 32-bit words: scalars (one of 64 bits is two words), then sizes of dims",
+        )
+    if workgroup is None:
+        return
+    asked = f"a workgroup of {_by(workgroup)}"
+    if found.workgroup not in (None, workgroup):
+        required = _by(found.workgroup or ())
+        raise OpspliceError(f"'{entry}' in {name} requires workgroups of {required}, but it is launched with {asked}")
+    if min(workgroup) < 1 or math.prod(workgroup) > found.max_threads:
+        raise OpspliceError(
+            f"'{entry}' in {name} allows 1 to {found.max_threads} threads, but it is launched with {asked}",
+            hint="change the rule's workgroup, or the kernel's __launch_bounds__",
+        )
+
+
+def find_entry(module: HsacoModule, name: str, entry: str) -> HsacoEntry:
+    """The kernel called `entry`. Raises OpspliceError, with what there is, when there is none."""
+    for candidate in module.entries:
+        if candidate.name == entry:
+            return candidate
+    names = [candidate.name for candidate in module.entries]
+    nearest = difflib.get_close_matches(entry, names[:1000], n=1)
+    listed = f"it has {', '.join(repr(symbol) for symbol in names[:8]) or 'none'}"
+    raise OpspliceError(
+        f"{name} has no kernel '{entry}'",
+        hint=f"did you mean '{nearest[0]}'? {listed}" if nearest else f'{listed}; C++ ones must be extern "C"',
+    )
+
+
+def check_target(module: HsacoModule, name: str, chip: str) -> None:
+    """Raises OpspliceError, naming both, unless the module is for the GPU `chip`: code runs on no other."""
+    if module.chip != chip.partition(":")[0]:
+        raise OpspliceError(
+            f"{name} is for {module.chip}, but the target is {chip}", hint=f"build it with --offload-arch={chip}"
+        )
+
+
+def _in_words(entry: HsacoEntry) -> str:
+    parameters = zip(entry.pointers, entry.sizes, strict=True)
+    words = ("a pointer" if pointer else f"{size} bytes" for pointer, size in parameters)
+    return f"({', '.join(words)})"
+
+
+def _by(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))
+
+
+def _entry(kernel: Any, name: str) -> HsacoEntry:
+    """A kernel of the metadata; what it does not say takes the format's own default."""
+    if not isinstance(kernel, dict) or not isinstance(kernel.get(".name"), str):
+        raise _damaged(name, "a kernel has no name")
+    parameters = kernel.get(".args", [])
+    threads = kernel.get(".max_flat_workgroup_size", 1024)
+    required = kernel.get(".reqd_workgroup_size")
+    listed: list[Any] = parameters if isinstance(parameters, list) else [None]
+    if not all(isinstance(item, dict) and _is_size(item.get(".size")) for item in listed) or not _is_size(threads):
+        raise _damaged(name, f"the parameters of '{kernel['.name']}' cannot be read")
+    if required is not None and not (
+        isinstance(required, list) and len(required) == 3 and all(_is_size(size) for size in required)
+    ):
+        raise _damaged(name, f"the workgroup of '{kernel['.name']}' cannot be read")
+    visible = [item for item in listed if not str(item.get(".value_kind", "")).startswith("hidden_")]
+    return HsacoEntry(
+        name=kernel[".name"],
+        pointers=tuple(item.get(".value_kind") == "global_buffer" for item in visible),
+        sizes=tuple(item[".size"] for item in visible),
+        max_threads=threads,
+        workgroup=(required[0], required[1], required[2]) if required else None,
+    )
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 32
+
+
+def _metadata(notes: tuple[bytes, ...], name: str) -> Mapping[str, Any]:
+    """The metadata in the first note that holds any."""
+    for content in notes:
+        place = 0
+        while place + 12 <= len(content):
+            name_size, size, kind = struct.unpack_from("<III", content, place)
+            owner = content[place + 12 : place + 12 + name_size]
+            start = place + 12 + _padded(name_size)
+            if start + size > len(content):
+                raise _damaged(name, "a note is cut off")
+            if kind == _NT_AMDGPU_METADATA and owner == b"AMDGPU\0":
+                return _decode(content[start : start + size], name)
+            place = start + _padded(size)
+    raise _damaged(name, "it has no metadata (code objects before V3 had another kind)")
+
+
+def _padded(size: int) -> int:
+    return size + -size % 4
+
+
+def _decode(data: bytes, name: str) -> Mapping[str, Any]:
+    try:
+        found, _ = _value(data, 0, _DEEPEST)
+    except (IndexError, ValueError, struct.error) as error:
+        raise _damaged(name, "its metadata is not MessagePack") from error
+    if not isinstance(found, dict):
+        raise _damaged(name, "its metadata is not a map")
+    return found
+
+
+# MessagePack's types by their first byte: scalars as struct reads them, then the widths of lengths.
+_SCALARS = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}
+_SCALARS |= {0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
+_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
+_STRINGS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I"}
+_LISTS = {0xDC: ">H", 0xDD: ">I"}
+_MAPS = {0xDE: ">H", 0xDF: ">I"}
+
+
+def _value(data: bytes, place: int, depth: int) -> tuple[Any, int]:
+    """The value at `place` and where the next one is. Raises ValueError and its like for what is no value."""
+    if depth == 0:
+        raise ValueError("too deep")
+    kind, place = data[place], place + 1
+    if kind < 0x80 or kind >= 0xE0:
+        return kind - (256 if kind >= 0xE0 else 0), place
+    if kind in _CONSTANTS:
+        return _CONSTANTS[kind], place
+    if kind in _SCALARS:
+        return _unpack(_SCALARS[kind], data, place)
+    if 0xA0 <= kind < 0xC0 or kind in _STRINGS:
+        size, place = (kind & 0x1F, place) if kind < 0xC0 else _unpack(_STRINGS[kind], data, place)
+        if place + size > len(data):
+            raise ValueError("cut off")
+        return data[place : place + size].decode("utf-8", "replace"), place + size
+    if 0x90 <= kind < 0xA0 or kind in _LISTS:
+        count, place = (kind & 0xF, place) if kind < 0xA0 else _unpack(_LISTS[kind], data, place)
+        items = []
+        for _ in range(count):
+            item, place = _value(data, place, depth - 1)
+            items.append(item)
+        return items, place
+    if 0x80 <= kind < 0x90 or kind in _MAPS:
+        count, place = (kind & 0xF, place) if kind < 0x90 else _unpack(_MAPS[kind], data, place)
+        pairs = {}
+        for _ in range(count):
+            key, place = _value(data, place, depth - 1)
+            if not isinstance(key, str):
+                raise ValueError("a key that is no string")
+            pairs[key], place = _value(data, place, depth - 1)
+        return pairs, place
+    raise ValueError("an unknown type")
+
+
+def _unpack(code: str, data: bytes, place: int) -> tuple[Any, int]:
+    (value,) = struct.unpack_from(code, data, place)
+    return value, place + struct.calcsize(code)
+
+
+def _damaged(name: str, what: str) -> OpspliceError:
+    return OpspliceError(f"{name} is a damaged code object: {what}", hint="build or copy it again")

@@ -1,0 +1,405 @@
+"""What a SPIR-V module offers to its caller, entry points, bindings and push constants, and whether a kernel fits it.
+
+Vulkan finds none of these mistakes: too few bindings give zeros, a wrong entry name fails at run time. So they are read
+from the binary and compared before anything is compiled. It must not know where a module came from or how it is called.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from opsplice.errors import OpspliceError
+from opsplice.targets.formats import spirv_names
+from opsplice.targets.formats.spirv_access import Access, Accesses
+from opsplice.targets.formats.spirv_reader import (
+    Declarations,
+    Decoration,
+    Op,
+    StorageClass,
+    Variable,
+    damaged,
+    read_declarations,
+    read_instructions,
+)
+
+# What every Vulkan device takes (the specification's minimum of maxPushConstantsSize).
+MOST_PUSH_CONSTANT_BYTES = 128
+
+_GL_COMPUTE = 5
+_LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
+_ARRAYS = (Op.TYPE_ARRAY, Op.TYPE_RUNTIME_ARRAY)
+_BOUND_CLASSES = (StorageClass.UNIFORM_CONSTANT, StorageClass.UNIFORM, StorageClass.STORAGE_BUFFER)
+_OPAQUE = {Op.TYPE_IMAGE: "image", Op.TYPE_SAMPLER: "sampler", Op.TYPE_SAMPLED_IMAGE: "sampled image"}
+
+# A descriptor set and a binding's number in it.
+Slot = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A resource that the module declares, whether or not an entry point uses it.
+
+    kind:     `storage` for a storage buffer, else `uniform`, `image`, `sampler`, `sampled image`, `other`, or one of
+              these after `array of `.
+    writable: not declared NonWritable; of a block, when one of its members is not.
+    readable: as writable, for NonReadable.
+    label:    its name in the source, or its block's; "" when the module was stripped.
+    """
+
+    set: int
+    number: int
+    kind: str
+    writable: bool
+    readable: bool
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A compute entry point.
+
+    local_size: invocations in a workgroup, with specialization constants at their defaults; None when the module does
+                not say or computes it in a way that is not understood here.
+    used:       the bindings that it, or a function that it calls, touches.
+    written:    those that it writes. unclear: those that an extension's instruction gets, which may write.
+    push_constant_bytes: the end of the last member of the push-constant block that it uses; 0 without one.
+    floats:     the words of that block that are `float`, by number.
+    shared_bytes: of the memory that a workgroup shares, as far as its types say a size.
+    """
+
+    name: str
+    local_size: tuple[int, int, int] | None
+    used: frozenset[Slot] = frozenset()
+    written: frozenset[Slot] = frozenset()
+    unclear: frozenset[Slot] = frozenset()
+    push_constant_bytes: int = 0
+    floats: frozenset[int] = frozenset()
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SpirvModule:
+    """A SPIR-V module as its caller sees it.
+
+    version:             (major, minor).
+    capabilities:        by SPIR-V's names; ones that are not known here as `capability <number>`.
+    entries:             compute entry points only, in the module's order.
+    push_constant_bytes: of the largest push-constant block.
+    """
+
+    version: tuple[int, int]
+    capabilities: frozenset[str]
+    extensions: frozenset[str]
+    entries: tuple[Entry, ...]
+    bindings: tuple[Binding, ...]
+    push_constant_bytes: int
+
+
+def reflect(data: bytes, name: str) -> SpirvModule:
+    """Reads a SPIR-V binary in either byte order.
+
+    name: how errors call the file. Raises OpspliceError for anything else than SPIR-V, a damaged module, a resource
+    without a binding, or a push-constant block whose layout the module does not say.
+    """
+    version, instructions = read_instructions(data, name)
+    declared, first_function = read_declarations(instructions, name)
+    accesses = Accesses(instructions[first_function:], declared, name)
+    bindings: dict[int, Binding] = {}
+    blocks: dict[int, _Block] = {}
+    shared: dict[int, int] = {}
+    members = _member_flags(declared)
+    for target, variable in declared.variables.items():
+        if variable.storage_class in _BOUND_CLASSES:
+            bindings[target] = _binding(declared, members, target, variable, name)
+        elif variable.storage_class == StorageClass.PUSH_CONSTANT:
+            blocks[target] = _block(declared, variable, name)
+        elif variable.storage_class == StorageClass.WORKGROUP and variable.pointee is not None:
+            held = declared.types.get(variable.pointee)
+            shared[target] = (held.size if held else None) or 0
+    size_constant = declared.workgroup_size
+    return SpirvModule(
+        version=version,
+        capabilities=frozenset(map(spirv_names.capability, declared.capabilities)),
+        extensions=frozenset(declared.extensions),
+        entries=tuple(
+            _entry(declared, size_constant, function, entry, accesses.of(function), bindings, blocks, shared)
+            for model, function, entry in declared.entries
+            if model == _GL_COMPUTE
+        ),
+        bindings=tuple(sorted(bindings.values(), key=lambda binding: (binding.set, binding.number, binding.label))),
+        push_constant_bytes=max((block.size for block in blocks.values()), default=0),
+    )
+
+
+def choose_entry(module: SpirvModule, name: str, symbol: str) -> str:
+    """The entry point for the kernel `symbol`: the one of that name, or `main` where that is the only one (as in GLSL).
+
+    Raises OpspliceError that lists the entry points.
+    """
+    names = [entry.name for entry in module.entries]
+    if symbol in names:
+        return symbol
+    if names == ["main"]:
+        return "main"
+    raise _no_entry(module, name, symbol)
+
+
+def check(
+    module: SpirvModule,
+    name: str,
+    entry: str,
+    *,
+    buffers: Sequence[bool],
+    push_constant_bytes: int,
+    workgroup: tuple[int, int, int] | None,
+) -> None:
+    """Raises OpspliceError unless the entry point `entry` can be called as the kernel's signature says.
+
+    name:      how errors call the file.
+    buffers:   for each binding of set 0, whether the kernel writes it (a result, or a parameter written in place).
+    push_constant_bytes: what the caller gives.
+    workgroup: the local size that the kernel states; None when it states none.
+
+    A buffer that is only read may be absent or unused, for shader compilers drop what a shader does not read. One that
+    is written must be there and be written. A shader may take fewer push constants than it is given, not more.
+    """
+    found = next((candidate for candidate in module.entries if candidate.name == entry), None)
+    if found is None:
+        raise _no_entry(module, name, entry)
+    where = f"entry '{entry}' of {name}"
+    _check_bindings(module, found, where, buffers)
+    _check_push_constants(found, where, push_constant_bytes)
+    if found.local_size is None:
+        raise OpspliceError(
+            f"{where} does not say its local size in a way that can be read",
+            hint="write it as numbers: layout(local_size_x = 64) in; or [numthreads(64, 1, 1)]",
+        )
+    if workgroup is not None and found.local_size != workgroup:
+        raise OpspliceError(
+            f"{where} has local size {_size(found.local_size)}, but the kernel says {_size(workgroup)}",
+            hint="make them the same: the kernel's count of workgroups depends on it",
+        )
+
+
+def _check_bindings(module: SpirvModule, entry: Entry, where: str, buffers: Sequence[bool]) -> None:
+    used = [binding for binding in module.bindings if (binding.set, binding.number) in entry.used]
+    for binding in used:
+        called = _called(binding)
+        if binding.set != 0:
+            raise OpspliceError(
+                f"{where} uses {called} of set {binding.set}, but a kernel's buffers are in set 0",
+                hint=f"declare it with set = 0, binding = 0 to {len(buffers) - 1}" if buffers else "remove it",
+            )
+        if binding.number >= len(buffers):
+            raise OpspliceError(
+                f"{where} uses {called}, but the kernel has {_count(len(buffers), 'buffer')}{_range(len(buffers))}",
+                hint="bindings number the kernel's buffer parameters, then its results, from 0 on",
+            )
+        if binding.kind != "storage":
+            raise OpspliceError(
+                f"{where} has {_article(binding.kind)} at {called}, but the kernel passes a storage buffer",
+                hint="declare it as a buffer: 'buffer' in GLSL, StructuredBuffer or RWStructuredBuffer in Slang",
+            )
+        if not buffers[binding.number] and (binding.set, binding.number) in entry.written:
+            raise OpspliceError(
+                f"{where} writes {called}, which the kernel's signature only reads",
+                hint="write a result's binding, or make this parameter one that the kernel writes in place",
+            )
+    for number, written in enumerate(buffers):
+        if written:
+            _check_result(module, entry, where, number)
+
+
+def _check_result(module: SpirvModule, entry: Entry, where: str, number: int) -> None:
+    there = [binding for binding in module.bindings if (binding.set, binding.number) == (0, number)]
+    used = sorted(slot[1] for slot in entry.used)
+    if not there or (0, number) not in entry.used:
+        listed = ", ".join(map(str, used)) or "none"
+        raise OpspliceError(
+            f"the kernel writes binding {number}, but {where} does not use it (it uses {listed})",
+            hint="bindings number the kernel's buffer parameters, then its results, from 0 on",
+        )
+    if not any(binding.writable for binding in there):
+        raise OpspliceError(
+            f"the kernel writes {_called(there[0])}, but {where} declares it NonWritable",
+            hint="remove 'readonly' (GLSL), or make it an RWStructuredBuffer (Slang)",
+        )
+    if (0, number) not in entry.written | entry.unclear:
+        raise OpspliceError(
+            f"the kernel writes {_called(there[0])}, but {where} only reads it",
+            hint="store the result there, or exchange the bindings",
+        )
+
+
+def _check_push_constants(entry: Entry, where: str, given: int) -> None:
+    taken = entry.push_constant_bytes
+    for size, who in ((given, "the kernel gives"), (taken, f"{where} takes")):
+        if size > MOST_PUSH_CONSTANT_BYTES:
+            raise OpspliceError(
+                f"{who} {size} bytes of push constants, more than the {MOST_PUSH_CONSTANT_BYTES} that every Vulkan "
+                "device has",
+                hint="pass fewer scalars, or put them into a buffer",
+            )
+    if taken > given:
+        raise OpspliceError(
+            f"{where} takes {taken} bytes of push constants, but the kernel gives {given}",
+            hint="they are the kernel's scalars in order, then its dims, 4-byte words each (64-bit scalars two)",
+        )
+
+
+def _no_entry(module: SpirvModule, name: str, symbol: str) -> OpspliceError:
+    names = sorted({entry.name for entry in module.entries})
+    message = f"{name} has no compute entry point '{symbol}'"
+    listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    if not names:
+        return OpspliceError(message, hint="it has none at all: a kernel is a compute shader, with a local size")
+    nearest = difflib.get_close_matches(symbol, names, n=1)
+    if nearest:
+        return OpspliceError(message, hint=f"did you mean '{nearest[0]}'? it has {listed}")
+    return OpspliceError(message, hint=f"it has {listed}")
+
+
+def _called(binding: Binding) -> str:
+    return f"binding {binding.number}" + (f" ('{binding.label}')" if binding.label else "")
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aio' else 'a'} {kind}{' buffer' if kind == 'uniform' else ''}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _range(count: int) -> str:
+    if count == 0:
+        return ""
+    return " (binding 0)" if count == 1 else f" (bindings 0 to {count - 1})"
+
+
+def _size(size: tuple[int, int, int]) -> str:
+    return "x".join(map(str, size))
+
+
+def _entry(
+    declared: Declarations,
+    size_constant: int | None,
+    function: int,
+    entry: str,
+    access: Access,
+    bindings: dict[int, Binding],
+    blocks: dict[int, _Block],
+    shared: dict[int, int],
+) -> Entry:
+    def slots(ids: Collection[int]) -> frozenset[Slot]:
+        found = (bindings.get(target) for target in ids)
+        return frozenset((binding.set, binding.number) for binding in found if binding is not None)
+
+    taken = [blocks[target] for target in access.used if target in blocks]
+    return Entry(
+        name=entry,
+        local_size=_local_size(declared, size_constant, function),
+        used=slots(access.used),
+        written=slots(access.written),
+        unclear=slots(access.unclear),
+        push_constant_bytes=max((block.size for block in taken), default=0),
+        floats=frozenset(word for block in taken for word in block.floats),
+        shared_bytes=sum(shared.get(target, 0) for target in access.used),
+    )
+
+
+def _local_size(declared: Declarations, constant: int | None, function: int) -> tuple[int, int, int] | None:
+    sizes: list[int | None]
+    # A constant with the built-in WorkgroupSize takes precedence (SPIR-V, 3.21).
+    if constant is not None:
+        sizes = [declared.constants.get(part) for part in declared.composites.get(constant, ())]
+    elif (literal := declared.modes.get((function, _LOCAL_SIZE))) is not None:
+        sizes = list(literal)
+    else:
+        sizes = [declared.constants.get(part) for part in declared.modes.get((function, _LOCAL_SIZE_ID), ())]
+    known = [size for size in sizes if size is not None]
+    return (known[0], known[1], known[2]) if len(sizes) == len(known) == 3 else None
+
+
+def _member_flags(declared: Declarations) -> dict[tuple[int, int], int]:
+    """(struct, decoration) -> how many members have it, for what a whole block is when all its members are."""
+    found: dict[tuple[int, int], int] = {}
+    for target, _, decoration in declared.members:
+        if decoration in (Decoration.NON_WRITABLE, Decoration.NON_READABLE):
+            found[target, decoration] = found.get((target, decoration), 0) + 1
+    return found
+
+
+def _binding(
+    declared: Declarations, members: dict[tuple[int, int], int], target: int, variable: Variable, name: str
+) -> Binding:
+    pointee = variable.pointee
+    held = declared.types.get(pointee) if pointee is not None else None
+    arrayed = held is not None and held.opcode in _ARRAYS
+    if held is not None and arrayed and held.operands:
+        pointee = held.operands[0]
+        held = declared.types.get(pointee)
+    kind = "other"
+    if held is not None and held.opcode == Op.TYPE_STRUCT:
+        storage = variable.storage_class == StorageClass.STORAGE_BUFFER
+        storage = storage or (pointee, Decoration.BUFFER_BLOCK) in declared.decorations
+        kind = "storage" if storage else "uniform"
+    elif held is not None:
+        kind = _OPAQUE.get(held.opcode, "other")
+    in_set = declared.decorations.get((target, Decoration.DESCRIPTOR_SET))
+    number = declared.decorations.get((target, Decoration.BINDING))
+    label = declared.names.get(target) or (declared.names.get(pointee, "") if pointee is not None else "")
+    if not in_set or not number:
+        called = f"'{label}'" if label else "a resource"
+        raise OpspliceError(
+            f"{name} declares {called} without a set and a binding",
+            hint="give it both: layout(set = 0, binding = 0) in GLSL, [[vk::binding(0, 0)]] in Slang",
+        )
+    count = len(held.operands) if held is not None and kind in ("storage", "uniform") else 0
+
+    def has(decoration: int) -> bool:
+        every = pointee is not None and count > 0 and members.get((pointee, decoration)) == count
+        return every or (target, decoration) in declared.decorations
+
+    return Binding(
+        set=in_set[0],
+        number=number[0],
+        kind=f"array of {kind}" if arrayed else kind,
+        writable=not has(Decoration.NON_WRITABLE),
+        readable=not has(Decoration.NON_READABLE),
+        label=label,
+    )
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Push constants: how many bytes, and the words of them that are `float`, by number."""
+
+    size: int
+    floats: frozenset[int]
+
+
+def _block(declared: Declarations, variable: Variable, name: str) -> _Block:
+    held = declared.types.get(variable.pointee) if variable.pointee is not None else None
+    if held is None:
+        raise damaged(name, "its push constants have no type")
+    if held.size is None:
+        raise OpspliceError(
+            f"{name} does not say how its push constants lie in memory",
+            hint="make them one block of numbers, vectors, and arrays of a fixed length",
+        )
+    return _Block(held.size, frozenset(_floats(declared, variable.pointee, held.operands)))
+
+
+def _floats(declared: Declarations, struct: int | None, members: Sequence[int]) -> Iterator[int]:
+    """The words of a struct that are 32-bit floats, alone or in vectors."""
+    for index, member in enumerate(members):
+        kind, count = declared.types.get(member), 1
+        if kind is not None and kind.opcode == Op.TYPE_VECTOR:
+            count = kind.operands[1]
+            kind = declared.types.get(kind.operands[0])
+        offset = declared.members.get((struct or 0, index, Decoration.OFFSET))
+        if offset and kind is not None and kind.opcode == Op.TYPE_FLOAT and kind.operands[0] == 32:
+            yield from range(offset[0] // 4, offset[0] // 4 + count)

@@ -1,0 +1,1 @@
+"""Functions put into code that asks for them."""

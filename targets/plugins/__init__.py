@@ -1,0 +1,1 @@
+"""Plugins of IREE's CPU runtime."""

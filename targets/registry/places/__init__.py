@@ -1,0 +1,1 @@
+"""Where packages are: registries and layout folders."""

@@ -1,0 +1,1 @@
+"""Who signed a package, and what of it may be used."""
