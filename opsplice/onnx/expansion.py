@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from opsplice.errors import OpspliceError
+from opsplice.frontends.reshapes import is_misread
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
 FUNCTIONS = (
@@ -204,6 +205,19 @@ def _along(on: Expansion, node: onnx.NodeProto, values: str, block: int) -> str 
     return on.put("Slice", spread, *(on.give(np.array([each])) for each in (0, shape[axis], axis)))
 
 
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def _reshape(on: Expansion, node: onnx.NodeProto) -> str | None:
+    """What IREE misreads, through one dim."""
+    given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
+    if given is None or sizes is None or 0 in sizes:
+        return None
+    if not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
+        return None
+    return on.put("Reshape", on.put("Reshape", node.input[0], on.give(np.array([-1]))), node.input[1])
+
+
 # ---- norms -----------------------------------------------------------------------------------------------------------
 
 
@@ -301,6 +315,7 @@ _RULES: dict[tuple[str, str], Callable[[Expansion, onnx.NodeProto], str | None]]
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "DequantizeLinear"): _dequantize,
     ("", "QuantizeLinear"): _quantize,
+    ("", "Reshape"): _reshape,
     ("", "RMSNormalization"): _rms_norm,
     ("com.microsoft", "MatMulNBits"): _matmul_nbits,
     ("com.microsoft", "Gelu"): _gelu("none"),

@@ -117,6 +117,8 @@ OWN: Table = {
     aten.sort.stable: formulas.stable_sort,
     aten.squeeze.dims: formulas.squeeze,
     aten.topk.default: formulas.topk,
+    aten._unsafe_view.default: formulas.view,
+    aten.view.default: formulas.view,
     torch.ops.prims.fma.default: formulas.multiply_add,
 }
 

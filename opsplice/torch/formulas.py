@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from opsplice.frontends.reshapes import is_misread
+
 aten = torch.ops.aten
 
 # ---- attention -------------------------------------------------------------------------------------------------------
@@ -90,6 +92,16 @@ def squeeze(tensor: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
     for dim in sorted((dim % max(tensor.dim(), 1) for dim in dims), reverse=True):
         tensor = aten.squeeze.dim(tensor, dim)
     return tensor
+
+
+def view(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    if not is_misread(_fixed(tensor.shape), _fixed(sizes)):
+        return NotImplemented
+    return aten.view(aten.view(tensor, [-1]), sizes)
+
+
+def _fixed(sizes: Sequence[int]) -> list[int | None]:
+    return [size if isinstance(size, int) and size >= 0 else None for size in sizes]
 
 
 def pad(tensor: torch.Tensor, amounts: Sequence[int], value: float = 0) -> torch.Tensor:

@@ -159,6 +159,23 @@ def test_functions_of_models_and_of_onnx():
     check(model, {"q": floats(1, 2, 3, 4), "k": floats(1, 2, 5, 4)}, 1e-4)
 
 
+def test_reshapes_of_several_symbolic_dims():
+    """IREE alone takes the second dim for 1, and computes with what is left of the rows."""
+    shapes = [[-1, 32], [-1, 1, 32], [4, -1], [1, -1, 32], [-1, 4, 8], [-1, 2, 16], [0, -1, 32], [0, 0, 32], [-1]]
+    nodes, outputs = [], {}
+    for number, shape in enumerate(shapes):
+        nodes += [node("Reshape", f"x shape{number}", f"r{number}"), node("Neg", f"r{number}", f"y{number}")]
+        outputs[f"y{number}"] = [None] * len(shape)
+    constants = {f"shape{number}": np.array(shape) for number, shape in enumerate(shapes)}
+    model = make_model(nodes, {"x": ["batch", "length", 2, 16]}, outputs, constants)
+    session = opsplice.onnx.session(model, providers=["local-sync"])
+    for sizes in ((2, 4), (1, 8), (4, 1)):
+        x = floats(*sizes, 2, 16)
+        for found, shape in zip(session.run(None, {"x": x}), shapes, strict=True):
+            wanted = [size or x.shape[axis] for axis, size in enumerate(shape)]
+            np.testing.assert_array_equal(found, -x.reshape(wanted))
+
+
 def test_what_iree_computes_wrongly_is_refused():
     weights = {
         "w": floats(1, 8, 3),

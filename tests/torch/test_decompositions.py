@@ -181,3 +181,20 @@ def test_draws_that_need_what_the_graph_computes_are_refused_at_their_line():
 
     with pytest.raises(Exception, match=r"test_decompositions.py:\d+: the graph draws random numbers"):
         torch.compile(draw, backend="opsplice")(torch.rand(5))
+
+
+def test_views_of_several_dynamic_dims():
+    """IREE alone takes the second dim for 1, and returns rows that are too long."""
+
+    def f(x, y):
+        flat = x.view(-1, 32), x.reshape(x.shape[0] * x.shape[1], 32), x.view(-1, 4, 8), x.view(-1, 1, 32)
+        kept = x.reshape(x.shape[0], -1), x.flatten(0, 1), x.reshape(x.shape[0], x.shape[1], 32)
+        return [each * 2 for each in (*flat, *kept, y.view(-1, 4), y.view(-1, 2, 3))]
+
+    compiled = torch.compile(f, backend="opsplice")
+    for batch, length in ((2, 4), (3, 5), (4, 7)):
+        x, y = torch.randn(batch, length, 2, 16), torch.randn(2 * batch, 6)
+        for tensor, dims in ((x, (0, 1)), (y, (0,))):
+            torch._dynamo.mark_dynamic(tensor, dims)
+        for found, wanted in zip(compiled(x, y), f(x, y), strict=True):
+            assert torch.equal(found, wanted)
