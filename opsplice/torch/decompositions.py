@@ -90,6 +90,7 @@ OWN: Table = {
     aten._efficientzerotensor.default: formulas.zero_tensor,
     aten._scaled_dot_product_flash_attention_for_cpu.default: formulas.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: formulas.attention_backward,
+    aten._grouped_mm.default: formulas.grouped_product,
     aten.adaptive_max_pool2d_backward.default: formulas.adaptive_max_pool_backward,
     aten.avg_pool2d_backward.default: formulas.average_pool_backward,
     aten.avg_pool3d_backward.default: formulas.average_pool_backward,
@@ -100,6 +101,7 @@ OWN: Table = {
     aten.empty_permuted.default: formulas.empty_permuted,
     aten.fmod.Scalar: formulas.remainder_of_division,
     aten.fmod.Tensor: formulas.remainder_of_division,
+    aten.histc.default: formulas.histogram,
     aten.kthvalue.default: formulas.kth_value,
     aten.log10.default: formulas.log10,
     aten.median.dim: formulas.median,
@@ -123,6 +125,15 @@ OWN: Table = {
 }
 
 
+# Ops of packages, which are there once these are imported.
+_OF_PACKAGES = {
+    "transformers": {
+        "grouped_mm_fallback": formulas.grouped_product,
+        "grouped_mm_fallback_backward": formulas.grouped_product_backward,
+    }
+}
+
+
 @functools.cache
 def _table() -> Table:
     whole = {getattr(packet, name) for packet in WHOLE for name in packet.overloads()}
@@ -132,4 +143,8 @@ def _table() -> Table:
 
 def table() -> Table:
     """What aot_autograd takes apart, by op."""
-    return dict(_table())
+    found: Table = {}
+    for package, bodies in _OF_PACKAGES.items():
+        ops = getattr(torch.ops, package)
+        found |= {getattr(ops, name).default: body for name, body in bodies.items() if hasattr(ops, name)}
+    return _table() | found

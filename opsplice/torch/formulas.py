@@ -85,6 +85,44 @@ def _rows_outside(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.transpose(1, 2).contiguous().transpose(1, 2)
 
 
+# ---- experts ---------------------------------------------------------------------------------------------------------
+
+
+def grouped_product(
+    left: torch.Tensor,
+    right: torch.Tensor,
+    ends: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """A product for each group of the rows of `left`, of the columns of `right`, or of the dim that is summed over.
+
+    IREE takes no slice of a computed size, so every group is multiplied as a whole, with zeros where others are.
+    """
+    if ends is None:
+        result = left @ right
+    elif left.dim() == 2:
+        summed = right.dim() == 2
+        member = _members(ends, left.shape[-1 if summed else 0]).unsqueeze(1 if summed else 2)
+        product = torch.where(member, left, 0) @ right
+        result = product if summed else product.sum(0)
+    else:
+        result = (left @ torch.where(_members(ends, right.shape[1]).unsqueeze(1), right, 0)).sum(0)
+    return (result if bias is None else result + bias).to(dtype or left.dtype)
+
+
+def grouped_product_backward(
+    left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor, gradient: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return grouped_product(gradient, right.transpose(1, 2), ends), grouped_product(left.t(), gradient, ends)
+
+
+def _members(ends: torch.Tensor, size: int) -> torch.Tensor:
+    """For each group, whether it has each place; groups follow one another and end at `ends`."""
+    place, end = torch.arange(size, device=ends.device), ends.unsqueeze(1)
+    return (place < end) & (place >= torch.cat([end.new_zeros(1, 1), end[:-1]]))
+
+
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
@@ -343,6 +381,17 @@ def multiply_add(left: torch.Tensor, right: torch.Tensor, added: torch.Tensor) -
 
 def log10(tensor: torch.Tensor) -> torch.Tensor:
     return torch.log(tensor if tensor.is_floating_point() else tensor.float()) * 0.4342944819032518
+
+
+def histogram(tensor: torch.Tensor, bins: int = 100, low: float = 0, high: float = 0) -> torch.Tensor:
+    """How many numbers there are in each of some equal ranges; between the extremes where no range is given."""
+    flat = tensor.flatten()
+    least, most = (flat.min(), flat.max()) if low == high else (flat.new_full((), low), flat.new_full((), high))
+    alike = (least == most).to(flat.dtype)
+    least, most = least - alike, most + alike
+    place = ((flat - least) / (most - least) * bins).long().clamp(max=bins - 1)
+    counted = (flat >= least) & (flat <= most) & (place == torch.arange(bins, device=tensor.device).unsqueeze(1))
+    return counted.sum(1).to(tensor.dtype)
 
 
 def of_tensors(op: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.utils import checkpoint
 
 import opsplice
+from opsplice.torch import formulas
 
 
 class Images(nn.Module):
@@ -66,6 +67,7 @@ class Rows(nn.Module):
             torch.diag(x[:, 2]),
             x.diagonal(1),
             torch.cdist(x, 2 * x + 1),
+            torch.histc(x, 3, -1, 1),
             x.abs().log10(),
             x.std(-1) + x.var(-1, unbiased=False),
             x.cumsum(-1),
@@ -198,3 +200,22 @@ def test_views_of_several_dynamic_dims():
             torch._dynamo.mark_dynamic(tensor, dims)
         for found, wanted in zip(compiled(x, y), f(x, y), strict=True):
             assert torch.equal(found, wanted)
+
+
+def test_grouped_products_are_those_of_eager():
+    torch.manual_seed(0)
+    ends = torch.tensor([3, 3, 8], dtype=torch.int32)
+    rows, columns = torch.randn(8, 16), torch.randn(16, 8)
+    matrices = torch.randn(3, 16, 8)
+    by_group = torch.randn(3, 4, 16)
+    for left, right in [(rows, matrices), (columns, torch.randn(8, 16)), (by_group, torch.randn(16, 8))]:
+        expected = torch._grouped_mm(left, right, ends)
+        torch.testing.assert_close(formulas.grouped_product(left, right, ends), expected)
+    torch.testing.assert_close(formulas.grouped_product(by_group, matrices), by_group @ matrices)
+
+
+def test_histograms_are_those_of_eager():
+    x = torch.tensor([0.0, 1, 2, 2.5, 4, -1, 5, torch.nan])
+    torch.testing.assert_close(formulas.histogram(x, 4, 0, 4), torch.histc(x, 4, 0, 4))
+    for numbers in (x[:-1], x[:1]):
+        torch.testing.assert_close(formulas.histogram(numbers, 5), torch.histc(numbers, 5))
