@@ -15,6 +15,8 @@ BIN := $(VENV)/bin
 NAGA := naga-wasm@30.1.0
 # NVIDIA's compiler and assembler, where no toolkit is installed.
 NVCC := nvidia-cuda-nvcc nvidia-cuda-cccl
+# Modules are compiled when they are first imported: to compile all of PyTorch takes longer than to install it.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Neighbours stay in one process, for what they share, until another has nothing left to do; each takes a gigabyte.
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 SOAK_MINUTES ?= 60
@@ -36,11 +38,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv --clear $(VENV) \
 		|| { echo "no venv: on Debian, install it with: apt install python3-venv"; exit 1; }
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,cuda]'
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps slangtorch \
+	@$(PIP) --editable '.[dev,cuda]'
+	@$(PIP) --no-deps slangtorch \
 		|| echo "no Slang compiler for this machine: its tests will be skipped"
 	@command -v nvcc >/dev/null \
-		|| $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(NVCC) \
+		|| $(PIP) $(NVCC) \
 		|| echo "no nvcc and ptxas for this machine: their tests will be skipped"
 	@npm install --silent --global --prefix $(VENV) --ignore-scripts $(NAGA) >/dev/null 2>&1 \
 		|| echo "no npm, or it cannot install $(NAGA): tests with WGSL will be skipped"
@@ -51,14 +53,16 @@ frontends: $(VENV)/.frontends
 
 $(VENV)/.frontends: $(VENV)/.ready
 	@echo "installing frontends into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[frontends]' \
+	@$(PIP) --editable '.[frontends]' \
 		|| echo "PyTorch, JAX and ONNX cannot all be installed here: tests of those that are missing will be skipped"
 	@touch $@
 
 demo: setup
 	@$(BIN)/python samples/transformer/demo.py
 
-test: frontends check
+# One installs what the other does not need.
+test: setup
+	@$(MAKE) --no-print-directory --jobs=2 frontends check
 	@$(PYTEST)
 
 table: setup
@@ -81,7 +85,7 @@ bench: setup
 	@$(BIN)/python -m benchmarks
 
 fuzz: setup
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]' \
+	@$(PIP) --editable '.[fuzz]' \
 		|| echo "atheris cannot be installed: inputs are not guided by what they reach"
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 

@@ -270,7 +270,7 @@ def mutated_tokens(draw):
     return "".join(tokens)
 
 
-@settings(max_examples=examples(100, 20000), deadline=None)
+@settings(max_examples=examples(40, 20000), deadline=None)
 @given(mutated_tokens())
 def test_no_mutation_of_a_spec_does_harm(text):
     unharmed(text)

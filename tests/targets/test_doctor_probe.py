@@ -10,11 +10,31 @@ from opsplice.errors import OpspliceError
 from opsplice.targets import doctor
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import cuda_compilers, ptxas, shaders, spirv_val, toolchains
+from opsplice.targets.registry.store import Store
 
 
-@pytest.fixture
-def checks(store):
-    return {check.name: check for check in doctor.probe(store, {})}
+def probed(store, environment):
+    return {check.name: check for check in doctor.probe(store, environment)}
+
+
+@pytest.fixture(scope="module")
+def checks(tmp_path_factory):
+    return probed(Store(tmp_path_factory.mktemp("cache")), {})
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """What is said where every compiler is there and broken, or named and not there."""
+    clang = toolchains.Toolchain("clang", "clang", ("/bin/false",), archs.ARCHS)
+    nvcc = cuda_compilers.CudaCompiler("nvcc", "nvcc", ("/bin/false",), "0", frozenset({80}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(toolchains._FINDERS, "clang", lambda: clang)
+        patch.setattr(toolchains.Toolchain, "version", lambda self: "clang 0")
+        patch.setitem(cuda_compilers._FINDERS, "nvcc", lambda: nvcc)
+        patch.setitem(cuda_compilers._FINDERS, "nvrtc", lambda: None)
+        patch.setattr(ptxas, "find", lambda: ptxas.Assembler(Path("/bin/false")))
+        environment = {"OPSPLICE_CC": "/no/such/cc", "OPSPLICE_CUDA_CC": "nvrtc"}
+        yield probed(Store(tmp_path_factory.mktemp("cache")), environment)
 
 
 def test_every_check_is_json_and_says_what_to_do(checks):
@@ -37,16 +57,11 @@ def test_compilers_of_cuda_sources_are_judged_by_what_they_build(checks):
     assert checks["ptxas"].ok == (ptxas.find() is not None)
 
 
-def test_broken_cuda_tools_are_not_ok(monkeypatch, store, tmp_path):
-    broken = cuda_compilers.CudaCompiler("nvcc", "nvcc", ("/bin/false",), "0", frozenset({80}))
-    monkeypatch.setitem(cuda_compilers._FINDERS, "nvcc", lambda: broken)
-    monkeypatch.setitem(cuda_compilers._FINDERS, "nvrtc", lambda: None)
-    monkeypatch.setattr(ptxas, "find", lambda: ptxas.Assembler(Path("/bin/false")))
-    checks = {check.name: check for check in doctor.probe(store, {"OPSPLICE_CUDA_CC": "nvrtc"})}
-    assert "cannot compile probe.cu" in checks["nvcc"].detail
-    assert checks["NVRTC"].how_to_get == "pip install 'opsplice[cuda]'"
-    assert "refuses a probe" in checks["ptxas"].detail
-    assert "asks for nvrtc" in checks["CUDA kernels"].detail
+def test_broken_cuda_tools_are_not_ok(broken):
+    assert "cannot compile probe.cu" in broken["nvcc"].detail
+    assert broken["NVRTC"].how_to_get == "pip install 'opsplice[cuda]'"
+    assert "refuses a probe" in broken["ptxas"].detail
+    assert "asks for nvrtc" in broken["CUDA kernels"].detail
 
 
 def test_extras_say_how_to_get_them(checks, store, monkeypatch):
@@ -93,24 +108,19 @@ def test_the_cpu_can_always_run(checks):
 
 def test_a_cache_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    checks = {check.name: check for check in doctor.probe(doctor.Store(tmp_path / "file"), {})}
+    checks = probed(Store(tmp_path / "file"), {})
     assert not checks["artifact cache"].ok
     assert "OPSPLICE_CACHE" in checks["artifact cache"].how_to_get
 
 
-def test_a_compiler_that_builds_nothing_is_not_ok(monkeypatch, store):
-    broken = toolchains.Toolchain("clang", "clang", ("/bin/false",), archs.ARCHS)
-    monkeypatch.setitem(toolchains._FINDERS, "clang", lambda: broken)
-    monkeypatch.setattr(toolchains.Toolchain, "version", lambda self: "clang 0")
-    checks = {check.name: check for check in doctor.probe(store, {})}
-    assert not checks["clang"].ok
-    assert "builds nothing" in checks["clang"].detail
+def test_a_compiler_that_builds_nothing_is_not_ok(broken):
+    assert not broken["clang"].ok
+    assert "builds nothing" in broken["clang"].detail
 
 
-def test_an_override_that_is_not_there_is_told(store):
-    checks = {check.name: check for check in doctor.probe(store, {"OPSPLICE_CC": "/no/such/cc"})}
-    assert not checks["C kernels for x86_64"].ok
-    assert "/no/such/cc" in checks["C kernels for x86_64"].detail
+def test_an_override_that_is_not_there_is_told(broken):
+    assert not broken["C kernels for x86_64"].ok
+    assert "/no/such/cc" in broken["C kernels for x86_64"].detail
 
 
 def test_vulkan_needs_a_loader_and_a_driver(monkeypatch, tmp_path):
@@ -131,7 +141,7 @@ def test_shader_compilers_are_judged_by_what_they_build(checks):
 
 def test_shader_compilers_that_are_not_there_are_told(store, monkeypatch):
     monkeypatch.setattr(shaders.importlib.util, "find_spec", lambda name: None)
-    checks = {check.name: check for check in doctor.probe(store, {"PATH": ""})}
+    checks = probed(store, {"PATH": ""})
     remedies = {name: checks[f"{name} kernels for Vulkan"].how_to_get for name in shaders.COMPILERS}
     assert remedies == {
         "GLSL": "apt-get install glslang-tools",
