@@ -210,7 +210,7 @@ class _Formatter:
 
     def _pattern(self, pattern: tree.Pattern) -> str:
         head = f"pattern {pattern.name}{_variables(pattern.type_variables, pattern.op_variables)}("
-        parameters = [(p.span, f"{p.name}: {p.type}") for p in pattern.parameters]
+        parameters = [(p.span, f"{p.name}: {p.type}{_default(p)}") for p in pattern.parameters]
         open_, close = self._parameter_brackets(pattern)
         through = f" through {', '.join(pattern.through)}" if pattern.through else ""
         tail = f"){through}{f' where {_condition(pattern.where)}' if pattern.where else ''} {{"
@@ -393,7 +393,12 @@ def _variables(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpVaria
 def _kernel_type(written: tree.Type) -> str:
     if isinstance(written, tree.ScalarType):
         return str(written)
-    return f"{written.element}[{', '.join(map(str, written.dims))}]{' strided' * written.strided}"
+    words = " strided" * written.strided + " optional" * written.optional
+    return f"{written.element}[{', '.join(map(str, written.dims))}]{words}"
+
+
+def _default(parameter: tree.Parameter) -> str:
+    return "" if parameter.default is None else f" = {_squeezed(parameter.default.span)}"
 
 
 def _result(result: tree.KernelResult) -> str:

@@ -163,8 +163,8 @@ class Site:
 
 
 def is_baked(argument: Buffer | Scalar) -> bool:
-    """Whether an argument is a number or dim, which the shim knows by itself."""
-    return isinstance(argument, Scalar) and argument.value is None
+    """Whether an argument is a number, a dim or left out, which the shim knows by itself."""
+    return argument.value is None
 
 
 def dynamic_dims(value: ir.Value) -> list[ir.Value]:
@@ -183,7 +183,7 @@ def copy_name(executable: str, parameter: str) -> str:
 def signature(call: KernelCall) -> Any:
     """What two calls must share to use one executable."""
     arguments = tuple(
-        (type(a).__name__, a.element, *_scalar_kind(a)) if isinstance(a, Scalar) else ("Buffer", a.element)
+        (type(a).__name__, a.element, *_scalar_kind(a)) if isinstance(a, Scalar) else ("Buffer", a.element, is_baked(a))
         for a in call.arguments
     )
     dims = tuple(_static(size) for size in call.dims.values())
@@ -394,6 +394,8 @@ class Shim:
         sizes: Mapping[str, ir.Value],
         moves: strides.Moves,
     ) -> ir.Value:
+        if isinstance(argument, Buffer) and argument.value is None:
+            return emit.value("llvm.mlir.zero", [], self.pointer)
         if isinstance(argument, Buffer):
             return self._address(given[argument.name], argument, sizes, moves)
         found = self.scalar(argument, given, sizes)

@@ -41,7 +41,9 @@ def nearest(views: Views, call: KernelCall) -> KernelCall | None:
 
     def placed(buffer: Buffer | Scalar) -> Buffer | Scalar:
         arg = _args(call).get(buffer.name)
-        if not isinstance(buffer, Buffer) or not isinstance(arg, tree.Name) or not call.match.inputs[arg.name].places:
+        if not isinstance(arg, tree.Name) or not isinstance(buffer, Buffer) or buffer.value is None:
+            return buffer
+        if not call.match.inputs[arg.name].places:
             return buffer
         (_, layout), *_ = call.match.inputs[arg.name].places
         own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
@@ -108,7 +110,9 @@ def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool
 
     def furthest(buffer: Buffer | Scalar) -> Buffer | Scalar:
         arg = args[buffer.name]
-        if not isinstance(buffer, Buffer) or buffer.layout is None or not isinstance(arg, tree.Name):
+        if not isinstance(arg, tree.Name) or not isinstance(buffer, Buffer) or buffer.value is None:
+            return buffer
+        if buffer.layout is None:
             return buffer
         wanted, found, passed = _wanted(views, call, buffer), buffer, list[ir.Operation]()
         own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]

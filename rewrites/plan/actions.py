@@ -21,8 +21,8 @@ Approach = Literal["static function", "dynamic function", "static dispatch", "dy
 class Buffer:
     """A tensor argument: a buffer of `element`s, whose dims are `shape`.
 
-    layout: where these lie in the memory of `value`, for each dim of `shape`; None for a dense row-major buffer.
-    views: the ops between `value` and what the match is bound to.
+    value: None for one that is left out. layout: where these lie in the memory of `value`, for each dim of `shape`;
+    None for a dense row-major buffer. views: the ops between `value` and what the match is bound to.
     """
 
     name: str

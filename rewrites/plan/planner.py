@@ -20,7 +20,7 @@ from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match, Size, flat, paired
-from opsplice.matchers.terms.address import Layout
+from opsplice.matchers.terms.address import NONE, Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views, defining_op, element_type
 from opsplice.rewrites.approaches import dispatch_files, scalar_function, static_function
@@ -619,7 +619,7 @@ class _Signature:
             symbol=self._symbol(),
             arguments=arguments,
             outputs=outputs,
-            dims=self.dims,
+            dims=self._in_order(),
             objects={},
         )
         laid_out = strides.nearest(self.views, call)
@@ -628,6 +628,12 @@ class _Signature:
                 "a pack's dims lie apart in one input and together in another, with sizes only known later"
             )
         return laid_out
+
+    def _in_order(self) -> dict[str, Size | tuple[Size, ...]]:
+        """The dims in the order of the signature, also where an optional buffer that names them is left out."""
+        kinds = [p.type for p in self.kernel.parameters] + [r.type for r in self.kernel.results]
+        dims = [dim.name for kind in kinds if isinstance(kind, tree.TensorType) for dim in kind.dims]
+        return {name: self.dims[name] for name in dict.fromkeys(dims) if name is not None}
 
     def scalar_call(self) -> KernelCall:
         """A call for each element. Its dims are those of the pattern that it is told, which are arguments."""
@@ -683,7 +689,9 @@ class _Signature:
 
     def _bind_buffer(self, kind: tree.TensorType, arg: tree.Name | tree.Literal) -> None:
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
-        binding = self.match.inputs[arg.name]
+        binding = self.match.inputs.get(arg.name)
+        if binding is None:
+            return  # it is optional
         self._bind_type(kind.element, binding.element, arg.name)
         for dim, size in paired(kind.dims, self.match.shapes[arg.name]):
             if dim.size is not None and dim.size != size:
@@ -710,7 +718,9 @@ class _Signature:
     def _argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:
         if isinstance(parameter.type, tree.TensorType):
             assert isinstance(arg, tree.Name)
-            binding = self.match.inputs[arg.name]
+            binding = self.match.inputs.get(arg.name)
+            if binding is None:
+                return self._absent(parameter.name, parameter.type)
             layout = self._dense(parameter.type)
             if binding.places and layout is None:
                 raise _LeaveError(f"{arg.name} {_NOT_DENSE}, and kernel {self.kernel.name} takes it dense")
@@ -721,11 +731,22 @@ class _Signature:
                 raise _LeaveError(f"kernel {self.kernel.name} takes {element} here, which cannot hold {arg.value}")
             return Scalar(parameter.name, element, number=arg.value)
         if arg.name not in self.match.inputs:
-            return self._dim_argument(parameter, element, arg)
+            default = next((p.default for p in self.match.pattern.parameters if p.name == arg.name), None)
+            return (
+                self._dim_argument(parameter, element, arg) if default is None else self._argument(parameter, default)
+            )
         binding = self.match.inputs[arg.name]
         if binding.constant is not None:
             return Scalar(parameter.name, element, number=binding.constant)
         return Scalar(parameter.name, element, value=_holder(binding.value, arg.name))
+
+    def _absent(self, name: str, kind: tree.TensorType) -> Buffer:
+        """What an optional buffer is at a match that has none."""
+        element = self.types.get(kind.element.name, kind.element.name)
+        if kind.element.name in self.variables and kind.element.name not in self.types:
+            raise _LeaveError(f"nothing says what {kind.element} of kernel {self.kernel.name} is")
+        layout = Layout(NONE, NONE, ((),) * len(kind.dims)) if kind.strided else None
+        return Buffer(name, None, element, kind.dims, layout)
 
     def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:
         """A dim of the pattern for a scalar: a number, or the kernel's own dim of the same size."""

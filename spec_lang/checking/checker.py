@@ -197,6 +197,10 @@ def _check_parameters(declared: tree.Kernel | tree.Pattern, report: Report) -> d
         names.setdefault(item.name, _name_span(item))
     dims: dict[str, Dim] = {}
     for parameter in declared.parameters:
+        if parameter.default is not None and (
+            isinstance(declared, tree.Kernel) or isinstance(parameter.type, TensorType)
+        ):
+            report(error(parameter.default.span, "only scalars of patterns have defaults"))
         if check_element(element_of(parameter.type), declared.type_variables, report):
             _check_dims(dims_of(parameter.type), names, dims, report)
     return dims
@@ -404,26 +408,38 @@ def _check_buffers(kernel: tree.Kernel, report: Report) -> None:
 
 
 def _check_strided(kernel: tree.Kernel, report: Report) -> None:
-    """What kernels with strided buffers have to keep to."""
+    """What kernels with strided or optional buffers have to keep to."""
     kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results]
     strided = [kind for kind in kinds if isinstance(kind, TensorType) and kind.strided]
-    if not strided:
+    optional = [kind for kind in kinds if isinstance(kind, TensorType) and kind.optional]
+    if not strided and not optional:
         return
+    present = [kind for kind in kinds if isinstance(kind, TensorType) and not kind.optional]
+    given = {None, *(dim.name for kind in present for dim in kind.dims)}
+    for kind in optional:
+        for dim in (dim for dim in kind.dims if dim.name not in given):
+            report(error(dim.span, f"nothing says how large {dim.name} is where this buffer is left out"))
     overwritten = {result.alias: result for result in kernel.results if result.alias is not None}
     for parameter in kernel.parameters:
-        if parameter.name in overwritten and isinstance(parameter.type, TensorType) and parameter.type.strided:
-            message = f"{parameter.name} is strided and cannot be overwritten"
-            report(error(overwritten[parameter.name].span, message, "make a result of its own, or leave out `strided`"))
+        if parameter.name in overwritten and parameter.type in (*strided, *optional):
+            word = "strided" if parameter.type in strided else "optional"
+            message = f"{parameter.name} is {word} and cannot be overwritten"
+            report(error(overwritten[parameter.name].span, message, f"make a result of its own, or leave out `{word}`"))
+    for result in kernel.results:
+        if result.type in optional:
+            report(error(result.span, "a result is always there", "leave out `optional`"))
     whole = {size.name for size in kernel.grid if isinstance(size, tree.DimRef)}
     packs = {dim.pack: dim for kind in strided for dim in kind.dims if dim.pack is not None and dim.pack not in whole}
-    for name, dim in packs.items():
-        advice = f"make it a dim of the grid, grid ({name}): the kernel gets the address of its workgroup's part"
-        report(error(dim.span, f"no dim of the grid is {name}, a pack of a strided buffer", advice))
+    for pack, dim in packs.items():
+        advice = f"make it a dim of the grid, grid ({pack}): the kernel gets the address of its workgroup's part"
+        report(error(dim.span, f"no dim of the grid is {pack}, a pack of a strided buffer", advice))
     for clause in kernel.artifacts:
         if clause.backend in BACKENDS and (clause.backend != "cpu" or clause.form not in _STRIDED_FORMS):
             what = clause.backend if clause.backend != "cpu" else f"as {clause.form}"
-            message = f"strided buffers are for functions on CPUs, and this clause is `{what}`"
-            report(error(clause.span, message, "leave out `strided`: the program then makes dense copies"))
+            word = "strided" if strided else "optional"
+            message = f"{word} buffers are for functions on CPUs, and this clause is `{what}`"
+            instead = "leave out `strided`: the program then makes dense copies" if strided else None
+            report(error(clause.span, message, instead))
 
 
 def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:
@@ -817,11 +833,10 @@ def _misfit(
         if not vocabulary.is_integer(element_of(wanted.type).name):
             return f"{arg.name} is a dim, and {wanted_text} is not an integer", None
         return None
-    if arg.name not in used:
-        return (
-            f"not every match says what {arg.name} is",
-            "no result, or not every alternative, needs it",
-        )
+    may_lack = parameter.default is not None if scalar else isinstance(wanted.type, TensorType) and wanted.type.optional
+    if arg.name not in used and not may_lack:
+        advice = f"give it a default, {arg.name}: {parameter.type} = 1.0" if scalar else "make the buffer `optional`"
+        return f"not every match says what {arg.name} is", f"no result, or not every alternative, needs it; {advice}"
     if scalar and isinstance(parameter.type, TensorType) and not elementwise:
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
     if not scalar and isinstance(parameter.type, ScalarType):

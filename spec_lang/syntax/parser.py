@@ -720,16 +720,17 @@ class _Builder:
         return tuple(parts[::2])
 
     def parameter(self, parts: list[Any]) -> tree.Parameter:
-        name, _, type_ = parts
-        return tree.Parameter(self._span(name, type_), self._declared(name), type_)
+        name, _, type_, _, default = parts
+        return tree.Parameter(self._span(name, default or type_), self._declared(name), type_, default)
 
     def scalar(self, parts: list[Any]) -> tree.ScalarType:
         return tree.ScalarType(self._span(parts[0], parts[0]), str(parts[0]))
 
     def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
-        *_, close, strided = parts
-        return tree.TensorType(self._span(parts[0], strided or close), dims, self.scalar(parts), strided is not None)
+        *_, close, strided, optional = parts
+        span = self._span(parts[0], optional or strided or close)
+        return tree.TensorType(span, dims, self.scalar(parts), strided is not None, optional is not None)
 
     def tensor(self, parts: list[Any]) -> tree.TensorType:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))

@@ -104,13 +104,15 @@ class ScalarType:
 class TensorType:
     """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a buffer.
 
-    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim.
+    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. One that is
+    `optional` is a null pointer where a match has none.
     """
 
     span: Span
     dims: tuple[Dim, ...]
     element: ScalarType
     strided: bool = False
+    optional: bool = False
 
     def __str__(self) -> str:
         return "tensor<" + " x ".join([*map(str, self.dims), self.element.name]) + ">"
@@ -138,9 +140,12 @@ class OpVariable:
 
 @dataclass(frozen=True)
 class Parameter:
+    """default: what a scalar of a pattern is at a match that has none."""
+
     span: Span
     name: str
     type: Type
+    default: Literal | None = None
 
 
 # ---- arithmetic on dims, and conditions ------------------------------------------------------------------------------

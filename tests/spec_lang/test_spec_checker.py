@@ -361,6 +361,14 @@ def test_warnings():
             'k(x: f32[...b, n] strided) -> f32[n] { grid (n) cpu "k.c" }',
             "no dim of the grid is b, a pack of a strided buffer; make it a dim of the grid, grid (b)",
         ),
+        (
+            'k(x: f32[n], y: f32[m] optional) -> x { cpu "k.c" }',
+            "nothing says how large m is where this buffer is left",
+        ),
+        ('k(x: f32[n], y: f32[n] optional) -> x { cuda "k.cu" }', "optional buffers are for functions on CPUs"),
+        ('k(x: f32[n], y: f32[n] optional) -> y { cpu "k.c" }', "y is optional and cannot be overwritten"),
+        ('k(x: f32[n], y: f32[n]) -> f32[n] optional { cpu "k.c" }', "a result is always there"),
+        ('k(x: f32[n], y: f32 = 1.0) -> x { cpu "k.c" }', "only scalars of patterns have defaults"),
         ('k(x: f32[n] strided) -> x { cpu "k.c" }', "x is strided and cannot be overwritten"),
         ('k(x: f32[n] strided) -> f32[n] { cuda "k.cu" }', "for functions on CPUs, and this clause is `cuda`"),
         ('k(x: f32[n]) -> f32[n] strided { cpu "k.py" as command }', "this clause is `as command`"),
@@ -371,6 +379,17 @@ def test_warnings():
 def test_kernel_errors(text, expected):
     (found,) = messages(f"kernel {text}")
     assert expected in found
+
+
+def test_what_may_be_left_out_has_a_default_or_an_optional_buffer():
+    kernel = 'kernel k(x: f32[n], y: f32[n]{}, s: f32) -> f32[n] {{ cpu "k.c" }}\n'
+    pattern = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>, s: f32{}) {{ negf(mulf?(addf?(x, y), s)) }}\n"
+    rule = "replace p with k(x, y, s)"
+    assert messages(kernel.format(" optional") + pattern.format(" = 1.0") + rule) == []
+    first, second = messages(kernel.format("") + pattern.format("") + rule)
+    assert "not every match says what y is" in first
+    assert "make the buffer `optional`" in first
+    assert "give it a default, s: f32 = 1.0" in second
 
 
 def test_strided_buffers_are_fine():

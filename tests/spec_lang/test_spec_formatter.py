@@ -46,10 +46,11 @@ def check_round_trip(text: str) -> str:
 def test_canonical_layout():
     text = """
 import  "a.splice"
-kernel k <T in{f32,f64}>(x:T[...m,n],s:f32,y : f32 [m]  strided)->(mean:f32[m],x) where n%8==0 and not(m<2 or n>4){
+kernel k <T in{f32,f64}>(x:T[...m,n],s:f32,y : f32 [m]  strided  optional)->(mean:f32[m],x)
+where n%8==0 and not(m<2 or n>4){
 symbol "k_{T}" grid(ceildiv(m,16))
 cpu x86_64 when avx2 and fma "k.c" flags "-O3" as bitcode}
-pattern p(x:tensor<4x?xf32>,y:tensor<...m x n x f32>){a=mulf(x,- 1.5) b=reduce addf[ ...m n->...m ](y,)
+pattern p(x:tensor<4x?xf32>,y:tensor<...m x n x f32>,z:f32=-0.5){a=mulf(x,- 1.5) b=reduce addf[ ...m n->...m ](y,)
 cmpf(a,const( 1/n .. 2 )){predicate=ogt},b}
 replace p where n*(2+1)>=4 with k(y,0.5,)otherwise keep
 """
@@ -61,14 +62,14 @@ import "a.splice"
 kernel k<T in {f32, f64}>(
   x: T[...m, n],
   s: f32,
-  y: f32[m] strided,
+  y: f32[m] strided optional,
 ) -> (mean: f32[m], x) where n % 8 == 0 and not (m < 2 or n > 4) {
   symbol "k_{T}"
   grid (ceildiv(m, 16))
   cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-O3"
 }
 
-pattern p(x: tensor<4 x ? x f32>, y: tensor<...m x n x f32>) {
+pattern p(x: tensor<4 x ? x f32>, y: tensor<...m x n x f32>, z: f32 = -0.5) {
   a = mulf(x, -1.5)
   b = reduce addf[...m n -> ...m](y)
   cmpf(a, const(1 / n..2)) {predicate = ogt}, b

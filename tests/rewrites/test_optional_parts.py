@@ -1,0 +1,142 @@
+"""Parts that a match may lack: buffers that are null pointers then, and scalars that have a default."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from tests.plain import Plain
+
+LAYERS = Path(__file__).parent.parent / "matchers" / "library"
+
+SPEC = """
+kernel attend(
+  q: f32[...b, m, d] strided,
+  k: f32[...b, n, d] strided,
+  v: f32[...b, n, e] strided,
+  bias: f32[...b, m, n] strided optional,
+  mask: f32[...b, m, n] strided optional,
+  keep: i1[...b, m, n] strided optional,
+  drop: i1[...b, m, n] strided optional,
+  scale: f32,
+  cap: f32,
+) -> f32[...b, m, e] strided {
+  grid (b, m)
+  cpu "attend.c" as bitcode
+}
+pattern softmax(x: tensor<...m x n x f32>) through cast {
+  peak = reduce maximumf[...m n -> ...m](x)
+  e = exp(subf(x, broadcast[...m -> ...m n](peak)))
+  divf(e, broadcast[...m -> ...m n](reduce addf[...m n -> ...m](e)))
+}
+pattern attention(
+  q: tensor<...b x m x d x f32>,
+  k: tensor<...b x n x d x f32>,
+  v: tensor<...b x n x e x f32>,
+  bias: tensor<...b x m x n x f32>,
+  mask: tensor<...b x m x n x f32>,
+  keep: tensor<...b x m x n x i1>,
+  drop: tensor<...b x m x n x i1>,
+  scale: f32 = 1.0,
+  cap: f32 = 0.0,
+) through cast {
+  scores = mulf?(contract[...b m d, ...b n d -> ...b m n](q, k), scale)
+  capped = scores | mulf(tanh(divf(scores, cap)), cap)
+  biased = addf?(addf?(capped, mask), bias)
+  masked = biased | select(keep, biased, const(-inf..-1.0e9)) | select(drop, const(-inf..-1.0e9), biased)
+  contract[...b m n, ...b n e -> ...b m e](softmax(masked), v)
+}
+replace attention with attend(q, k, v, bias, mask, keep, drop, scale, cap)
+"""
+CODE = """
+#include <math.h>
+#include <stddef.h>
+typedef const float *restrict In;
+void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *drop, float scale, float cap,
+            float *restrict out, size_t b, size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n,
+            size_t k_d, size_t v_n, size_t v_e, size_t bias_m, size_t bias_n, size_t mask_m, size_t mask_n,
+            size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t out_m, size_t out_e, size_t workgroup_x,
+            size_t i) {
+  float peak = -INFINITY, total = 0;
+  for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] = 0;
+  for (size_t j = 0; j < n; ++j) {
+    float score = 0;
+    for (size_t l = 0; l < d; ++l) score += q[i * q_m + l * q_d] * k[j * k_n + l * k_d];
+    score *= scale;
+    if (cap != 0) score = (1 - 2 / (1 + expf(2 * score / cap))) * cap;
+    if (bias) score += bias[i * bias_m + j * bias_n];
+    if (mask) score += mask[i * mask_m + j * mask_n];
+    if (keep && !keep[i * keep_m + j * keep_n]) score = -1e30f;
+    if (drop && drop[i * drop_m + j * drop_n]) score = -1e30f;
+    float higher = fmaxf(peak, score), shrink = peak == higher ? 1 : expf(peak - higher);
+    float weight = expf(score - higher);
+    total = total * shrink + weight;
+    peak = higher;
+    for (size_t l = 0; l < e; ++l)
+      out[i * out_m + l * out_e] = out[i * out_m + l * out_e] * shrink + weight * v[j * v_n + l * v_e];
+  }
+  for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] /= total;
+}
+"""
+FILES = ["attention", "attention_kt_masks", "attention_vt", "attention_masks"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_pattern_and_one_kernel_do_every_attention(tmp_path, name):
+    """With scales and masks of all kinds or without, heads in any place: the compiler's own numbers."""
+    (tmp_path / "attend.splice").write_text(SPEC)
+    (tmp_path / "attend.c").write_text(CODE)
+    text = (LAYERS / f"{name}.mlir").read_text()
+    program = opsplice.compile(text, [tmp_path / "attend.splice"])
+    functions = re.findall(r"func\.func (?:public )?@(\w+)\((.*?)\) -> ", text)
+    assert len(functions) > 1
+    assert {r.function.lstrip("@") for r in program.report.replacements} == {function for function, _ in functions}
+    plain = Plain(text, [])
+    random = np.random.default_rng(0)
+    for function, declared in functions:
+        inputs = []
+        for *dims, element in (kind.split("x") for kind in re.findall(r"tensor<(\w+)>", declared)):
+            drawn = random.normal(size=tuple(map(int, dims)))
+            inputs.append(drawn > 0 if element == "i1" else drawn.astype(np.float32))
+        found, wanted = program.run(function, *inputs), plain.run(function, *inputs)
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6, err_msg=function)
+
+
+def test_the_order_of_dims_is_the_signatures_also_where_a_buffer_is_left_out(pairs):
+    spec = """
+kernel shift(bias: f32[n] optional, x: f32[m, n], by: f32) -> f32[m, n] { cpu "shift.c" }
+pattern shifted(x: tensor<m x n x f32>, bias: tensor<n x f32>, by: f32 = 2.5) {
+  negf(mulf?(addf?(x, broadcast[n -> m n](bias)), by))
+}
+replace shifted with shift(bias, x, by)
+"""
+    code = """
+void shift(const float *bias, const float *x, float by, float *out, unsigned long n, unsigned long m) {
+  for (unsigned long i = 0; i < m; ++i)
+    for (unsigned long j = 0; j < n; ++j) out[i * n + j] = -((x[i * n + j] + (bias ? bias[j] : 0)) * by);
+}
+"""
+    head = "func.func @{name}(%x: tensor<3x4xf32>{more}) -> tensor<3x4xf32> {{"
+    biased = """
+  %e = tensor.empty() : tensor<3x4xf32>
+  %b = linalg.broadcast ins(%y : tensor<4xf32>) outs(%e : tensor<3x4xf32>) dimensions = [0]
+  %s = arith.addf %x, %b : tensor<3x4xf32>
+  %c = arith.constant dense<2.5> : tensor<3x4xf32>
+  %p = arith.mulf %s, %c : tensor<3x4xf32>
+  %n = arith.negf %p : tensor<3x4xf32>
+  return %n : tensor<3x4xf32>
+}"""
+    alone = """
+  %n = arith.negf %x : tensor<3x4xf32>
+  return %n : tensor<3x4xf32>
+}"""
+    text = head.format(name="biased", more=", %y: tensor<4xf32>") + biased + head.format(name="alone", more="") + alone
+    made = pairs(text, spec, {"shift.c": code})
+    assert made.replaced == 2
+    x, y = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([1, -2, 3, 4], np.float32)
+    made.run("biased", x, y)
+    np.testing.assert_array_equal(made.spliced.run("alone", x), -x * np.float32(2.5))  # as the default says
