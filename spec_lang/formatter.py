@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from opsplice.spec_lang.checking.inference import children
+from opsplice.spec_lang.checking.walks import children
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import blank_codes, parse
 from opsplice.spec_lang.syntax.tree import Span

@@ -18,7 +18,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.terms.attributes import attribute_text
 from opsplice.matchers.terms.canonical import canonical, combiner
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
-from opsplice.spec_lang.checking import inference
+from opsplice.spec_lang.checking import walks
 from opsplice.spec_lang.dims import decide
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -380,7 +380,7 @@ class _Builder:
     ) -> _Scope:
         kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
         dims = {d.name: prefix + d.name for kind in kinds for d in kind.dims if d.name}
-        for factor in inference.pattern_factors(pattern):
+        for factor in walks.pattern_factors(pattern):
             if factor not in dims:
                 dims[factor] = prefix + factor
                 self.factors[dims[factor]] = None

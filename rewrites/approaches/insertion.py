@@ -28,7 +28,7 @@ from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
 from opsplice.rewrites.plan.actions import Argument, Insertion, Written
-from opsplice.spec_lang.checking.checker import PLACEHOLDER
+from opsplice.spec_lang.checking.rules import PLACEHOLDER
 from opsplice.spec_lang.syntax import tree
 
 # On an op that a rule wrote, while rules are applied: the rules that must not be applied to it again.

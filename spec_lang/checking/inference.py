@@ -6,10 +6,11 @@ kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of, element_of, merge_dims, possible_elements
+from opsplice.spec_lang.checking.walks import forms
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
 from opsplice.spec_lang.syntax.tree import Dim, Expr, ScalarType, Span, TensorType, Type
@@ -42,54 +43,6 @@ _ELEMENT_KINDS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "B": ("i1", lambda element: element == "i1"),
     **dict.fromkeys("AZ", ("floats and integers", vocabulary.is_element)),
 }
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The operands of an expression."""
-    if isinstance(expr, (tree.Call, tree.Contract)):
-        return expr.args
-    if isinstance(expr, tree.Alternatives):
-        return expr.options
-    if isinstance(expr, (tree.Reduce, tree.Rearrange, tree.Uses)):
-        return (expr.arg,)
-    return ()
-
-
-def forms(condition: tree.Condition | None) -> tuple[tree.Is, ...]:
-    """The conditions of the kind `x is f(y)` in a condition."""
-    if isinstance(condition, tree.Is):
-        return (condition,)
-    if isinstance(condition, tree.Logical):
-        return tuple(form for operand in condition.operands for form in forms(operand))
-    return ()
-
-
-def factors(expr: Expr) -> tuple[str, ...]:
-    """The names of numbers that the windows of an expression itself are written with: strides and dilations."""
-    if not isinstance(expr, (tree.Contract, tree.Reduce)):
-        return ()
-    terms = (term for window in expr.subscripts.windows for term in window.terms)
-    return tuple(dict.fromkeys(factor for factor, _ in terms if isinstance(factor, str)))
-
-
-def pattern_factors(pattern: tree.Pattern) -> tuple[str, ...]:
-    """The names of numbers in all windows of a pattern."""
-    found: dict[str, None] = {}
-    pending = [*(let.expr for let in pattern.body), *pattern.results]
-    while pending:
-        expr = pending.pop()
-        found |= dict.fromkeys(factors(expr))
-        pending += children(expr)
-    return tuple(found)
-
-
-def expressions(pattern: tree.Pattern) -> Iterator[Expr]:
-    """Every expression of a pattern, those of its condition too, in no order that matters."""
-    pending = [*(let.expr for let in pattern.body), *pattern.results, *(f.form for f in forms(pattern.where))]
-    while pending:
-        expr = pending.pop()
-        yield expr
-        pending += children(expr)
 
 
 def infer(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from opsplice.spec_lang.checking.inference import expressions
+from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax import vocabulary as known_ops
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error

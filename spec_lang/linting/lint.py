@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from opsplice.spec_lang.checking.inference import children, pattern_factors
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
+from opsplice.spec_lang.checking.walks import children, pattern_factors
 from opsplice.spec_lang.dims import decide
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opsplice.spec_lang.checking.inference import expressions
+from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.linting.lint import never_matches, reached_patterns
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary

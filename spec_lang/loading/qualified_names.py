@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.spec_lang.checking.inference import expressions
 from opsplice.spec_lang.checking.op_parameters import with_callees
+from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
 

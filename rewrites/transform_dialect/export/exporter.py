@@ -41,7 +41,7 @@ from opsplice.rewrites.spelling.template_text import NAME_ONLY
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier, place
 from opsplice.rewrites.transform_dialect.export.op_matchers import Direct, direct, is_any_contraction
 from opsplice.rewrites.transform_dialect.export.sequences import Case, Group, Pass, spec_text
-from opsplice.spec_lang.checking.inference import expressions
+from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
 

@@ -32,7 +32,7 @@ from opsplice.rewrites.transform_dialect.importing.templates import Input, Templ
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import vocabulary
-from opsplice.spec_lang.syntax.parser import RESERVED
+from opsplice.spec_lang.syntax.expression_nodes import RESERVED
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 _CANONICAL = "transform.apply_patterns.canonicalization"

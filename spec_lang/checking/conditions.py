@@ -1,0 +1,192 @@
+"""Variables, parameters, dims and conditions, which kernels and patterns share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from opsplice.spec_lang.checking.contraction_query import asked_sizes
+from opsplice.spec_lang.checking.inference import Report, check_element
+from opsplice.spec_lang.checking.signature_binding import dims_of, element_of
+from opsplice.spec_lang.checking.walks import children
+from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
+from opsplice.spec_lang.syntax.tree import Dim, Expr, Span
+
+# What is a number of a GPU, for `when`: threads of a subgroup, threads of a workgroup, bytes that a workgroup shares.
+LIMITS = ("subgroup", "threads", "memory")
+
+
+PAST_I64 = 1 << 63
+
+
+def _check_variables(variables: tuple[tree.TypeVariable, ...], report: Report) -> None:
+    for variable in variables:
+        if vocabulary.is_element(variable.name):
+            report(error(variable.span, f"{variable.name} is an element type and cannot name a variable", "such as T"))
+        for choice in variable.choices:
+            check_element(choice, (), report)
+        names = [choice.name for choice in variable.choices]
+        twice = next((c for i, c in enumerate(variable.choices) if c.name in names[:i]), None)
+        if twice is not None:
+            report(error(twice.span, f"{twice} stands twice among the choices of {variable.name}"))
+
+
+def check_parameters(declared: tree.Kernel | tree.Pattern, report: Report) -> dict[str, Dim]:
+    """Judge names and types of a signature; return its dims by name."""
+    _check_variables(declared.type_variables, report)
+    names: dict[str, Span] = {}
+    items: list[tree.TypeVariable | tree.Parameter] = [*declared.type_variables, *declared.parameters]
+    for item in items:
+        if item.name in names:
+            first = [(names[item.name], "the first one is here")]
+            report(error(name_span(item), f"{item.name} is declared twice", "rename one", first))
+        names.setdefault(item.name, name_span(item))
+    dims: dict[str, Dim] = {}
+    for parameter in declared.parameters:
+        if parameter.default is not None and (
+            isinstance(declared, tree.Kernel) or isinstance(parameter.type, tree.TensorType)
+        ):
+            report(error(parameter.default.span, "only scalars of patterns have defaults"))
+        if check_element(element_of(parameter.type), declared.type_variables, report):
+            _check_dims(dims_of(parameter.type), names, dims, report)
+    return dims
+
+
+def _check_dims(used: tuple[Dim, ...], names: dict[str, Span], dims: dict[str, Dim], report: Report) -> None:
+    packs = [d for d in used if d.pack is not None]
+    if len(packs) > 1:
+        report(error(packs[1].span, "a type has one pack at most", "two could not be told apart"))
+    for dim in used:
+        if dim.name is None:
+            if dim.size is not None and not 0 < dim.size < PAST_I64:
+                report(error(dim.span, "a size is at least 1, and less than 2 to the power of 63"))
+            continue
+        if dim.name in names:
+            notes = [(names[dim.name], "which is declared here")]
+            report(error(dim.span, f"dim {dim.name} has the name of something else", "rename one", notes))
+        first = dims.setdefault(dim.name, dim)
+        if (first.pack is None) != (dim.pack is None):
+            notes = [(first.span, "the other is here")]
+            report(error(dim.span, f"{dim.name} is both one dim and a pack of dims", "rename one", notes))
+
+
+def name_span(item: tree.TypeVariable | tree.Parameter) -> Span:
+    return Span(item.span.source, item.span.start, item.span.start + len(item.name))
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a condition may speak of: dims (None for integers bound to attributes), type variables, and values."""
+
+    dims: Mapping[str, Dim | None]
+    variables: Iterable[str] = ()
+    values: Iterable[str] = ()
+    forms: bool = False
+
+
+def check_condition(condition: tree.Condition | None, names: Names, report: Report) -> None:
+    match condition:
+        case tree.Logical():
+            for operand in condition.operands:
+                check_condition(operand, names, report)
+        case tree.Comparison():
+            if not _references(condition.left) | _references(condition.right):
+                report(error(condition.span, "this condition names no dim, so it is always the same"))
+            check_arithmetic(condition.left, names, report)
+            check_arithmetic(condition.right, names, report)
+        case tree.Membership():
+            _check_known("type variable", condition.variable, condition.span, names.variables, report)
+            for choice in condition.choices:
+                check_element(choice, (), report)
+        case tree.Predicate():
+            if condition.name == "inside" and "." not in condition.value:
+                report(error(condition.span, "an op is named in full", f'such as "scf.{condition.value or "for"}"'))
+            elif condition.name == "lacks" and not condition.value:
+                report(error(condition.span, "lacks takes an attribute's name", 'such as lacks("lowering_config")'))
+            elif condition.name == "contracts":
+                _check_contracts(condition, report)
+            elif condition.name not in tree.OF_THE_ROOT:
+                _check_known("value", condition.value, condition.span, names.values, report)
+        case tree.Is():
+            _check_known("value", condition.value, condition.span, names.values, report)
+            if not names.forms:
+                report(error(condition.span, "only a pattern's own condition asks what makes a value"))
+            _check_form(condition.form, report)
+
+
+def _check_contracts(condition: tree.Predicate, report: Report) -> None:
+    try:
+        asked_sizes(condition.value)
+    except ValueError as failure:
+        report(error(condition.span, f"contracts: {failure}", 'such as contracts("b ?, m 32, n ?, k 64")'))
+
+
+def _check_form(form: Expr, report: Report) -> None:
+    pending = [form]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, tree.Alternatives):
+            pending += expr.options
+        elif not isinstance(expr, tree.Call) or expr.optional:
+            report(
+                error(expr.span, "a condition asks for an op or a pattern that makes the value, or for one of several")
+            )
+    for expr in _within(form):
+        if isinstance(expr, tree.Uses) and expr.kind != "accumulated":
+            message = f"{expr.kind} asks about parts of a match, and what makes a value is none"
+            report(error(expr.span, message, f"give it a name in the pattern and write `where {expr.kind}(name)`"))
+
+
+def _within(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    for child in children(expr):
+        yield from _within(child)
+
+
+def _check_known(kind: str, name: str, span: Span, known: Iterable[str], report: Report) -> None:
+    names = list(known)
+    if name not in names:
+        advice = did_you_mean(name, names) or (f"there are {' '.join(names)}" if names else None)
+        report(error(span, f"unknown {kind} {name}", advice))
+
+
+def check_arithmetic(value: tree.DimExpr, names: Names, report: Report, *, exact: bool = False) -> None:
+    """exact: in const(...), where values need not be whole."""
+    if isinstance(value, tree.Literal):
+        if isinstance(value.value, float) and not exact:
+            report(error(value.span, "dims are whole numbers"))
+        elif not exact and abs(value.value) >= PAST_I64:
+            report(error(value.span, "no dim is this large"))
+    elif isinstance(value, tree.DimRef):
+        if value.name not in names.dims:
+            known = list(names.dims)
+            advice = did_you_mean(value.name, known) or (f"the dims here are {' '.join(known)}" if known else None)
+            report(error(value.span, f"unknown dim {value.name}", advice))
+    elif isinstance(value, tree.Property):
+        kind, known_names = ("dim", names.dims) if value.kind == "rank" else ("type variable", names.variables)
+        _check_known(kind, value.name, value.span, known_names, report)
+        if value.kind == "rank" and value.name in names.dims:
+            dim = names.dims[value.name]
+            if dim is None or dim.pack is None:
+                advice = f"write ...{value.name} in a type for any number of dims" if dim is not None else None
+                report(error(value.span, f"rank counts the dims of a pack, and {value.name} is none", advice))
+    else:
+        if value.op == "/" and not exact:
+            report(error(value.span, "dims are whole numbers, which / does not keep", "write ceildiv or floordiv"))
+        if value.op in ("/", "%", "ceildiv", "floordiv") and value.right == tree.Literal(value.right.span, 0):
+            report(error(value.right.span, "this divides by zero"))
+        check_arithmetic(value.left, names, report, exact=exact)
+        check_arithmetic(value.right, names, report, exact=exact)
+
+
+def _references(value: tree.DimExpr) -> set[str]:
+    if isinstance(value, (tree.DimRef, tree.Property)):
+        return {value.name}
+    return _references(value.left) | _references(value.right) if isinstance(value, tree.Arithmetic) else set()
+
+
+def properties(value: tree.DimExpr) -> list[tree.Property]:
+    if isinstance(value, tree.Property):
+        return [value]
+    return properties(value.left) + properties(value.right) if isinstance(value, tree.Arithmetic) else []

@@ -1,0 +1,250 @@
+"""What a kernel's declaration gets wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from opsplice.spec_lang.checking import scalar_kernels
+from opsplice.spec_lang.checking.conditions import (
+    LIMITS,
+    Names,
+    check_arithmetic,
+    check_condition,
+    check_parameters,
+    properties,
+)
+from opsplice.spec_lang.checking.inference import (
+    Report,
+    check_element,
+)
+from opsplice.spec_lang.checking.signature_binding import dims_of, element_of
+from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error, warning
+from opsplice.spec_lang.syntax.tree import Dim, ScalarType, Span, TensorType, Type
+
+# Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.
+MOST_THREADS = 1024
+
+
+BACKENDS = ("cpu", "cuda", "rocm", "spirv", "vulkan", "metal", "wgsl")
+
+
+# Buffers that IREE's runtime takes in a dispatch (3.13, runtime/src/iree/modules/hal/module.c).
+MOST_BUFFERS = 32
+
+
+FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "recorded", "generated")
+
+
+# The backends of forms that are not for CPUs only.
+_BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
+
+
+# What takes strided buffers on CPUs: functions that are called by what we write.
+_STRIDED_FORMS = (None, "object", "bitcode", "plugin")
+
+
+_GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
+
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+def check_kernel(kernel: tree.Kernel, report: Report) -> None:
+    dims = check_parameters(kernel, report)
+    for parameter in kernel.parameters:
+        _check_kernel_type(parameter.type, kernel, report)
+    if kernel.is_scalar:
+        scalar_kernels.check(kernel, report)
+    else:
+        _check_kernel_results(kernel, dims, report)
+    names = Names(dims, [v.name for v in kernel.type_variables])
+    check_condition(kernel.where, names, report)
+    for size in kernel.grid:
+        check_arithmetic(size, names, report)
+        for asked in properties(size):
+            report(error(asked.span, f"a grid is made of dims, and {asked.kind} is for conditions"))
+        if isinstance(size, tree.Literal) and size.value < 1:
+            report(error(size.span, f"a grid of {size.value} workgroups runs nothing"))
+    if len(kernel.grid) > 3:
+        report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
+    _check_buffers(kernel, report)
+    _check_strided(kernel, report)
+    if kernel.workgroup_span is not None:
+        _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
+    _check_symbol(kernel, report)
+    if not kernel.artifacts:
+        report(error(kernel.name_span, f"kernel {kernel.name} has no code", f'name its file: cpu "{kernel.name}.c"'))
+    for clause in kernel.artifacts:
+        if clause.backend not in BACKENDS:
+            advice = did_you_mean(clause.backend, BACKENDS) or f"there are {' '.join(BACKENDS)}"
+            span = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
+            report(error(span, f"unknown backend {clause.backend}", advice))
+        for limit in clause.limits:
+            _check_limit(limit, clause, report)
+        for name in LIMITS:
+            if name in clause.features:
+                report(error(clause.span, f"{name} is a number, and is compared", f"write such as `{name} >= 32`"))
+        if clause.form is not None and clause.form not in FORMS:
+            advice = did_you_mean(clause.form, FORMS) or f"there are {' '.join(FORMS)}"
+            report(error(clause.span, f"a kernel's code cannot be taken as {clause.form}", advice))
+        elif kernel.is_scalar and clause.form not in (None, "object", "bitcode"):
+            scalar_kernels.check_form(clause, report)
+        elif clause.is_generated:
+            _check_generated(clause, report)
+        elif clause.form is not None and clause.backend not in _BACKENDS_OF.get(clause.form, ("cpu",)):
+            backends = " and ".join(_BACKENDS_OF.get(clause.form, ("cpu",)))
+            message = f"`as {clause.form}` is for {backends}, and this clause is for {clause.backend}"
+            report(error(clause.span, message, "its file holds a whole dispatch"))
+        elif clause.form is None and clause.path.endswith(".py") and not kernel.is_scalar:
+            advice = "write `as generated` if it writes the code, `as command` if the program calls it"
+            report(error(clause.path_span, f"{clause.path} is a Python file, and not a kernel's code itself", advice))
+
+
+def _check_buffers(kernel: tree.Kernel, report: Report) -> None:
+    kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results if r.alias is None]
+    count = sum(isinstance(kind, TensorType) for kind in kinds)
+    if count > MOST_BUFFERS and not all(clause.is_command for clause in kernel.artifacts):
+        message = f"kernel {kernel.name} has {count} buffers, and a dispatch takes {MOST_BUFFERS}"
+        report(error(kernel.name_span, message, "pass several tensors as one"))
+
+
+def _check_strided(kernel: tree.Kernel, report: Report) -> None:
+    """What kernels with strided or optional buffers have to keep to."""
+    kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results]
+    strided = [kind for kind in kinds if isinstance(kind, TensorType) and kind.strided]
+    optional = [kind for kind in kinds if isinstance(kind, TensorType) and kind.optional]
+    if not strided and not optional:
+        return
+    present = [kind for kind in kinds if isinstance(kind, TensorType) and not kind.optional]
+    given = {None, *(dim.name for kind in present for dim in kind.dims)}
+    for kind in optional:
+        for dim in (dim for dim in kind.dims if dim.name not in given):
+            report(error(dim.span, f"nothing says how large {dim.name} is where this buffer is left out"))
+    overwritten = {result.alias: result for result in kernel.results if result.alias is not None}
+    for parameter in kernel.parameters:
+        if parameter.name in overwritten and parameter.type in (*strided, *optional):
+            word = "strided" if parameter.type in strided else "optional"
+            message = f"{parameter.name} is {word} and cannot be overwritten"
+            report(error(overwritten[parameter.name].span, message, f"make a result of its own, or leave out `{word}`"))
+    for result in kernel.results:
+        if result.type in optional:
+            report(error(result.span, "a result is always there", "leave out `optional`"))
+    whole = {size.name for size in kernel.grid if isinstance(size, tree.DimRef)}
+    packs = {dim.pack: dim for kind in strided for dim in kind.dims if dim.pack is not None and dim.pack not in whole}
+    for pack, dim in packs.items():
+        advice = f"make it a dim of the grid, grid ({pack}): the kernel gets the address of its workgroup's part"
+        report(error(dim.span, f"no dim of the grid is {pack}, a pack of a strided buffer", advice))
+    for clause in kernel.artifacts:
+        if clause.backend in BACKENDS and (clause.backend != "cpu" or clause.form not in _STRIDED_FORMS):
+            what = clause.backend if clause.backend != "cpu" else f"as {clause.form}"
+            word = "strided" if strided else "optional"
+            message = f"{word} buffers are for functions on CPUs, and this clause is `{what}`"
+            instead = "leave out `strided`: the program then makes dense copies" if strided else None
+            report(error(clause.span, message, instead))
+
+
+def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:
+    word = Span(limit.span.source, limit.span.start, limit.span.start + len(limit.name))
+    if limit.name not in LIMITS:
+        advice = did_you_mean(limit.name, LIMITS) or f"there are {' '.join(LIMITS)}"
+        report(error(word, f"a device has no number {limit.name}", advice))
+    elif clause.backend == "cpu":
+        report(error(word, f"{limit.name} is a number of GPUs, and this clause is for cpu"))
+
+
+def _check_generated(clause: tree.ArtifactClause, report: Report) -> None:
+    if clause.backend in BACKENDS and clause.backend not in _GENERATED_FOR:
+        message = f"`as generated` is for cpu, cuda and vulkan, and this clause is for {clause.backend}"
+        report(error(clause.span, message, "name a file that holds the code"))
+    elif clause.path and not clause.path.endswith(".py"):
+        message = f"{clause.path} is no Python file, and a generator is one"
+        report(error(clause.path_span, message, "without `as generated` the file is the code itself"))
+
+
+def _check_workgroup(workgroup: tuple[int, ...], span: Span, report: Report) -> None:
+    if len(workgroup) > 3:
+        report(error(span, f"a workgroup has 3 dims at most, found {len(workgroup)}"))
+    elif 0 in workgroup:
+        report(error(span, "a workgroup has a thread at least in each dim"))
+    elif math.prod(workgroup) > MOST_THREADS:
+        report(error(span, f"a workgroup has {MOST_THREADS} threads at most, found {math.prod(workgroup)}"))
+
+
+def _check_kernel_type(written: Type, kernel: tree.Kernel, report: Report) -> None:
+    element = element_of(written)
+    variable = next((v for v in kernel.type_variables if v.name == element.name), None)
+    for choice in variable.choices if variable else (element,):
+        scalar_index = choice.name == "index" and isinstance(written, ScalarType)
+        if vocabulary.is_element(choice.name) and choice.name not in vocabulary.KERNEL_ELEMENTS and not scalar_index:
+            advice = f"there are {' '.join(vocabulary.KERNEL_ELEMENTS)}, and index for a scalar"
+            report(error(choice.span, f"kernels take no {choice}", advice))
+    for dim in dims_of(written):
+        if dim.name is None and dim.size is None:
+            report(error(dim.span, "a kernel is told its sizes, so each dim has a name or a size"))
+
+
+def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Report) -> None:
+    parameters = {p.name: p for p in kernel.parameters}
+    elements = {element_of(p.type).name for p in kernel.parameters}
+    names = set(parameters)
+    aliased: set[str] = set()
+    for result in kernel.results:
+        if result.alias is not None:
+            _check_alias(result, parameters, aliased, report)
+            aliased.add(result.alias)
+            continue
+        assert isinstance(result.type, TensorType), "scalar kernels are judged by themselves"
+        if result.name in names:
+            report(
+                error(result.span, f"{result.name} is declared twice", "give the result a name of its own: y: f32[n]")
+            )
+        names.add(result.name)
+        _check_kernel_type(result.type, kernel, report)
+        element = result.type.element
+        if not check_element(element, kernel.type_variables, report):
+            continue
+        if any(v.name == element.name for v in kernel.type_variables) and element.name not in elements:
+            report(error(element.span, f"no parameter says what {element} is"))
+        for dim in result.type.dims:
+            if dim.pack is not None and dim.pack not in dims:
+                advice = did_you_mean(dim.pack, dims) or "a result's packs are those of the kernel's buffers"
+                report(error(dim.span, f"no buffer has a pack {dim.pack}", advice))
+            elif dim.symbol is not None:
+                dims.setdefault(dim.symbol, dim)  # what is replaced says how large it is
+
+
+def _check_alias(
+    result: tree.KernelResult, parameters: dict[str, tree.Parameter], aliased: set[str], report: Report
+) -> None:
+    assert result.alias is not None
+    parameter = parameters.get(result.alias)
+    if parameter is None:
+        advice = did_you_mean(result.alias, parameters) or "a result is a buffer, f32[n], or a parameter to overwrite"
+        if vocabulary.is_element(result.alias):
+            advice = f"a result is a buffer: {result.alias}[n], or {result.alias}[] for a single value"
+        report(error(result.span, f"unknown parameter {result.alias}", advice))
+    elif isinstance(parameter.type, ScalarType):
+        report(error(result.span, f"{result.alias} is a scalar and cannot be overwritten", "only buffers can"))
+    elif result.alias in aliased:
+        report(error(result.span, f"{result.alias} is overwritten by two results"))
+
+
+def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
+    symbol = kernel.symbol if kernel.symbol is not None else kernel.name
+    span = kernel.symbol_span or kernel.name_span
+    known = [v.name for v in kernel.type_variables]
+    named = _PLACEHOLDER.findall(symbol)
+    for name in named:
+        if name not in known:
+            advice = did_you_mean(name, known) or "only type variables stand in braces"
+            report(error(span, f"the symbol of {kernel.name} has an unknown {{{name}}}", advice))
+    rest = _PLACEHOLDER.sub("", symbol)
+    if not symbol or re.search(r"[\s{}]", rest):
+        report(error(span, f'"{symbol}" is no symbol that code can define'))
+    for variable in kernel.type_variables:
+        if len(variable.choices) > 1 and variable.name not in named:
+            message = f"{kernel.name} calls one symbol, {symbol}, whatever {variable.name} is"
+            advice = f'name one for each type: symbol "{symbol}_{{{variable.name}}}"'
+            report(warning(variable.span, message, advice, code="shared-symbol"))

@@ -1,0 +1,136 @@
+"""What a pattern gets wrong besides its types: names, constants, inputs that nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from opsplice.spec_lang.checking.conditions import (
+    Names,
+    check_arithmetic,
+    check_condition,
+    check_parameters,
+    name_span,
+)
+from opsplice.spec_lang.checking.inference import Report
+from opsplice.spec_lang.checking.walks import children, expressions, forms, pattern_factors
+from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax.spec_errors import error, warning
+from opsplice.spec_lang.syntax.tree import Dim, Expr, Span
+
+
+def attribute_variables(pattern: tree.Pattern) -> dict[str, Span]:
+    """The integers that a pattern binds with `{name = ?v}`, and where."""
+    calls = (e for e in expressions(pattern) if isinstance(e, tree.Call))
+    return {a.variable: a.span for call in calls for a in call.attributes if a.variable is not None}
+
+
+def check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
+    dims = check_parameters(pattern, report)
+    dims |= factors(pattern, dims)
+    if vocabulary.find(pattern.name) is not None:
+        report(error(pattern.name_span, f"{pattern.name} is the name of an op", "choose another name for the pattern"))
+    taken = {p.name: name_span(p) for p in pattern.parameters}
+    for let in pattern.body:
+        span = Span(let.span.source, let.span.start, let.span.start + len(let.names[0]))
+        for name in let.names:
+            if name in dims:
+                notes = [(dims[name].span, "which is here")]
+                report(error(span, f"{name} has the name of a dim", "rename one", notes))
+            elif name in taken:
+                report(error(span, f"{name} is bound twice", "rename one", [(taken[name], "the first one is here")]))
+            taken.setdefault(name, span)
+    bound = attribute_variables(pattern)
+    for name, span in bound.items():
+        if name in dims or name in taken:
+            report(error(span, f"{name} has the name of something else", "rename one"))
+    names = Names({**dims, **dict.fromkeys(bound)}, [v.name for v in pattern.type_variables], taken, forms=True)
+    check_condition(pattern.where, names, report)
+    for expr in expressions(pattern):
+        if isinstance(expr, tree.Constant):
+            _check_constant(expr, Names(dims), report)
+
+
+def factors(pattern: tree.Pattern, dims: Iterable[str]) -> dict[str, Dim]:
+    """The names of strides and dilations, which are numbers of the pattern as its dims are."""
+    return {f: Dim(pattern.span, symbol=f) for f in pattern_factors(pattern) if f not in dims}
+
+
+def _check_constant(constant: tree.Constant, names: Names, report: Report) -> None:
+    check_arithmetic(constant.value, names, report, exact=True)
+    if constant.high is None:
+        return
+    check_arithmetic(constant.high, names, report, exact=True)
+    low, high = constant.value, constant.high
+    if isinstance(low, tree.Literal) and isinstance(high, tree.Literal) and low.value > high.value:
+        report(error(constant.span, "this range is empty", f"write const({high.value}..{low.value})"))
+
+
+def check_use(pattern: tree.Pattern, report: Report) -> set[str]:
+    """Judge the results, warn of what leads to none of them, and return the parameters that every match binds."""
+    lets = {name: let for let in pattern.body for name in let.names}
+    for result in pattern.results:
+        _check_result(result, pattern, lets, report)
+    reached: set[str] = set()
+    pending: list[Expr] = [*pattern.results, *(f.form for f in forms(pattern.where))]
+    while pending:
+        expr = pending.pop()
+        pending += children(expr)
+        if isinstance(expr, tree.Name) and expr.name not in reached:
+            reached.add(expr.name)
+            if expr.name in lets:
+                pending.append(lets[expr.name].expr)
+    for parameter in pattern.parameters:
+        if parameter.name not in reached and not parameter.name.startswith("_"):
+            message = f"no result of {pattern.name} needs {parameter.name}"
+            report(warning(parameter.span, message, "remove it, or begin its name with _", code="unused-input"))
+    for let in pattern.body:
+        if not any(name in reached or name.startswith("_") for name in let.names):
+            message = f"no result of {pattern.name} needs {let.names[0]}"
+            report(warning(let.span, message, "it is not looked for; remove it", code="unused-value"))
+    known: dict[str, frozenset[str]] = {}
+    for let in pattern.body:
+        known.update(dict.fromkeys(let.names, _certain(let.expr, known) | set(let.names)))
+    certain = frozenset[str]().union(*(_certain(result, known) for result in pattern.results))
+    return set(certain & {p.name for p in pattern.parameters})
+
+
+def _certain(expr: Expr, known: dict[str, frozenset[str]]) -> frozenset[str]:
+    """The names that every match of an expression binds: those of all alternatives, and not those of absent ops.
+
+    known: those of the names bound further up.
+    """
+    if isinstance(expr, tree.Name):
+        return known.get(expr.name, frozenset({expr.name}))
+    parts = [_certain(child, known) for child in children(expr)]
+    if isinstance(expr, tree.Alternatives):
+        return frozenset.intersection(*parts)
+    if isinstance(expr, tree.Call) and expr.optional:
+        return parts[0] if parts else frozenset()
+    return frozenset[str]().union(*parts)
+
+
+def _check_result(result: Expr, pattern: tree.Pattern, lets: dict[str, tree.Let], report: Report) -> None:
+    parameters = {p.name for p in pattern.parameters}
+    for made in _makers(result, lets, set()):
+        if isinstance(made, tree.Constant):
+            report(error(result.span, "a result is made by an op, and this is a constant"))
+        elif isinstance(made, tree.Wildcard):
+            report(error(made.span, "a result is made by an op, and this may be anything"))
+        elif isinstance(made, tree.Uses) and made.kind != "accumulated":
+            report(error(made.span, "a result is what is replaced, so its uses are not asked about"))
+        elif isinstance(made, tree.Name) and made.name in parameters:
+            report(error(result.span, f"a result is made by an op, and this is the parameter {made.name}"))
+
+
+def _makers(expr: Expr, lets: dict[str, tree.Let], seen: set[str]) -> Iterator[Expr]:
+    """The expressions that a result may be made by, behind names, alternatives and optional ops."""
+    if isinstance(expr, tree.Name) and expr.name in lets and expr.name not in seen:
+        yield from _makers(lets[expr.name].expr, lets, {*seen, expr.name})
+        return
+    if isinstance(expr, tree.Alternatives):
+        for option in expr.options:
+            yield from _makers(option, lets, seen)
+        return
+    if isinstance(expr, tree.Call) and expr.optional and expr.args:
+        yield from _makers(expr.args[0], lets, seen)
+    yield expr

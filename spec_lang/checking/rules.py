@@ -1,0 +1,276 @@
+"""What a rule gets wrong: a replacement that does not fit its pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from opsplice.spec_lang.checking import scalar_kernels
+from opsplice.spec_lang.checking.conditions import (
+    PAST_I64,
+    Names,
+    check_condition,
+)
+from opsplice.spec_lang.checking.inference import (
+    Report,
+    Signature,
+)
+from opsplice.spec_lang.checking.patterns import attribute_variables, factors
+from opsplice.spec_lang.checking.signature_binding import Binding, dims_of, element_of, merge_dims, possible_elements
+from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
+from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type
+
+# Where in IREE's pipeline rules may apply. `start` is the program as the frontend wrote it.
+RULE_PHASES = (
+    "start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow",
+)  # fmt: skip
+
+
+# What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
+PLACEHOLDER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+
+
+def check_rule(
+    rule: tree.Rule,
+    kernels: dict[str, tree.Kernel],
+    patterns: dict[str, tree.Pattern],
+    signatures: dict[str, Signature],
+    used: dict[str, set[str]],
+    report: Report,
+) -> None:
+    pattern = patterns.get(rule.pattern)
+    if pattern is None and "<" not in rule.pattern:  # with ops put in, it was reported where that failed
+        advice = did_you_mean(rule.pattern, patterns)
+        if advice is None and rule.pattern in kernels:
+            advice = "that is a kernel: write replace pattern with kernel(...)"
+        report(error(rule.pattern_span, f"unknown pattern {rule.pattern}", advice))
+    check_phase(rule.phase, rule.phase_span, report)
+    known = used.get(rule.pattern, set())
+    if pattern is not None:
+        dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
+        dims |= factors(pattern, dims)
+        bound = attribute_variables(pattern)
+        names = Names(
+            {**dims, **dict.fromkeys(bound)},
+            [v.name for v in pattern.type_variables],
+            [p.name for p in pattern.parameters],
+        )
+        check_condition(rule.where, names, report)
+    for attribute in rule.attributes:
+        values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
+        if any(isinstance(value, int) and not -PAST_I64 <= value < PAST_I64 for value in values):
+            report(error(attribute.span, "an integer that is set is an i64, which cannot hold this"))
+    if rule.attributes:
+        return
+    if rule.code is not None:
+        if pattern is not None:
+            _check_code(rule.code, pattern, [*known, *dims, *bound], report)
+        return
+    kernel = kernels.get(rule.kernel)
+    if kernel is None and rule.kernel in patterns:
+        if pattern is not None:
+            _check_template(rule, patterns[rule.kernel], pattern, signatures, known, report)
+        return
+    if kernel is None and "<" not in rule.kernel:
+        advice = did_you_mean(rule.kernel, [*kernels, *patterns])
+        report(error(rule.kernel_span, f"unknown kernel or pattern {rule.kernel}", advice))
+    if pattern is None or kernel is None:
+        return
+    if len(rule.args) != len(kernel.parameters):
+        wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
+        count = "1 argument" if len(kernel.parameters) == 1 else f"{len(kernel.parameters)} arguments"
+        notes = [(kernel.name_span, f"it takes ({wanted})")]
+        report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+        return
+    binding = Binding(kernel.type_variables, pattern.type_variables, exact=True)
+    parameters = {p.name: p for p in pattern.parameters}
+    fits = True
+    for arg, wanted_parameter in zip(rule.args, kernel.parameters, strict=True):
+        reason = _misfit(arg, wanted_parameter, parameters, {*dims, *bound}, known, binding, kernel.is_scalar)
+        if reason is not None:
+            report(error(arg.span, *reason, notes=[(wanted_parameter.span, "the kernel's parameter is here")]))
+            fits = False
+    if fits:
+        for result, kind in zip(kernel.results, signatures[pattern.name].results, strict=False):
+            if result.type is not None:
+                binding.settle(result.type, kind)
+        _check_numbers(rule, kernel.parameters, binding, "kernel", report)
+    if fits and kernel.is_scalar:
+        scalar_kernels.check_rule(rule, kernel, parameters, signatures[pattern.name].results, binding, report)
+    if fits:
+        _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
+
+
+def check_phase(phase: str | None, span: Span | None, report: Report) -> None:
+    if phase is not None and span is not None and phase not in RULE_PHASES:
+        advice = did_you_mean(phase, RULE_PHASES) or f"rules apply at {', '.join(RULE_PHASES)}"
+        report(error(span, f"unknown phase {phase}", advice))
+
+
+def _check_code(code: tree.Code, pattern: tree.Pattern, known: Iterable[str], report: Report) -> None:
+    """A rule's MLIR: it yields something, and its `$names` stand for something."""
+    if re.search(r"^[ \t]*yield\b", code.text, re.MULTILINE) is None:
+        report(error(code.span, "this MLIR yields nothing", "end it with: yield %0"))
+    roots = ["result", *(f"result{i}" for i in range(len(pattern.results)))]
+    names = [*known, *(v.name for v in pattern.type_variables), *roots]
+    start = code.span.end - 1 - len(code.text)
+    for found in PLACEHOLDER.finditer(code.text):
+        name = found[1] or found[2]
+        if name not in names:
+            span = Span(code.span.source, start + found.start(), start + found.end())
+            advice = did_you_mean(name, names) or f"there are {' '.join(sorted(names))}"
+            if any(name.startswith(known) for known in names):
+                advice = "a name that letters follow stands in braces: tensor<${n}x$T>"
+            report(error(span, f"${name} stands for nothing", advice))
+
+
+def _check_template(
+    rule: tree.Rule,
+    made: tree.Pattern,
+    pattern: tree.Pattern,
+    signatures: dict[str, Signature],
+    known: set[str],
+    report: Report,
+) -> None:
+    """A pattern in the place of another: arguments fit its parameters, and its results those that it replaces."""
+    if len(rule.args) != len(made.parameters):
+        count = "1 argument" if len(made.parameters) == 1 else f"{len(made.parameters)} arguments"
+        notes = [(made.name_span, f"it takes ({', '.join(f'{p.name}: {p.type}' for p in made.parameters)})")]
+        report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+        return
+    parameters = {p.name: p for p in pattern.parameters}
+    binding = Binding(made.type_variables, pattern.type_variables)
+    for arg, wanted in zip(rule.args, made.parameters, strict=True):
+        notes = [(wanted.span, "the pattern's parameter is here")]
+        if isinstance(arg, tree.Literal):
+            if isinstance(wanted.type, TensorType):
+                report(error(arg.span, f"{arg.value} is a number, and {wanted.name} is a tensor", notes=notes))
+            continue
+        given = parameters.get(arg.name)
+        if given is None:
+            report(error(arg.span, f"the pattern has no {arg.name}", did_you_mean(arg.name, parameters)))
+        elif arg.name not in known:
+            report(error(arg.span, f"not every match says what {arg.name} is"))
+        else:
+            reason = binding.match(wanted.type, given.type)
+            if reason is not None:
+                message = f"{arg.name}: {given.type} does not fit {wanted.name}: {wanted.type}: {reason}"
+                report(error(arg.span, message, notes=notes))
+                return
+    _check_numbers(rule, made.parameters, binding, "pattern", report)
+    results, wanted_results = signatures[made.name].results, signatures[pattern.name].results
+    if len(results) != len(wanted_results):
+        message = f"{made.name} makes {_results(len(results))}, and {pattern.name} has {len(wanted_results)}"
+        report(error(rule.kernel_span, message))
+        return
+    for result, wanted_type in zip(results, wanted_results, strict=True):
+        made_type = None if result is None else binding.apply(result)
+        if made_type is None or wanted_type is None:
+            continue
+        same_element = element_of(made_type).name == element_of(wanted_type).name
+        if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
+            report(error(rule.kernel_span, f"{made.name} makes {made_type} here, and {pattern.name} is {wanted_type}"))
+
+
+def _misfit(
+    arg: tree.Name | tree.Literal,
+    wanted: tree.Parameter,
+    parameters: dict[str, tree.Parameter],
+    dims: set[str],
+    used: set[str],
+    binding: Binding,
+    elementwise: bool = False,
+) -> tuple[str, str | None] | None:
+    """Why an argument does not fit a kernel's parameter, and what to do.
+
+    elementwise: tensors fit scalars, element by element.
+    """
+    wanted_text = f"{wanted.name}: {_kernel_type(wanted.type)}"
+    scalar = isinstance(wanted.type, ScalarType)
+    if isinstance(arg, tree.Literal):
+        return None if scalar else (f"{arg.value} is a number, and {wanted_text} is a buffer", None)
+    parameter = parameters.get(arg.name)
+    if parameter is None:
+        if arg.name not in dims:
+            return f"the pattern has no {arg.name}", did_you_mean(arg.name, [*parameters, *dims])
+        if not scalar:
+            return f"{arg.name} is a dim, and {wanted_text} is a buffer", None
+        if not vocabulary.is_integer(element_of(wanted.type).name):
+            return f"{arg.name} is a dim, and {wanted_text} is not an integer", None
+        return None
+    may_lack = parameter.default is not None if scalar else isinstance(wanted.type, TensorType) and wanted.type.optional
+    if arg.name not in used and not may_lack:
+        advice = f"give it a default, {arg.name}: {parameter.type} = 1.0" if scalar else "make the buffer `optional`"
+        return f"not every match says what {arg.name} is", f"no result, or not every alternative, needs it; {advice}"
+    if scalar and isinstance(parameter.type, TensorType) and not elementwise:
+        return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
+    if not scalar and isinstance(parameter.type, ScalarType):
+        return f"{arg.name} is a scalar, and {wanted_text} is a buffer", None
+    found = element_of(parameter.type) if elementwise else parameter.type
+    reason = binding.match(wanted.type, found)
+    return None if reason is None else (f"{arg.name}: {parameter.type} does not fit {wanted_text}: {reason}", None)
+
+
+def _check_numbers(
+    rule: tree.Rule, parameters: Sequence[tree.Parameter], binding: Binding, whose: str, report: Report
+) -> None:
+    """The numbers among a rule's arguments, once it is known what the type variables are."""
+    for arg, wanted in zip(rule.args, parameters, strict=True):
+        reason = _misfit_number(arg.value, wanted, binding) if isinstance(arg, tree.Literal) else None
+        if reason is not None:
+            report(error(arg.span, reason, notes=[(wanted.span, f"the {whose}'s parameter is here")]))
+
+
+def _misfit_number(value: int | float, wanted: tree.Parameter, binding: Binding) -> str | None:
+    """Why no type that a scalar parameter may be of holds a number."""
+    elements = binding.elements_of(element_of(wanted.type).name)
+    if elements is None:
+        return None
+    name = f"{wanted.name}: {' or '.join(sorted(elements)) or element_of(wanted.type)}"
+    if not elements:
+        return f"nothing says which type {name} is"
+    if isinstance(value, float) and all(map(vocabulary.is_integer, elements)):
+        return f"{value} is not an integer, and {name} is"
+    return None if any(vocabulary.holds(element, value) for element in elements) else f"{name} cannot hold {value}"
+
+
+def _check_rule_results(
+    rule: tree.Rule, kernel: tree.Kernel, signature: Signature, binding: Binding, report: Report
+) -> None:
+    notes = [(kernel.results[0].span, "the kernel's results are here")]
+    if len(signature.results) != len(kernel.results):
+        made, wanted = len(kernel.results), len(signature.results)
+        message = f"{rule.kernel} makes {_results(made)}, and {rule.pattern} has {wanted}"
+        report(error(rule.kernel_span, message, notes=notes))
+        return
+    parameters = {p.name: p.type for p in kernel.parameters}
+    for result, wanted_type in zip(kernel.results, signature.results, strict=True):
+        written = result.type if result.type is not None else parameters.get(result.alias or "")
+        made_type = binding.apply(written) if written is not None else None
+        if made_type is None or wanted_type is None:
+            continue
+        element, wanted_element = element_of(made_type).name, element_of(wanted_type).name
+        possible = possible_elements(wanted_element, signature.variables)
+        same_element = element == wanted_element or possible is None or element in possible
+        same_dims = kernel.is_scalar or merge_dims(dims_of(made_type), dims_of(wanted_type)) is not None
+        if not same_element or not same_dims:
+            message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
+            report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))
+
+
+def _args_span(rule: tree.Rule) -> Span:
+    if not rule.args:
+        return rule.kernel_span
+    return Span(rule.span.source, rule.args[0].span.start, rule.args[-1].span.end)
+
+
+def _kernel_type(written: Type) -> str:
+    """A type as kernels write it."""
+    if isinstance(written, ScalarType):
+        return str(written)
+    return f"{written.element}[{', '.join(map(str, written.dims))}]"
+
+
+def _results(count: int) -> str:
+    return "1 result" if count == 1 else f"{count} results"

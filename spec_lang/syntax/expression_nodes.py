@@ -1,0 +1,450 @@
+"""From grammar rules to nodes of the tree: expressions, types, and conditions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import Any, NoReturn, TypeVar, cast
+
+from lark import Token
+
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.spec_errors import SpecError, did_you_mean, error
+from opsplice.spec_lang.syntax.tree import Source, Span
+
+# The checker, the formatter and the matchers walk trees by recursion; Python's own limit is a thousand frames.
+Nested = TypeVar("Nested", bound="tree.Expr | tree.Condition | tree.DimExpr")
+
+MAX_DEPTH = 100
+_MAX_DIGITS = 20
+RESERVED = frozenset(
+    {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
+    | {"transpose", "only", "shared", "accumulated", "through"}
+)
+_DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
+_PROPERTIES = ("bits", "rank")
+_PREDICATES = ("weight", "only", "shared", *tree.OF_THE_ROOT)
+_USES = ("only", "shared", "accumulated")
+# Digits of a number that is not zero, before its exponent.
+_NOT_ZERO = re.compile(r"[0.]*[1-9]")
+_ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}
+
+
+class ExpressionNodes:
+    """One method per grammar rule, called with the rule's children: tokens and finished nodes, None where absent."""
+
+    def begin(self, source: Source, codes: dict[int, int] | None = None) -> None:
+        """codes: where each block of MLIR opens and closes."""
+        self.source = source
+        self.codes = codes or {}
+        self.dims: set[str] = set()
+        self.names: set[str] = set()
+        self.depths: dict[int, int] = {}
+
+    # ---- helpers ----
+
+    def _span(self, first: Any, last: Any) -> Span:
+        start = first.start_pos if isinstance(first, Token) else first.span.start
+        end = last.end_pos if isinstance(last, Token) else last.span.end
+        assert start is not None, "the lexer keeps positions"
+        assert end is not None
+        return Span(self.source, start, end)
+
+    def _fail(self, where: Any, message: str, help: str | None = None) -> NoReturn:  # noqa: A002
+        span = where if isinstance(where, Span) else self._span(where, where)
+        raise SpecError([error(span, message, help)])
+
+    def _nest(self, node: Nested, *children: Any) -> Nested:
+        """Remember how deep a node is; nodes without an entry are leaves."""
+        depths = self.depths
+        depth = 1 + max((depths.get(id(child), 0) for child in children), default=0)
+        if depth > MAX_DEPTH:
+            self._fail(node.span, f"this nests more than {MAX_DEPTH} deep", "bind inner parts to names")
+        depths[id(node)] = depth
+        return node
+
+    def _declared(self, token: Token) -> str:
+        if token in RESERVED:
+            self._fail(token, f"{token} is a word of the language", "choose another name")
+        return str(token)
+
+    def _string(self, token: Token) -> str:
+        text = token[1:-1]
+        if "\\" not in text:
+            return text
+        pieces, position = [], 0
+        while position < len(text):
+            character = text[position]
+            if character == "\\":
+                position += 1
+                if text[position] not in _ESCAPES:
+                    self._fail(token, f"unknown escape \\{text[position]}", 'write \\\\, \\", \\n or \\t')
+                character = _ESCAPES[text[position]]
+            pieces.append(character)
+            position += 1
+        return "".join(pieces)
+
+    def _integer(self, token: Token) -> int:
+        if len(token) > _MAX_DIGITS or int(token) >= 1 << 64:
+            self._fail(token, "no integer type holds a number this large")
+        return int(token)
+
+    # ---- expressions ----
+
+    def name(self, parts: list[Any]) -> tree.Name | tree.Constant | tree.Wildcard:
+        token = parts[0]
+        span = Span(self.source, token.start_pos, token.end_pos)
+        if token == "_" and token not in self.names:
+            return tree.Wildcard(span)
+        if token in self.dims and token not in self.names:
+            return tree.Constant(span, tree.DimRef(span, str(token)))
+        return tree.Name(span, str(token))
+
+    def number_constant(self, parts: list[Any]) -> tree.Constant:
+        return tree.Constant(parts[0].span, parts[0])
+
+    def range_constant(self, parts: list[Any]) -> tree.Constant:
+        low, high = parts[2], parts[4]
+        self._numbers(low, *([] if high is None else [high]))
+        return self._nest(tree.Constant(self._span(parts[0], parts[-1]), low, high), low, high)
+
+    def alternatives(self, parts: list[Any]) -> tree.Alternatives:
+        options: list[tree.Expr] = []
+        for part in parts[::2]:
+            options += part.options if isinstance(part, tree.Alternatives) else (part,)
+        return self._nest(tree.Alternatives(self._span(parts[0], parts[-1]), tuple(options)), *options)
+
+    def call(self, parts: list[Any]) -> tree.Call | tree.Uses:
+        callee, given, optional, _, args, close, attributes, body, type_ = parts
+        callee = self._with_ops(callee, given)
+        if callee in _USES:
+            return self._uses(callee, optional, args or (), (attributes and attributes[1]) or body, type_, close)
+        span = self._span(callee, type_ or body or (attributes and attributes[1]) or close)
+        made = self._called(span, callee, args or (), attributes[0] if attributes else (), type_, optional is not None)
+        rest = attributes[2] if attributes else None
+        if rest is not None and not made.quoted:
+            self._fail(rest, "only an op in quotes may have regions that are not looked at", '"dialect.op"(x) {...}')
+        if body is not None and not made.quoted:
+            self._fail(body, "only an op in quotes is asked for its body", '"dialect.op"(x) mlir { ... }')
+        if body is not None and rest is not None:
+            self._fail(rest, "the body is either written or not looked at", "remove the dots or the MLIR")
+        return self._nest(dataclasses.replace(made, regions=rest is not None, body=body), *made.args)
+
+    def _called(
+        self,
+        span: Span,
+        callee: Token,
+        args: tuple[Any, ...],
+        attributes: tuple[tree.Attribute, ...] = (),
+        type_: tree.Type | None = None,
+        optional: bool = False,
+    ) -> tree.Call:
+        quoted = callee.type == "STRING"
+        name = self._string(callee) if quoted else str(callee)
+        rest = bool(args) and isinstance(args[-1], Token)
+        args = args[:-1] if rest else args
+        self._no_rest(args if quoted or not rest else (*args, callee))
+        made = tree.Call(span, name, self._span(callee, callee), args, quoted, attributes, type_, optional, rest)
+        return self._nest(made, *args)
+
+    def _no_rest(self, args: tuple[Any, ...]) -> None:
+        token = next((a for a in args if isinstance(a, Token)), None)
+        if token is not None:
+            self._fail(
+                token, "only an op in quotes takes any further operands, as its last ones", '"dialect.op"(x, ...)'
+            )
+
+    def _uses(
+        self, word: Token, optional: Token | None, args: tuple[Any, ...], attributes: Any, type_: Any, close: Token
+    ) -> tree.Uses:
+        extra = optional or attributes or type_
+        if extra is not None:
+            self._fail(extra, f"{word}(...) is about a value; this does not belong to it")
+        self._no_rest(args)
+        if len(args) != 1:
+            self._fail(self._span(word, close), f"{word} takes 1 value, found {len(args)}")
+        if word == "accumulated" and not isinstance(args[0], (tree.Contract, tree.Reduce)):
+            self._fail(args[0].span, "only a contract or a reduce starts from something")
+        return self._nest(tree.Uses(self._span(word, close), str(word), args[0]), args[0])
+
+    def contract(self, parts: list[Any]) -> tree.Contract:
+        word, subscripts, _, args, close, type_ = parts
+        args = args or ()
+        self._no_rest(args)
+        return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_), *args)
+
+    def reduce(self, parts: list[Any]) -> tree.Reduce:
+        word, combiner, subscripts, _, arg, _, close = parts
+        span = self._span(word, close)
+        return self._nest(tree.Reduce(span, str(combiner), self._span(combiner, combiner), subscripts, arg), arg)
+
+    def rearrange(self, parts: list[Any]) -> tree.Rearrange:
+        word, subscripts, _, arg, _, close = parts
+        return self._nest(tree.Rearrange(self._span(word, close), str(word), subscripts, arg), arg)
+
+    def args(self, parts: list[Any]) -> tuple[tree.Expr, ...]:
+        return tuple(parts[::2])
+
+    def ascription(self, parts: list[Any]) -> tree.Type:
+        if isinstance(parts[1], tree.TensorType):
+            self._want_brackets(parts[1], "pattern")
+        return cast("tree.Type", parts[1])
+
+    def attributes(self, parts: list[Any]) -> tuple[tuple[tree.Attribute, ...], Token, Token | None]:
+        """(attributes, the closing brace, the `...` among them)"""
+        rest = next((p for p in parts if isinstance(p, Token) and p.type == "REST"), None)
+        return tuple(p for p in parts if isinstance(p, tree.Attribute)), parts[-1], rest
+
+    def attribute(self, parts: list[Any]) -> tree.Attribute:
+        name, _, (span, value, bare) = parts
+        return tree.Attribute(Span(self.source, name.start_pos, span.end), str(name), value, bare)
+
+    def attribute_variable(self, parts: list[Any]) -> tree.Attribute:
+        name, _, _, variable = parts
+        return tree.Attribute(self._span(name, variable), str(name), variable=self._declared(variable))
+
+    def attribute_choice(self, parts: list[Any]) -> tree.Attribute:
+        choices = tuple(p[1] for p in parts if isinstance(p, tuple))
+        return tree.Attribute(self._span(parts[0], parts[-1]), str(parts[0]), choices=choices)
+
+    def attribute_present(self, parts: list[Any]) -> tree.Attribute:
+        return tree.Attribute(self._span(parts[0], parts[0]), str(parts[0]))
+
+    def attribute_absent(self, parts: list[Any]) -> tree.Attribute:
+        return tree.Attribute(self._span(parts[0], parts[1]), str(parts[1]), absent=True)
+
+    def attribute_value(self, parts: list[Any]) -> tuple[Span, tree.AttributeValue, bool]:
+        """(span, value, whether it is a bare word)"""
+        span, value = self._span(parts[0], parts[-1]), parts[0]
+        if isinstance(value, tree.Literal):
+            return span, value.value, False
+        if value.type == "STRING":
+            return span, self._string(value), False
+        if value == "mlir":
+            return span, tree.MlirText(self._string(parts[1])), False
+        if value.type == "NAME":
+            return (span, value == "true", False) if value in ("true", "false") else (span, str(value), True)
+        return span, tuple(p.value for p in parts if isinstance(p, tree.Literal)), False
+
+    def subscripts(self, parts: list[Any]) -> tree.Subscripts:
+        groups = [p for p in parts if isinstance(p, tuple)]
+        windows = [word for words in groups for word in words if isinstance(word, tree.Window)]
+        known = self.dims | {label for window in windows for _, label in window.terms}
+        *operands, result = (self._labels(words, known) for words in groups)
+        if any(isinstance(label, tree.Window) for label in result):
+            self._fail(parts[-1], "a sum of labels says where an operand is read", "the result has plain labels")
+        return tree.Subscripts(self._span(parts[0], parts[-1]), tuple(operands), result)
+
+    def labels(self, words: list[Any]) -> tuple[Any, ...]:
+        return tuple(words)
+
+    def _labels(self, words: tuple[Any, ...], known: set[str]) -> tuple[Any, ...]:
+        """A word that is not known is one label for each letter."""
+        found: list[str | tree.Window] = []
+        for word in words:
+            if isinstance(word, tree.Window):
+                found.append(word)
+                continue
+            whole = word.type == "PACK" or len(word) == 1 or word in known or not word.isalpha()
+            found += [str(word)] if whole else list(word)
+        return tuple(found)
+
+    def window(self, parts: list[Any]) -> tree.Window:
+        return tree.Window(self._span(parts[0], parts[-1]), tuple(p for p in parts if isinstance(p, tuple)))
+
+    def stride(self, parts: list[Any]) -> tuple[int | str, str]:
+        factor, _, label = parts
+        if factor is None:
+            return 1, str(label)
+        if factor.type != "INT":
+            return str(factor), str(label)
+        if not 0 < int(factor) < 1 << 31:
+            self._fail(factor, "a stride is a whole number, 1 or more")
+        return int(factor), str(label)
+
+    # ---- parameters and types ----
+
+    def variables(self, parts: list[Any]) -> tuple[tree.TypeVariable | tree.OpVariable, ...]:
+        return tuple(parts[1:-1:2])
+
+    def op_variable(self, parts: list[Any]) -> tree.OpVariable:
+        return tree.OpVariable(self._span(parts[0], parts[1]), self._declared(parts[1]))
+
+    def _of_types(self, variables: tuple[Any, ...]) -> tuple[tree.TypeVariable, ...]:
+        """The variables of a kernel."""
+        for variable in variables:
+            if isinstance(variable, tree.OpVariable):
+                self._fail(variable.span, "only patterns have op variables")
+        return variables
+
+    def _type_variables(self, variables: tuple[Any, ...]) -> tuple[tree.TypeVariable, ...]:
+        return tuple(v for v in variables if isinstance(v, tree.TypeVariable))
+
+    def variable(self, parts: list[Any]) -> tree.TypeVariable:
+        choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
+        return tree.TypeVariable(self._span(parts[0], parts[-1] or parts[0]), str(parts[0]), choices)
+
+    def parameters(self, parts: list[Any]) -> tuple[tree.Parameter, ...]:
+        return tuple(parts[::2])
+
+    def parameter(self, parts: list[Any]) -> tree.Parameter:
+        name, _, type_, _, default = parts
+        return tree.Parameter(self._span(name, default or type_), self._declared(name), type_, default)
+
+    def scalar(self, parts: list[Any]) -> tree.ScalarType:
+        return tree.ScalarType(self._span(parts[0], parts[0]), str(parts[0]))
+
+    def buffer(self, parts: list[Any]) -> tree.TensorType:
+        dims = tuple(p for p in parts if isinstance(p, tree.Dim))
+        *_, close, strided, optional = parts
+        span = self._span(parts[0], optional or strided or close)
+        return tree.TensorType(span, dims, self.scalar(parts), strided is not None, optional is not None)
+
+    def tensor(self, parts: list[Any]) -> tree.TensorType:
+        return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))
+
+    def dim(self, parts: list[Any]) -> tree.Dim:
+        return self._dim(parts[0])
+
+    def tensor_dim(self, parts: list[Any]) -> tree.Dim:
+        return self._dim(parts[0])
+
+    def _dim(self, token: Token) -> tree.Dim:
+        if token.type == "SIZED":  # `4x` or `?x`, in one word
+            assert token.end_pos is not None
+            token = Token("INT" if token[0] != "?" else "QMARK", token[:-1], token.start_pos, end_pos=token.end_pos - 1)
+        span = self._span(token, token)
+        if token.type == "NAME":
+            return tree.Dim(span, symbol=str(token))
+        if token.type == "INT":
+            return tree.Dim(span, size=self._integer(token))
+        if token.type == "PACK":
+            return tree.Dim(span, pack=str(token[3:]))
+        return tree.Dim(span)
+
+    # ---- conditions and arithmetic ----
+
+    def where(self, parts: list[Any]) -> tree.Condition:
+        return cast("tree.Condition", parts[1])
+
+    def logical(self, parts: list[Any]) -> tree.Logical:
+        """`a and b and c` is one node with three operands."""
+        operands = tuple(parts[::2])
+        return self._nest(tree.Logical(self._span(parts[0], parts[-1]), str(parts[1]), operands), *operands)
+
+    def inverse(self, parts: list[Any]) -> tree.Logical:
+        return self._nest(tree.Logical(self._span(parts[0], parts[1]), "not", (parts[1],)), parts[1])
+
+    def comparison(self, parts: list[Any]) -> tree.Comparison | tree.Predicate:
+        left, op, right = parts
+        asked = next((p for p in (left, right) if isinstance(p, tree.Predicate)), None)
+        if op is None:
+            if asked is None:
+                self._fail(left, "this is no condition", "compare it with something: n % 8 == 0")
+            return asked
+        self._numbers(left, right)
+        return self._nest(tree.Comparison(self._span(left, right), str(op), left, right), left, right)
+
+    def arithmetic(self, parts: list[Any]) -> tree.Arithmetic:
+        left, op, right = parts
+        self._numbers(left, right)
+        return self._nest(tree.Arithmetic(self._span(left, right), str(op), left, right), left, right)
+
+    def parenthesised(self, parts: list[Any]) -> Any:
+        """What is in brackets; conditions, which messages print, with them."""
+        open_, inner, close = parts
+        if not isinstance(inner, (tree.Logical, tree.Comparison, tree.Arithmetic)):
+            return inner
+        outer = dataclasses.replace(inner, span=self._span(open_, close))
+        self.depths[id(outer)] = self.depths.pop(id(inner), 0)
+        return outer
+
+    def membership(self, parts: list[Any]) -> tree.Membership:
+        choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
+        return tree.Membership(self._span(parts[0], parts[-1]), str(parts[0]), choices)
+
+    def is_(self, parts: list[Any]) -> tree.Is:
+        value, _, negated, form = parts
+        return self._nest(tree.Is(self._span(value, form), str(value), form, negated is not None), form)
+
+    def plain_form(self, parts: list[Any]) -> tree.Call:
+        callee, given, _, args, close = parts
+        callee = self._with_ops(callee, given)
+        return self._called(self._span(callee, close), callee, args or ())
+
+    def given(self, parts: list[Any]) -> tuple[str, Token]:
+        """The ops between angle brackets, and where they end."""
+        return ", ".join(map(str, parts[1:-1:2])), parts[-1]
+
+    def used(self, parts: list[Any]) -> Token:
+        return self._with_ops(*parts)
+
+    def _with_ops(self, callee: Token, given: tuple[str, Token] | None) -> Token:
+        """A name with the ops in its angle brackets, as one."""
+        if given is None:
+            return callee
+        if callee.type == "STRING":
+            self._fail(callee, "only patterns take ops in angle brackets")
+        ops, close = given
+        return Token("NAME", f"{callee}<{ops}>", callee.start_pos, end_pos=close.end_pos)
+
+    def function(self, parts: list[Any]) -> tree.Arithmetic | tree.Property | tree.Predicate:
+        name, args, span = parts[0], parts[2:-1:2], self._span(parts[0], parts[-1])
+        if name in _PREDICATES:
+            (value,) = self._arguments(name, span, args, 1)
+            return tree.Predicate(span, str(name), self._asked(name, value))
+        if name in _PROPERTIES:
+            (value,) = self._arguments(name, span, args, 1)
+            return tree.Property(span, str(name), self._asked(name, value))
+        if name not in _DIM_FUNCTIONS:
+            functions = (*_DIM_FUNCTIONS, *_PROPERTIES, *_PREDICATES)
+            known = f"there are {', '.join(functions)}"
+            self._fail(name, f"unknown function {name}", did_you_mean(str(name), functions) or known)
+        self._numbers(*self._arguments(name, span, args, 2))
+        return self._nest(tree.Arithmetic(span, str(name), *args), *args)
+
+    def _numbers(self, *values: Any) -> None:
+        for value in values:
+            if not isinstance(value, tree.DimExpr):
+                self._fail(value, "a number or a dim is wanted here")
+
+    def _arguments(self, name: Token, span: Span, args: list[Any], count: int) -> list[Any]:
+        if len(args) != count:
+            self._fail(span, f"{name} takes {'1 value' if count == 1 else f'{count} values'}, found {len(args)}")
+        return args
+
+    def _asked(self, function: Token, value: Any) -> str:
+        """What a predicate or a property is asked of: a name, or for those of the root a string."""
+        if function in tree.OF_THE_ROOT:
+            if isinstance(value, Token):
+                return self._string(value)
+            what, example = tree.OF_THE_ROOT[str(function)]
+            self._fail(value, f"{function} takes {what}, in quotes", f'such as {function}("{example}")')
+        if not isinstance(value, tree.DimRef):
+            self._fail(value, f"{function} takes a name")
+        return value.name
+
+    def dim_name(self, parts: list[Any]) -> tree.DimRef:
+        return tree.DimRef(self._span(parts[0], parts[0]), str(parts[0]))
+
+    def number(self, parts: list[Any]) -> tree.Literal:
+        minus, token = parts
+        span = self._span(minus or token, token)
+        value: int | float = self._integer(token) if token.type == "INT" else float(token)
+        if value == math.inf and token != "inf":
+            self._fail(span, "no float type holds a number this large", "write inf if that is what you mean")
+        if value == 0 and _NOT_ZERO.match(token):
+            self._fail(span, "no float type holds a number this small", "write 0.0 if that is what you mean")
+        if minus and value == 0 and isinstance(value, int):
+            self._fail(span, "an integer has one zero, without a sign", "write 0, or -0.0 for the float")
+        return tree.Literal(span, -value if minus else value)
+
+    def _want_brackets(self, written: tree.TensorType, kind: str) -> None:
+        """Kernels write f32[n] and patterns tensor<n x f32>: memory is not the same thing as a value."""
+        bracketed = written.element.span.start == written.span.start
+        if kind == "kernel" and not bracketed:
+            wanted = f"{written.element}[{', '.join(map(str, written.dims))}]"
+            self._fail(written.span, f"a kernel's buffer is written {wanted}")
+        if kind == "pattern" and bracketed:
+            self._fail(written.span, f"a pattern's tensor is written {written}")
