@@ -14,6 +14,7 @@ from opsplice.api import check_matched
 from opsplice.commands import stdout
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
+from opsplice.pipeline.flags import for_this_cpu
 from opsplice.runtime.providers import Provider, split_plugins
 from opsplice.runtime.weights import Parameters, found_beside, joined, read_archives
 
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
             raise OpspliceError(f"{options.model} is compiled already: {' and '.join(unused)} would do nothing for it")
         weights = joined(weights, found_beside(Path(options.model)))
     else:
-        options.flags = _for_this_cpu(options.flags, options.target)
+        options.flags = for_this_cpu(options.flags, options.target)
         outcome = compile_job(options)
         report = outcome.report
         if options.require_match:
@@ -132,13 +133,6 @@ def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:
     program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.weights)
     results = program.call(job.function, *job.inputs)
     return [values.format_value(each, limit=job.limit) for each in results], _save(job.output, results)
-
-
-def _for_this_cpu(flags: tuple[str, ...], archs: tuple[str, ...]) -> tuple[str, ...]:
-    """The flags, with this machine's CPU where none is named: what is compiled here runs here and is then gone."""
-    if archs or any(f.startswith(("--iree-llvmcpu-target", "--iree-hal-target")) for f in flags):
-        return flags
-    return (*flags, "--iree-llvmcpu-target-cpu=host")
 
 
 def _save(output: str | None, results: Sequence[Value]) -> list[str]:

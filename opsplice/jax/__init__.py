@@ -2,6 +2,6 @@
 
 from opsplice.jax.function import Function, NotSplicedWarning, jit
 from opsplice.jax.lowering import Lowered
-from opsplice.jax.reports import FunctionReport, ProgramReport
+from opsplice.reports.frontend_reports import FunctionReport, ProgramReport
 
 __all__ = ["Function", "FunctionReport", "Lowered", "NotSplicedWarning", "ProgramReport", "jit"]

@@ -27,13 +27,14 @@ from opsplice.errors import OpspliceError
 from opsplice.files import is_installed
 from opsplice.jax.call import Call
 from opsplice.jax.lowering import Lowered, lower
-from opsplice.jax.reports import FunctionReport, ProgramReport
+from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.explanation import Explanation
+from opsplice.reports.frontend_reports import FunctionReport, ProgramReport
 from opsplice.reports.report import Report
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 # The code is for this machine, and f64 stays f64: unless told so IREE makes f32 of it.
-_FLAGS = ("--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false")
+_FLAGS = ("--iree-input-demote-f64-to-f32=false",)
 
 # The specs of the function that is being traced.
 _around: ContextVar[tuple[Any, ...] | None] = ContextVar("_around", default=None)
@@ -208,7 +209,7 @@ def jit(
         )
     options = _Options(
         specs=_listed(specs),
-        flags=(*_FLAGS, *_listed(flags)),
+        flags=for_this_cpu((*_FLAGS, *_listed(flags))),
         of_compile={"packages": packages, "no_code": no_code, "cache": cache},
         of_jax=of_jax,
         device=device,

@@ -15,6 +15,7 @@ import numpy as np
 from opsplice import api, frontends
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath
 from opsplice.errors import OpspliceError
+from opsplice.pipeline.flags import for_this_cpu
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 if TYPE_CHECKING:
@@ -113,8 +114,7 @@ class InferenceSession:
             raise OpspliceError(f"{source.name} is not an ONNX model", hint="opsplice.compile takes programs in MLIR")
         driver = device.partition(":")[0]
         archs = (_ARCHS[driver],) if driver in _ARCHS else ()
-        if not archs and not any(flag.startswith("--iree-llvmcpu-target-cpu") for flag in flags):
-            flags = (*flags, "--iree-llvmcpu-target-cpu=host")
+        flags = for_this_cpu(tuple(flags), archs)
         program = api.compile(source, specs, flags, archs=archs, packages=packages, no_code=no_code, cache=cache)
         self._bind(program, source.facts, provider, program.direct(None, device=device, plugins=tuple(plugins)))
 

@@ -66,6 +66,13 @@ def with_default_target(flags: Sequence[str]) -> tuple[str, ...]:
     return (*added, *flags)
 
 
+def for_this_cpu(flags: Sequence[str], archs: Sequence[str] = ()) -> tuple[str, ...]:
+    """The flags, with this machine's CPU where they and the targets name none: for what is compiled and run here."""
+    if archs or any(flag.startswith(("--iree-llvmcpu-target", "--iree-hal-target")) for flag in flags):
+        return tuple(flags)
+    return (*flags, "--iree-llvmcpu-target-cpu=host")
+
+
 def with_slp(flags: Sequence[str]) -> tuple[str, ...]:
     """The flags, with the one that has LLVM put scalar instructions that are alike into vectors, unless they have it.
 

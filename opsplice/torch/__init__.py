@@ -1,10 +1,10 @@
 """PyTorch: `torch.compile(model, backend="opsplice")`, found by its entry point, and `export` ahead of time."""
 
+from opsplice.reports.frontend_reports import GraphReport, TorchReport, report, reports, reset
 from opsplice.torch.backend import Options, backend
 from opsplice.torch.background import wait
 from opsplice.torch.explaining import explain
 from opsplice.torch.export import export
-from opsplice.torch.reports import GraphReport, TorchReport, report, reports, reset
 
 __all__ = [
     "GraphReport",

@@ -23,6 +23,8 @@ import opsplice
 from opsplice.compiling.spec_sources import PackageOptions
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.compiler import CompileError
+from opsplice.pipeline.flags import for_this_cpu
+from opsplice.reports.frontend_reports import GraphReport, log
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 from opsplice.torch.background import Later, unboxed
 from opsplice.torch.call import Call, compiled_call
@@ -30,7 +32,6 @@ from opsplice.torch.decompositions import table
 from opsplice.torch.importing import ImportedGraph, import_graph
 from opsplice.torch.progress import watching
 from opsplice.torch.refusals import GraphError, UnsupportedError, check, uncompilable
-from opsplice.torch.reports import GraphReport, log, warn_unmatched
 
 # IREE computes f64 as f32 unless it is told not to, and then refuses the tensors that it is called with.
 FLAGS = ("--iree-input-demote-f64-to-f32=false",)
@@ -117,7 +118,7 @@ def backend(
 def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
     compile_id = str(torch._guards.CompileContext.current_compile_id() or "")
     ops = Counter(str(node.target) for node in module.graph.nodes if node.op == "call_function")
-    told = GraphReport(log.next_number(), part, compile_id, ops, opsplice.Report())
+    told = GraphReport(log.next_number(), part, compile_id, ops)
 
     def running() -> Callable[..., Any]:
         try:
@@ -145,7 +146,7 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
             program = opsplice.compile(
                 graph.bytecode,
                 specs=options.specs,
-                flags=[*FLAGS, *options.flags],
+                flags=for_this_cpu((*FLAGS, *options.flags)),
                 packages=options.packages,
                 no_code=options.no_code,
                 cache=options.cache,
@@ -180,7 +181,7 @@ class _Running:
         if self.calls < 2:
             self.calls += 1
             if self.calls == 2:  # all graphs that the first call of the model needs are there
-                warn_unmatched()
+                log.warn_unmatched()
         given = tuple(arguments)
         arguments.clear()
         if self.draws is not None:

@@ -13,6 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 import opsplice
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath
 from opsplice.errors import OpspliceError
+from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.explanation import Explanation
 from opsplice.torch.backend import FLAGS
 from opsplice.torch.background import unboxed
@@ -42,10 +43,11 @@ def explain(
     from opsplice.compiling.explaining import joined  # it loads the compiler
 
     specs = (specs,) if isinstance(specs, (str, os.PathLike)) else tuple(specs)
+    flags = for_this_cpu((*FLAGS, *flags))
     told, missing = [], OpspliceError("the model computes nothing that torch.compile could hand over")
     for graph in _graphs(model, args, kwargs or {}):
         try:
-            told.append(opsplice.explain(graph, specs, [*FLAGS, *flags], pattern=pattern, at=at, packages=packages))
+            told.append(opsplice.explain(graph, specs, flags, pattern=pattern, at=at, packages=packages))
         except OpspliceError as error:  # what is pointed at may be in another graph
             if at is None:
                 raise

@@ -10,11 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
-from opsplice.torch.empty import fill_empty
+from opsplice.torch.graph_edits import fill_empty, keep_sorts_apart, take_draws
 from opsplice.torch.lines import locate
-from opsplice.torch.random_numbers import take_draws
 from opsplice.torch.refusals import unimportable
-from opsplice.torch.sorting import keep_sorts_apart
 
 
 @dataclass(frozen=True)

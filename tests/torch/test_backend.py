@@ -123,3 +123,25 @@ def test_threads_compile_and_call_one_model():
         results = list(pool.map(fast, inputs))
     for x, result in zip(inputs, results, strict=True):
         torch.testing.assert_close(result, model(x))
+
+
+TWICE = """
+pattern twice(x: tensor<n x f32>) { tanh(tanh(x)) }
+kernel sevens(x: f32[n]) -> f32[n] { cpu x86_64 when avx2 "sevens.c" flags "-mavx2" }
+replace twice with sevens(x) otherwise keep
+"""
+C = """#include <stddef.h>
+void sevens(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = 7; }
+"""
+
+
+@pytest.mark.skipif(not torch.backends.cpu.get_cpu_capability().startswith("AVX"), reason="the kernel is for AVX2")
+def test_programs_are_for_this_cpu_unless_a_flag_names_another(tmp_path):
+    spec = tmp_path / "twice.splice"
+    spec.write_text(TWICE, encoding="utf-8")
+    (tmp_path / "sevens.c").write_text(C, encoding="utf-8")
+    x = torch.rand(8)
+    for flags, expected in (([], torch.full((8,), 7.0)), (["--iree-llvmcpu-target-cpu=generic"], x.tanh().tanh())):
+        torch._dynamo.reset()
+        fast = torch.compile(lambda x: x.tanh().tanh(), backend="opsplice", options={"specs": spec, "flags": flags})
+        torch.testing.assert_close(fast(x), expected)

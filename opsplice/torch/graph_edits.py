@@ -1,0 +1,185 @@
+"""What graphs of PyTorch's are changed to before IREE's importer and compiler see them.
+
+Tensors without elements are taken out: IREE's compiler ends the process on some of them. What computes one is a
+constant instead, and so is a product whose sums have no terms. What writes nothing into a tensor is a copy of it.
+
+Sorts are kept apart. IREE 3.13 sorts in place, and lets the sorts of a program share the numbers 0, 1, 2, ... that
+become their indices: all but one then give wrong ones. So each sort of a graph gets rows of another length; what is
+added is last, and is cut off.
+
+Random numbers are PyTorch's: they are drawn before a program runs, in the order of the graph, and handed to it. So a
+seed gives what it gives in eager, and no distribution is anyone else's.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
+
+from opsplice.torch.lines import location_of
+from opsplice.torch.refusals import UnsupportedError
+
+aten = torch.ops.aten
+
+# ---- tensors without elements ----------------------------------------------------------------------------------------
+
+# Products, and which argument has what is summed over as its last dim.
+_PRODUCTS = {aten.mm.default: 0, aten.bmm.default: 0, aten.addmm.default: 1, aten.baddbmm.default: 1}
+
+# What writes values to places of its first argument, at the indices that are another one.
+_WRITES = (aten.scatter, aten.scatter_add, aten.scatter_reduce, aten.index_put)
+
+
+def fill_empty(graph: fx.Graph) -> None:
+    """Replace ops by constants where nothing is computed, or nothing is summed. Sizes that may be 0 do not count."""
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        with graph.inserting_before(node):
+            instead = _instead_of(graph, node)
+        if instead is not None:
+            instead.meta = dict(node.meta)
+            node.replace_all_uses_with(instead)
+
+
+def _instead_of(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+    value = node.meta["val"]
+    if not all(isinstance(size, int) for size in value.shape):
+        return None
+    zeros: Any = (aten.full.default, (list(value.shape), 0), {"dtype": value.dtype, "device": value.device})
+    if 0 in value.shape:
+        return None if node.target is aten.full.default else graph.call_function(*zeros)
+    given = [arg.meta["val"] for arg in node.all_input_nodes if isinstance(arg.meta.get("val"), torch.Tensor)]
+    if getattr(node.target, "overloadpacket", None) in _WRITES and any(0 in each.shape for each in given):
+        return graph.call_function(aten.clone.default, (node.args[0],))
+    summed = _PRODUCTS.get(node.target)
+    if summed is None or node.args[summed].meta["val"].shape[-1] != 0:
+        return None
+    if summed == 0:
+        return graph.call_function(*zeros)
+    scaled = graph.call_function(aten.mul.Scalar, (node.args[0], node.kwargs.get("beta", 1)))
+    scaled.meta = dict(node.args[0].meta)
+    return graph.call_function(aten.expand.default, (scaled, list(value.shape)))
+
+
+# ---- sorts -----------------------------------------------------------------------------------------------------------
+
+
+def keep_sorts_apart(graph: fx.Graph) -> None:
+    """Write the sorts of a graph such that they share nothing."""
+    for number, node in enumerate(graph.find_nodes(op="call_function", target=aten.sort.stable)):
+        # Every sort of IREE's is stable, and it knows no other by name.
+        node.target = aten.sort.default
+        node.args = (node.args[0], node.kwargs.get("dim", -1), node.kwargs.get("descending", False))
+        node.kwargs = {}
+        if number:
+            _lengthen(node, number)
+
+
+def _lengthen(node: fx.Node, by: int) -> None:
+    tensor, dim, descending = node.args
+    given = tensor.meta["val"]
+    amounts = [0] * (2 * (given.dim() - 1 - dim % given.dim()) + 1) + [by]
+    parts = [(part, part.args[1]) for part in node.users]
+    with node.graph.inserting_before(node):
+        longer = _call(node, aten.constant_pad_nd.default, tensor, amounts, _last(given.dtype, descending))
+        sort = _call(node, aten.sort.default, longer, dim, descending)
+        for part, number in parts:
+            whole = _call(node, operator.getitem, sort, number)
+            cut = _call(node, aten.slice.Tensor, whole, dim, 0, given.shape[dim])
+            part.replace_all_uses_with(cut)
+            node.graph.erase_node(part)
+            cut.name = part.name  # by which signatures of programs know it
+    node.graph.erase_node(node)
+
+
+def _last(dtype: torch.dtype, descending: bool) -> float:
+    """What a stable sort has after all else."""
+    if dtype.is_floating_point:
+        return -torch.inf if descending else torch.inf
+    return torch.iinfo(dtype).min if descending else torch.iinfo(dtype).max
+
+
+def _call(like: fx.Node, target: Any, *args: Any) -> fx.Node:
+    """A node at the place of another one that comes from the same line."""
+    node = like.graph.call_function(target, args)
+    values = [arg.meta["val"] if isinstance(arg, fx.Node) else arg for arg in args]
+    node.meta = {"val": target(*values), "stack_trace": like.meta.get("stack_trace")}
+    return node
+
+
+# ---- random numbers --------------------------------------------------------------------------------------------------
+
+_Nodes = dict[fx.Node, None]
+
+# What a checkpoint draws with a state of the generator, to draw the same again in the backward pass.
+_WITH_STATES = (run_and_save_rng_state, run_with_rng_state)
+
+
+def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | None:
+    """Make inputs, behind the others, of the values that a graph draws; what draws them from the inputs is returned.
+
+    None where the graph draws nothing. Raises UnsupportedError where a distribution depends on what the graph computes.
+    """
+    drawing = [node for node in graph.nodes if _draws(node)]
+    drawn = [part for node in drawing for part in ([node] if _is_tensor(node) else node.users)]
+    if not drawn:
+        return None
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    needed = _needed(drawn)
+    for node in needed:
+        _check(node)
+    apart = fx.Graph()
+    copied: dict[fx.Node, fx.Node] = {}
+    for node in graph.nodes:
+        if node.op == "placeholder" or node in needed:
+            copied[node] = apart.node_copy(node, lambda source: copied[source])
+    apart.output(tuple(copied[node] for node in drawn))
+    for number, node in enumerate(drawn):
+        with graph.inserting_after(inputs[-1] if inputs else graph._root):
+            given = graph.placeholder(f"drawn_{number}")
+        given.meta = dict(node.meta)
+        node.replace_all_uses_with(given)
+        graph.erase_node(node)
+        inputs.append(given)
+    for node in drawing:
+        if node in graph.nodes and not node.users:
+            graph.erase_node(node)
+    return fx.GraphModule(module, apart)
+
+
+def _is_tensor(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _draws(node: fx.Node) -> bool:
+    if node.target in _WITH_STATES:
+        return True
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _needed(nodes: Iterable[fx.Node]) -> _Nodes:
+    found: _Nodes = {}
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found[node] = None
+            pending += node.all_input_nodes
+    return found
+
+
+def _check(node: fx.Node) -> None:
+    """Raise UnsupportedError for a node that computes what a distribution depends on."""
+    if node.op != "call_function" or _draws(node) or not _is_tensor(node):
+        return
+    if any(_is_tensor(source) for source in node.all_input_nodes):
+        raise UnsupportedError(
+            f"{location_of(node)}the graph draws random numbers with what {node.target} computes",
+            hint="compare torch.rand_like(p) with p, or put the call into a function with @torch.compiler.disable",
+        )
