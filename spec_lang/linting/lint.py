@@ -6,14 +6,19 @@ proof. What rules do to each other is judged by `matchers.overlap.shadow`.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
 from opsplice.spec_lang.checking.walks import children, pattern_factors
 from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.linting.unused import (
+    missing_files,
+    named,
+    unused_declarations,
+    unused_imports,
+    unused_variables,
+)
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, warning
@@ -44,8 +49,6 @@ CODES: Mapping[str, str] = {
 # At these phases what tensors hold is computed inside of dispatches.
 _AFTER_DISPATCHES = frozenset({"dispatch-creation", "flow"})
 _MAX_PARTS = 32  # so many parts of a condition are compared with each other
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
 def mistakes(spec: LoadedSpec) -> tuple[Diagnostic, ...]:
@@ -66,11 +69,11 @@ def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, .
     resolved = {path.resolve() for path in linted}
     files = [f for f in spec.files if not resolved or f.source.path is None or f.source.path.resolve() in resolved]
     return (
-        *_unused_declarations(spec, files),
-        *_unused_imports(spec, files),
-        *(found for file in files for found in _unused_variables(file)),
+        *unused_declarations(spec, files),
+        *unused_imports(spec, files),
+        *(found for file in files for found in unused_variables(file)),
         *_always_true(spec, files),
-        *_missing_files(spec, files),
+        *missing_files(spec, files),
     )
 
 
@@ -329,7 +332,7 @@ def reached_patterns(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.P
     """The patterns that a pattern uses, and those that these use."""
     pending, seen = [pattern], {pattern.name}
     while pending:
-        for name in _named(pending.pop()):
+        for name in named(pending.pop()):
             if name in spec.patterns and name not in seen:
                 seen.add(name)
                 pending.append(spec.patterns[name])
@@ -404,113 +407,4 @@ def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Itera
 # ---- names that nobody uses -----------------------------------------------------------------------------------------
 
 
-def _unused_declarations(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
-    """Kernels and patterns that are named nowhere. A file without rules is there for others to import."""
-    used = {name for file in spec.files for item in file.items for name in _named(item)}
-    for file in files:
-        for item in file.items if file.rules else ():
-            if not isinstance(item, (tree.Kernel, tree.Pattern)) or item.name.startswith("_"):
-                continue
-            kind = "kernel" if isinstance(item, tree.Kernel) else "pattern"
-            if item.name not in used:
-                message = f"nothing uses {kind} {item.name}"
-                yield warning(item.name_span, message, "remove it, or begin its name with _", code=f"unused-{kind}")
-
-
-def _unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
-    if not any(file.imports for file in files):
-        return
-    by_path = {file.source.path.resolve(): file for file in spec.files if file.source.path is not None}
-    used: dict[int, set[str]] = {}
-    for file in spec.files:
-        used[id(file)] = {name for item in file.items for name in _named(item)}
-    for file in files:
-        for import_ in file.imports:
-            reached = _reached(import_, spec, by_path)
-            inside = [item for r in reached for item in r.items]
-            if any(not isinstance(i, (tree.Import, tree.Kernel, tree.Pattern)) for i in inside):
-                continue  # its rules apply
-            own = {id(r) for r in reached}
-            names = {i.name for i in inside if isinstance(i, (tree.Kernel, tree.Pattern))}
-            if not any(names & words for other, words in used.items() if other not in own):
-                message = f"nothing uses what {import_.path} declares"
-                yield warning(import_.path_span, message, "remove the import", code="unused-import")
-
-
-def _reached(import_: tree.Import, spec: LoadedSpec, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
-    """What is imported, with all that it imports."""
-    found: dict[Path, tree.Spec] = {}
-    pending = [import_]
-    while pending:
-        at = spec.targets[pending.pop()]
-        if at not in found:
-            found[at] = by_path[at]
-            pending += by_path[at].imports
-    return list(found.values())
-
-
-def _unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:
-    both: list[tree.Kernel | tree.Pattern] = [*file.kernels, *file.patterns]
-    for declared in both:
-        names = _types_in(declared) if declared.type_variables else set()
-        for variable in declared.type_variables:
-            if variable.name not in names:
-                message = f"nothing in {declared.name} is of type {variable.name}"
-                yield warning(variable.span, message, "remove it", code="unused-type-variable")
-
-
-def _named(item: object) -> Iterator[str]:
-    """The kernels and patterns that a declaration names, besides itself."""
-    if isinstance(item, tree.Rule):
-        yield from _NAME.findall(f"{item.pattern} {item.kernel}")
-    elif isinstance(item, tree.Pattern):
-        for part in _parts(item):
-            if isinstance(part, tree.Call) and not part.quoted:
-                yield from _NAME.findall(part.callee)
-
-
-def _types_in(declared: tree.Kernel | tree.Pattern) -> set[str]:
-    """The names that stand where a type variable can."""
-    found: set[str] = set()
-    for part in _parts(declared):
-        if isinstance(part, tree.ScalarType):
-            found.add(part.name)
-        elif isinstance(part, tree.Membership):
-            found.add(part.variable)
-        elif isinstance(part, tree.Property):
-            found.add(part.name)
-    if isinstance(declared, tree.Kernel) and declared.symbol is not None:
-        found.update(_WORD.findall(declared.symbol))
-    return found
-
-
-def _parts(node: object) -> Iterator[object]:
-    """A node of the tree and all below it, without spans."""
-    pending = [node]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, tuple):
-            pending.extend(part)
-        elif dataclasses.is_dataclass(part) and not isinstance(part, (type, tree.Span)):
-            yield part
-            pending.extend(getattr(part, field.name) for field in dataclasses.fields(part))
-
-
 # ---- files ----------------------------------------------------------------------------------------------------------
-
-
-def _missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
-    """The files of kernels that rules name."""
-    for name in dict.fromkeys(rule.kernel for file in files for rule in file.rules):
-        kernel = spec.kernels.get(name)
-        for clause in kernel.artifacts if kernel is not None else ():
-            # A plugin's code need not be here, where the program is compiled.
-            if not clause.is_plugin and not _is_file(clause.file):
-                yield warning(clause.path_span, f"there is no file {clause.file}", code="missing-file")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that is too long, or holds NUL
-        return False

@@ -12,15 +12,8 @@ from opsplice.matchers.terms import bodies
 from opsplice.rewrites.transform_dialect.importing import dim_checks
 from opsplice.rewrites.transform_dialect.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
-from opsplice.rewrites.transform_dialect.importing.templates import (
-    Axes,
-    Input,
-    Parts,
-    Template,
-    check_root,
-    quoted,
-    type_parts,
-)
+from opsplice.rewrites.transform_dialect.importing.template import Axes, Input, Parts, Template
+from opsplice.rewrites.transform_dialect.importing.templates import check_root, quoted, type_parts
 from opsplice.spec_lang.checking.contraction_query import KINDS, written
 from opsplice.spec_lang.dims.decide import COMPARISONS
 

@@ -28,7 +28,8 @@ from opsplice.rewrites.transform_dialect.importing.not_importable import Unreada
 from opsplice.rewrites.transform_dialect.importing.shims import read_call
 from opsplice.rewrites.transform_dialect.importing.spec_actions import Action, attribute_set, read_action
 from opsplice.rewrites.transform_dialect.importing.spec_matchers import Matcher
-from opsplice.rewrites.transform_dialect.importing.templates import Input, Template, quoted
+from opsplice.rewrites.transform_dialect.importing.template import Input, Template
+from opsplice.rewrites.transform_dialect.importing.templates import quoted
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import vocabulary

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from iree.compiler import ir
 
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
-from opsplice.rewrites.transform_dialect.importing.templates import Input, Template
+from opsplice.rewrites.transform_dialect.importing.template import Input, Template
 from opsplice.spec_lang.syntax import vocabulary
 
 _RESOURCE = "dense_resource<"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.shims import Call, Size
-from opsplice.rewrites.transform_dialect.importing.templates import Input, Template
+from opsplice.rewrites.transform_dialect.importing.template import Input, Template
 
 
 def kernel(call: Call, template: Template, inputs: Mapping[int, Input]) -> tuple[str, list[str]]:

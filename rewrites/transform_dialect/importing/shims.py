@@ -7,11 +7,12 @@ dispatch, and from these to the arguments of the function. Only shims that hand 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 _OBJECT = re.compile(
@@ -64,7 +65,7 @@ def read_call(function: ir.Operation, symbols: Mapping[str, ir.Operation]) -> Ca
 class _Reader:
     def __init__(self, function: ir.Operation, symbols: Mapping[str, ir.Operation]) -> None:
         self.function = function
-        dispatches = [op for op in _walk(function) if op.name == "flow.dispatch"]
+        dispatches = ops_in(function, "flow.dispatch")
         if len(dispatches) != 1:
             raise UnreadableError(function, "a function that does other than one dispatch")
         self.dispatch = dispatches[0]
@@ -75,12 +76,12 @@ class _Reader:
         self.executable = symbols.get(names[0])
         if self.executable is None or self.executable.name != "stream.executable":
             raise UnreadableError(self.dispatch, f"there is no stream.executable @{names[0]}")
-        exports = [op for op in _walk(self.executable) if op.name == "stream.executable.export"]
+        exports = ops_in(self.executable, "stream.executable.export")
         self.export = next(op for op in exports if ir.StringAttr(op.attributes["sym_name"]).value == names[-1])
         if len(exports) != 1:
             raise UnreadableError(self.executable, "an executable with several exports, such as for results in place")
         wanted = ir.FlatSymbolRefAttr(self.export.attributes["function_ref"]).value
-        shims = [op for op in _walk(self.executable) if op.name == "func.func"]
+        shims = ops_in(self.executable, "func.func")
         self.shim = next(op for op in shims if ir.StringAttr(op.attributes["sym_name"]).value == wanted)
         segments = list(ir.DenseI32ArrayAttr(self.dispatch.attributes["operandSegmentSizes"]))
         operands = list(self.dispatch.operands)
@@ -88,7 +89,7 @@ class _Reader:
         self.passed = operands[segments[0] : segments[0] + segments[1]]
 
     def read(self) -> Call:
-        calls = [op for op in _walk(self.shim) if op.name == "func.call"]
+        calls = ops_in(self.shim, "func.call")
         if len(calls) != 1:
             raise UnreadableError(self.shim, "a shim that calls other than one function")
         arguments: list[int | float] = []
@@ -255,14 +256,6 @@ def _remainder(op: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     if times.name != "arith.floordivsi" or tuple(times.operands) != (op.operands[0], whole.operands[1]):
         return None
     return times.operands[0], times.operands[1]
-
-
-def _walk(root: ir.Operation) -> Iterator[ir.Operation]:
-    for region in root.regions:
-        for block in region.blocks:
-            for op in block.operations:
-                yield op.operation
-                yield from _walk(op.operation)
 
 
 def _last(block: ir.Block) -> ir.Operation:

@@ -19,7 +19,8 @@ from opsplice.rewrites.transform_dialect.importing.contention import Shape, temp
 from opsplice.rewrites.transform_dialect.importing.handles import Handle, NamedOp, block_of
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.structured_matchers import MATCHERS, Place, Structured
-from opsplice.rewrites.transform_dialect.importing.templates import Template, read_template
+from opsplice.rewrites.transform_dialect.importing.template import Template
+from opsplice.rewrites.transform_dialect.importing.templates import read_template
 from opsplice.spec_lang.dims.decide import COMPARISONS
 
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"

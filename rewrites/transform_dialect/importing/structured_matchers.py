@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
-from opsplice.rewrites.transform_dialect.importing.templates import Label, Parts, Template, terms_of
+from opsplice.rewrites.transform_dialect.importing.template import Label, Parts, Template
+from opsplice.rewrites.transform_dialect.importing.templates import terms_of
 from opsplice.spec_lang.syntax import vocabulary
 
 # Where a size is: (argument, axis), the result's for argument -1; or the size itself.
