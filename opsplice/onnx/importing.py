@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.inliner
+import onnx.version_converter
 from iree.compiler import ir
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
@@ -34,6 +35,8 @@ _FUNCTION = "main"
 # A constant of at least so many bytes is a parameter.
 _LARGE = 4096
 _MOST_ROUNDS = 16
+# IREE has no older BatchNormalization.
+_OLDEST = 15
 
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
@@ -139,6 +142,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     own = len(model.graph.input)
     for each, array in weights.items():
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
+    model = _modern(model)
     # Operators that ONNX does not know have types only when they are expanded, and shapes depend on other shapes.
     for _ in range(_MOST_ROUNDS):
         model = _inferred(model, name)
@@ -158,6 +162,17 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         del weights[each]
     _check_types(graph, name)
     return model
+
+
+def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in the oldest version of the operators that IREE has all of; as it is where ONNX cannot convert it."""
+    (version,) = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")] or [_OLDEST]
+    if version >= _OLDEST:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, _OLDEST)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError):
+        return model
 
 
 def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
