@@ -235,7 +235,100 @@ def _rms_norm(on: Expansion, node: onnx.NodeProto) -> str | None:
     return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
 
 
-# ---- what IREE computes wrongly, and is refused ----------------------------------------------------------------------
+# ---- what IREE computes wrongly --------------------------------------------------------------------------------------
+
+
+def _average_pool(on: Expansion, node: onnx.NodeProto) -> str | None:
+    """With zeros around that are counted: IREE counts what lies behind them, too, where `ceil_mode` leads there."""
+    automatic = attribute(node, "auto_pad", b"NOTSET") != b"NOTSET"
+    if automatic or not (attribute(node, "ceil_mode", 0) and attribute(node, "count_include_pad", 0)):
+        return None
+    kernel = attribute(node, "kernel_shape", [])
+    pads = attribute(node, "pads", [0] * 2 * len(kernel))
+    around = [0, 0, *pads[: len(kernel)], 0, 0, *pads[len(kernel) :]]
+    kept = {name: attribute(node, name, [1] * len(kernel)) for name in ("strides", "dilations")}
+    padded = on.put("Pad", node.input[0], on.give(np.array(around)))
+    return on.put("AveragePool", padded, kernel_shape=kernel, ceil_mode=1, **kept)
+
+
+def _determinant(on: Expansion, node: onnx.NodeProto) -> str | None:
+    """By rows: IREE divides by the elements of the diagonal, also by zero."""
+    shape = on.shape(node.input[0])
+    size = shape[-1] if shape else None
+    if size is None or not 0 < size <= _LARGEST_DETERMINANT:
+        raise _wrong(node, "it divides by elements that may be zero")
+
+    def element(row: int, column: int) -> str:
+        whole_row = on.put("Gather", node.input[0], on.give(np.array(row)), axis=-2)
+        return on.put("Gather", whole_row, on.give(np.array(column)), axis=-1)
+
+    def minor(row: int, columns: tuple[int, ...]) -> str:
+        if len(columns) == 1:
+            return element(row, columns[0])
+        total = ""
+        for number, column in enumerate(columns):
+            rest = minor(row + 1, columns[:number] + columns[number + 1 :])
+            term = on.put("Mul", element(row, column), rest)
+            total = on.put("Sub" if number % 2 else "Add", total, term) if total else term
+        return total
+
+    return minor(0, tuple(range(size)))
+
+
+def _grid_sample(on: Expansion, node: onnx.NodeProto) -> str | None:
+    """Elements by their places: IREE takes the wrong ones at ties, outside, and where images are not square."""
+    shape, places = on.shape(node.input[0]), on.shape(node.input[1])
+    mode, padding = attribute(node, "mode", b"linear"), attribute(node, "padding_mode", b"zeros")
+    if shape is None or places is None or len(shape) != 4 or None in (*shape, *places):
+        raise _wrong(node, "it takes elements of other places; with fixed sizes in 2-D it is written otherwise")
+    if mode not in (b"linear", b"bilinear", b"nearest") or padding not in (b"zeros", b"border"):
+        return None
+    sizes = [int(size or 0) for size in shape]
+    last = np.array([sizes[3] - 1, sizes[2] - 1], np.float32)  # of columns and rows, as grids have them
+    corners = attribute(node, "align_corners", 0)
+    half = on.give(last / 2 if corners else (last + 1) / 2)
+    place = on.put("Add", on.put("Mul", node.input[1], half), on.give(last / 2))
+    zero, end = on.give(np.zeros(2, np.float32)), on.give(last)
+    if padding == b"border":
+        place = on.put("Min", on.put("Max", place, zero), end)
+    flat = on.put("Reshape", node.input[0], on.give(np.array([*sizes[:2], -1])))
+    row_starts = on.give(np.array([1, sizes[3]], np.float32))
+    apart = on.give(np.array([-1]))
+
+    nothing = on.cast(on.give(np.zeros(1, np.float32)), on.element(node.input[0]))
+
+    def product(pairs: str) -> str:
+        """Of the two numbers for each place, for all channels."""
+        parts = [on.put("Gather", pairs, on.give(np.array(column)), axis=-1) for column in (0, 1)]
+        return on.put("Unsqueeze", on.put("Mul", *parts), on.give(np.array([1])))
+
+    def taken(at: str) -> str:
+        within = on.put("Min", on.put("Max", at, zero), end)
+        number = on.put("ReduceSum", on.put("Mul", within, row_starts), apart, keepdims=0)
+        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), on.give(np.array([sizes[0], 1, -1])))
+        count = int(places[1] or 0) * int(places[2] or 0)
+        wide = on.put("Expand", index, on.give(np.array([*sizes[:2], count])))
+        values = on.put("GatherElements", flat, wide, axis=2)
+        inside = product(on.put("Cast", on.put("Equal", at, within), to=TensorProto.FLOAT))
+        values = on.put("Reshape", values, on.give(np.array([*sizes[:2], *places[1:3]])))
+        return on.put("Where", on.put("Cast", inside, to=TensorProto.BOOL), values, nothing)
+
+    if mode == b"nearest":
+        return taken(on.put("Round", place))
+    floor = on.put("Floor", place)
+    above = on.put("Sub", place, floor)
+    below = on.put("Sub", on.give(np.ones(2, np.float32)), above)
+    total = ""
+    for corner in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        picked = on.give(np.array(corner, np.float32))
+        kept = on.put("Where", on.put("Equal", picked, on.give(np.ones(2, np.float32))), above, below)
+        share = product(kept)
+        term = on.put("Mul", taken(on.put("Add", floor, picked)), share)
+        total = on.put("Add", total, term) if total else term
+    return total
+
+
+_LARGEST_DETERMINANT = 4
 
 
 def _lstm(_on: Expansion, node: onnx.NodeProto) -> None:
@@ -311,6 +404,9 @@ def _quantized(kind: str) -> Callable[[Expansion, onnx.NodeProto], str]:
 
 
 _RULES: dict[tuple[str, str], Callable[[Expansion, onnx.NodeProto], str | None]] = {
+    ("", "AveragePool"): _average_pool,
+    ("", "Det"): _determinant,
+    ("", "GridSample"): _grid_sample,
     ("", "LSTM"): _lstm,
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "DequantizeLinear"): _dequantize,

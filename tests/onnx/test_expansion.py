@@ -176,6 +176,38 @@ def test_reshapes_of_several_symbolic_dims():
             np.testing.assert_array_equal(found, -x.reshape(wanted))
 
 
+def test_what_iree_computes_wrongly_is_written_otherwise():
+    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
+    nodes = [
+        node("AveragePool", "x", "even", pads=[1, 1, 1, 1], **pool),
+        node("AveragePool", "x", "apart", pads=[1, 0, 1, 2], dilations=[2, 2], **pool),
+        node("GridSample", "x grid", "inner", mode="nearest"),
+        node("GridSample", "x grid", "outer", mode="linear", align_corners=1),
+        node("GridSample", "x grid", "border", padding_mode="border"),
+        *(node("Det", f"m{size}", f"d{size}") for size in (1, 2, 3, 4)),
+    ]
+    outputs = {"even": [None] * 4, "apart": [None] * 4, "inner": [1, 2, 8, 8]}
+    outputs |= {"outer": [1, 2, 8, 8], "border": [1, 2, 8, 8]}
+    inputs = {"x": [1, 2, 4, 6], "grid": [1, 8, 8, 2]} | {f"m{size}": ["n", size, size] for size in (1, 2, 3, 4)}
+    model = make_model(nodes, inputs, outputs | {f"d{size}": ["n"] for size in (1, 2, 3, 4)})
+    ticks = np.array([-1.5, -1, -0.75, -0.5, 0, 0.25, 1, 1.1], np.float32)
+    matrices = {f"m{size}": np.stack([np.eye(size)[::-1], floats(size, size)]) for size in (1, 2, 3, 4)}
+    feed = {"x": floats(1, 2, 4, 6), "grid": np.stack(np.meshgrid(ticks, ticks), -1)[None]}
+    check(model, feed | {name: matrix.astype(np.float32) for name, matrix in matrices.items()})
+
+
+@pytest.mark.parametrize("opset", [7, 14])
+def test_old_versions_of_operators(opset):
+    weights = {name: floats(4) for name in ("gain", "bias", "mean")} | {"variance": abs(floats(4))}
+    nodes = [
+        node("BatchNormalization", "x gain bias mean variance", "normed"),
+        node("Softmax", "normed", "shares", axis=1),
+        node("Dropout", "shares", "y"),
+    ]
+    model = make_model(nodes, {"x": ["n", 4, 5]}, {"y": ["n", 4, 5]}, weights, opset, ir_version=7)
+    check(model, {"x": floats(2, 4, 5)})
+
+
 def test_what_iree_computes_wrongly_is_refused():
     weights = {
         "w": floats(1, 8, 3),
@@ -191,6 +223,9 @@ def test_what_iree_computes_wrongly_is_refused():
     kind = TensorProto.FLOAT8E4M3FN
     model = make_model([node("QuantizeLinear", "x s e", "y", name="/q")], {"x": [4]}, {"y": (kind, [4])}, weights)
     with pytest.raises(OpspliceError, match="become NaN"):
+        frontends.load(model)
+    model = make_model([node("Det", "x", "y", name="/d")], {"x": [5, 5]}, {"y": []})
+    with pytest.raises(OpspliceError, match="may be zero"):
         frontends.load(model)
 
 
