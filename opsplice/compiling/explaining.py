@@ -126,7 +126,7 @@ class _Explaining:
         self.explainer = Explainer(spec.patterns, lambda: _others(spec))
         # A match may lose its place to any rule, so the patterns of all rules are looked for.
         names = dict.fromkeys([*(p.name for p in self.asked), *(rule.pattern for rule in spec.rules)])
-        self.graphs = {n: compile_pattern(spec.patterns[n], spec.patterns, spec.types) for n in names}
+        self.graphs = {n: splice.graphs_named(spec, n) for n in names}
         self.found = engine.find(module, [g for graphs in self.graphs.values() for g in graphs], near_misses=0)
         self.outcomes = splicer.outcomes(module, spec, self.found)
 

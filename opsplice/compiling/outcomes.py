@@ -14,6 +14,7 @@ from opsplice.matchers.search.matches import Match, NearMiss, Size
 from opsplice.matchers.terms.views import Views
 from opsplice.reports.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.memory import strides
 from opsplice.rewrites.plan.actions import Action, KernelCall
 from opsplice.rewrites.plan.planner import Choice, Plan
 from opsplice.spec_lang.loading.loader import LoadedSpec
@@ -64,7 +65,9 @@ def report(
         optional = isinstance(action, KernelCall) and action.optional
         uses = (_artifact_use(choice, _package(spec, choice), optional=optional) for choice in choices)
         artifacts = (*uses, *map(_compiler_use, others))
-        replacements.append(_replacement(action.match, action.rule, _action_name(action), artifacts=artifacts))
+        replacements.append(
+            _replacement(action.match, action.rule, _action_name(action), "", artifacts, _views(action))
+        )
     replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     replacements = [dataclasses.replace(each, round=number) for each in replacements]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
@@ -95,12 +98,17 @@ def by_match(matches: Sequence[Match], chosen: Plan, reason: str) -> dict[Match,
     """What becomes of each match, by a plan. reason: why one that is not in it has the action `none`."""
     found: dict[Match, list[Replacement]] = {match: [] for match in matches}
     for action in chosen.actions:
-        found[action.match].append(_replacement(action.match, action.rule, _action_name(action)))
+        views = _views(action)
+        found[action.match].append(_replacement(action.match, action.rule, _action_name(action), views=views))
     for annotation in chosen.annotations:
         found[annotation.match].append(_replacement(annotation.match, annotation.rule, "annotate"))
     for left in chosen.left:
         found[left.match].append(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost))
     return {match: told or [_unruled(match, reason)] for match, told in found.items()}
+
+
+def _views(action: Action) -> tuple[str, ...]:
+    return strides.told(action) if isinstance(action, KernelCall) else ()
 
 
 def _action_name(action: Action) -> str:
@@ -113,6 +121,7 @@ def _replacement(
     action: str,
     reason: str = "",
     artifacts: tuple[ArtifactUse, ...] = (),
+    views: tuple[str, ...] = (),
     lost: bool = False,
 ) -> Replacement:
     return Replacement(
@@ -127,6 +136,7 @@ def _replacement(
         reason=reason,
         lost=lost,
         artifacts=artifacts,
+        views=views,
     )
 
 

@@ -46,6 +46,9 @@ def report_text(
     lost = [r for r in report.kept if r.lost]
     lines = [style(counts_text(report.replacements), "bold", color)]
     lines += _table(report.replacements, width, color)
+    if verbose:
+        viewed = [(short_location(r.location), view) for r in report.replacements for view in r.views]
+        lines += [f"  {where}  {view}" for where, view in viewed]
     lines += _left_alone("kept as the compiler's own code", [r for r in report.kept if not r.lost], color)
     if verbose:
         lines += _left_alone("lost to other rules", lost, color)

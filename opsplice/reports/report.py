@@ -54,6 +54,7 @@ class Replacement:
     a call, `other` for what else a transform spec's action does, or `keep` when a match is left to the compiler.
     reason: why it is kept, "" otherwise; lost: it is kept because another rule has its place.
     round: 0 for what the program had; 1 for what a rule wrote in its place, and so on.
+    views: what the kernel reads and writes through views of the program, in words.
     """
 
     rule: str
@@ -68,6 +69,7 @@ class Replacement:
     lost: bool = False
     round: int = 0
     artifacts: tuple[ArtifactUse, ...] = ()
+    views: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -96,8 +98,8 @@ class Replacement:
             )
             for use in values.pop("artifacts")
         )
-        lost = values.pop("outcome") == "lost"
-        return cls(**values, artifacts=artifacts, lost=lost)
+        lost, views = values.pop("outcome") == "lost", tuple(values.pop("views"))
+        return cls(**values, artifacts=artifacts, lost=lost, views=views)
 
 
 @dataclass(frozen=True)

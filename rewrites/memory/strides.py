@@ -19,6 +19,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent, product
+from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Size, paired
 from opsplice.matchers.terms import address
@@ -175,6 +176,35 @@ def _merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:
 def _fits(layout: Layout, shape: Sequence[tree.Dim]) -> bool:
     """Whether each dim has one stride. A pack may have several."""
     return all(dim.pack is not None or len(runs) <= 1 for dim, runs in zip(shape, layout.dims, strict=True))
+
+
+def told(call: KernelCall) -> tuple[str, ...]:
+    """In words: what is read and written through views, and how it lies in memory."""
+    return tuple(_in_words(buffer) for buffer in call.strided if buffer.layout is not None and _is_view(call, buffer))
+
+
+def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:
+    if isinstance(buffer, Output):
+        return bool(buffer.views) or call.match.order is not None
+    return buffer.value is not None and bool(buffer.views or call.match.inputs[_args(call)[buffer.name].name].places)
+
+
+def _in_words(buffer: Buffer | Output) -> str:
+    value = buffer.value if isinstance(buffer, Buffer) else buffer.root
+    layout, maker = buffer.layout, defining_op(value)
+    assert layout is not None, "the buffer is strided"
+    where = f"argument {value.arg_number + 1}" if maker is None else f"{maker.name} at {location_text(maker)}"
+    what = f"{buffer.name} reads" if isinstance(buffer, Buffer) else "the result is written as"
+    start = "" if layout.offset == NONE else f" from element {_amount(layout.offset)}"
+    strides = [
+        f"{dim} {' and '.join(_amount(stride) for _, stride in runs) or '0'}"
+        for dim, runs in zip(buffer.shape, layout.dims, strict=True)
+    ]
+    return f"{what} {value.type} of {where}{start}, strides {', '.join(strides)}"
+
+
+def _amount(amount: Amount) -> str:
+    return "?" if amount.number is None else str(amount.number)
 
 
 # ---- packs ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tests.plain import Plain
 LAYERS = Path(__file__).parent.parent / "matchers" / "library"
 
 SPEC = """
+import "opsplice:strided"
 kernel attend(
   q: f32[...b, m, d] strided,
   k: f32[...b, n, d] strided,
@@ -28,29 +29,7 @@ kernel attend(
   grid (b, m)
   cpu "attend.c" as bitcode
 }
-pattern softmax(x: tensor<...m x n x f32>) through cast {
-  peak = reduce maximumf[...m n -> ...m](x)
-  e = exp(subf(x, broadcast[...m -> ...m n](peak)))
-  divf(e, broadcast[...m -> ...m n](reduce addf[...m n -> ...m](e)))
-}
-pattern attention(
-  q: tensor<...b x m x d x f32>,
-  k: tensor<...b x n x d x f32>,
-  v: tensor<...b x n x e x f32>,
-  bias: tensor<...b x m x n x f32>,
-  mask: tensor<...b x m x n x f32>,
-  keep: tensor<...b x m x n x i1>,
-  drop: tensor<...b x m x n x i1>,
-  scale: f32 = 1.0,
-  cap: f32 = 0.0,
-) through cast {
-  scores = mulf?(contract[...b m d, ...b n d -> ...b m n](q, k), scale)
-  capped = scores | mulf(tanh(divf(scores, cap)), cap)
-  biased = addf?(addf?(capped, mask), bias)
-  masked = biased | select(keep, biased, const(-inf..-1.0e9)) | select(drop, const(-inf..-1.0e9), biased)
-  contract[...b m n, ...b n e -> ...b m e](softmax(masked), v)
-}
-replace attention with attend(q, k, v, bias, mask, keep, drop, scale, cap)
+replace any_attention with attend(q, k, v, bias, mask, keep, drop, scale, cap)
 """
 CODE = """
 #include <math.h>
@@ -140,3 +119,71 @@ void shift(const float *bias, const float *x, float by, float *out, unsigned lon
     x, y = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([1, -2, 3, 4], np.float32)
     made.run("biased", x, y)
     np.testing.assert_array_equal(made.spliced.run("alone", x), -x * np.float32(2.5))  # as the default says
+
+
+LINEAR_SPEC = """
+import "opsplice:strided"
+kernel linear(x: f32[...b, m, k] strided, w: f32[n, k] strided, bias: f32[n] optional) -> f32[...b, m, n] strided {
+  grid (b)
+  cpu "linear.c"
+}
+replace any_linear with linear(x, w, bias)
+"""
+LINEAR_C = """
+#include <stddef.h>
+void linear(const float *x, const float *w, const float *bias, float *out, size_t b, size_t m, size_t k, size_t n,
+            size_t x_m, size_t x_k, size_t w_n, size_t w_k, size_t out_m, size_t out_n, size_t workgroup_x) {
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (size_t l = 0; l < k; ++l) sum += x[i * x_m + l * x_k] * w[j * w_n + l * w_k];
+      out[i * out_m + j * out_n] = sum + (bias ? bias[j] : 0);
+    }
+}
+"""
+
+
+def linear(subscripts: str, *, biased: bool) -> str:
+    """A product as one einsum says it, and a bias."""
+    sizes = {"a": 2, "b": 3, "m": 4, "k": 5, "n": 6}
+    x, w, out = re.split(",|->", subscripts)
+    kinds = [f"tensor<{'x'.join(str(sizes[letter]) for letter in each)}xf32>" for each in (x, w, out)]
+    loops, spread = ", ".join([*out, "k"]), ", ".join(out)
+    words = ", ".join(['"parallel"'] * len(out))
+    maps = ", ".join(f"affine_map<({loops}) -> ({', '.join(each)})>" for each in (x, w, out))
+    added = f"""%d = linalg.generic {{indexing_maps = [affine_map<({spread}) -> ({spread})>,
+    affine_map<({spread}) -> (n)>, affine_map<({spread}) -> ({spread})>], iterator_types = [{words}]}}
+    ins(%c, %y : {kinds[2]}, tensor<6xf32>) outs(%e : {kinds[2]}) {{
+  ^bb0(%p: f32, %q: f32, %r: f32):
+    %t = arith.addf %p, %q : f32
+    linalg.yield %t : f32
+  }} -> {kinds[2]}"""
+    name = re.sub(",|->", "_", subscripts) + "_biased" * biased
+    return f"""func.func @{name}(%x: {kinds[0]}, %w: {kinds[1]}{", %y: tensor<6xf32>" * biased}) -> {kinds[2]} {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : {kinds[2]}
+  %f = linalg.fill ins(%z : f32) outs(%e : {kinds[2]}) -> {kinds[2]}
+  %c = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{words}, "reduction"]}}
+    ins(%x, %w : {kinds[0]}, {kinds[1]}) outs(%f : {kinds[2]}) {{
+  ^bb0(%p: f32, %q: f32, %r: f32):
+    %s = arith.mulf %p, %q : f32
+    %t = arith.addf %r, %s : f32
+    linalg.yield %t : f32
+  }} -> {kinds[2]}
+  {added * biased}
+  return {"%d" if biased else "%c"} : {kinds[2]}
+}}"""
+
+
+def test_one_pattern_and_one_kernel_do_every_linear_layer(pairs):
+    kinds = [
+        (subscripts, biased)
+        for subscripts in ("mk,nk->mn", "mk,kn->mn", "bmk,kn->bmn", "abmk,nk->abmn", "bmk,nk->bnm", "km,kn->nm")
+        for biased in (False, True)
+    ]
+    programs = "\n".join(linear(subscripts, biased=biased) for subscripts, biased in kinds)
+    made = pairs(programs, LINEAR_SPEC, {"linear.c": LINEAR_C})
+    assert made.replaced == len(kinds)
+    for match in re.finditer(r"func\.func @(\w+)\((.*?)\) -> ", programs):
+        shapes = [tuple(map(int, found.split("x"))) for found in re.findall(r"tensor<([\dx]+)xf32>", match[2])]
+        made.run(match[1], *(np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 9 for shape in shapes))

@@ -10,6 +10,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
+from opsplice.reports.render import report_text
 
 SPEC = """
 kernel dots(x: f32[...b, m, k] strided, w: f32[...b, n, k] strided) -> f32[...b, m, n] strided {
@@ -262,6 +263,21 @@ def test_what_is_bound_is_the_furthest_value_that_has_strides(tmp_path, program,
     assert call.split(", ")[:2] == operands
     left = re.findall(r"linalg\.transpose|linalg\.broadcast|tensor\.(?:expand|collapse)_shape|extract_slice", text)
     assert left == views
+
+
+def test_the_report_says_what_is_read_and_written_through_views(tmp_path):
+    (tmp_path / "k.splice").write_text(SPEC)
+    (tmp_path / "dots.c").write_text(CODE)
+    _, report = opsplice.transform(PROJECTED, [tmp_path / "k.splice"])
+    (replacement,) = report.replacements
+    assert replacement.views == (
+        "x reads tensor<2x16x96xf32> of argument 1, strides ...b 1536 and 8, m 96, k 1",
+        "w reads tensor<2x16x96xf32> of argument 1 from element 64, strides ...b 1536 and 8, n 96, k 1",
+        "the result is written as tensor<2x16x4x16xf32> of linalg.transpose at -:28:8, "
+        "strides ...b 1024 and 16, m 64, n 1",
+    )
+    assert type(replacement).from_json(replacement.to_json()) == replacement
+    assert replacement.views[1] in report_text(report, verbose=True, color=False)
 
 
 def test_a_result_that_is_used_itself_is_written_as_it_is(tmp_path):
