@@ -21,7 +21,6 @@ from opsplice.spec_lang.syntax.tree import Span
 WIDTH = 100
 _INDENT = 2
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
-_COMMENT = re.compile(r"//[^\n]*")
 _BLANK_LINE = re.compile(r"\n[ \t\r\f]*\n")
 _LABEL_WORD = re.compile(r"\([^)]*\)|\.\.\.[A-Za-z0-9_]+|[A-Za-z0-9_]+|,|->")
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
@@ -380,7 +379,7 @@ def _joined(items: Iterable[tuple[Span, str]]) -> str:
 
 def _squeezed(span: Span) -> str:
     """The source text of something without blanks in it, such as a number."""
-    return "".join(_COMMENT.sub("", span.source.text[span.start : span.end]).split())
+    return "".join(span.text.split())
 
 
 def _variables(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpVariable, ...] = ()) -> str:
@@ -559,7 +558,7 @@ def _attribute_value(value: tree.AttributeValue, bare: bool) -> str:
 def _subscripts(subscripts: tree.Subscripts) -> str:
     """The labels as they were written, `mk` or `m k`: which of the two it is makes no difference to the tree."""
     span = subscripts.span
-    words = _LABEL_WORD.findall(_COMMENT.sub("", span.source.text[span.start : span.end]))
+    words = _LABEL_WORD.findall(span.text)
     words = [re.sub(r"\s*\+\s*", " + ", re.sub(r"\s*([()*])\s*", r"\1", word)) for word in words]
     operands, _, result = " ".join(words).partition("->")
     return f"[{operands.replace(' ,', ',').strip()} -> {result.strip()}]"

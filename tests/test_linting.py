@@ -205,6 +205,7 @@ def test_a_misspelt_feature_of_cpus(tmp_path: Path, clause: str, said: str | Non
         ("<T in {f32}>(x: tensor<n x T>)", "bits(T) == 16", True),
         ("<T in {f32, f16}>(x: tensor<n x T>)", "bits(T) == 16", False),
         ("<T in {f32, f16}>(x: tensor<n x T>)", "T in {bf16} or bits(T) > 32", True),
+        ("<T in {f32, f16}>(x: tensor<n x T>)", "bits(T) * 2 > 64", True),
         ("<T in {f32, f16}>(x: tensor<n x T>)", "not T in {f32, f16}", True),
         ("<T>(x: tensor<n x T>)", "bits(T) == 16", False),
         ("(x: tensor<n x f32>)", "only(x) and shared(x)", True),

@@ -1,1 +1,1 @@
-"""Sizes that are known at compile time, bounded, or read at run time, and conditions on them."""
+"""Sizes that are known at compile time, bounded, or read at run time."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.dim_conditions import Bounds
 from opsplice.matchers.terms.terms import DimSize
+from opsplice.spec_lang.dims.judge import Bounds
 
 # Ops whose operands are the sizes of the result's dynamic dims, after so many others.
 SIZED_OPS = {

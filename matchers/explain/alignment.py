@@ -13,11 +13,11 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.patterns.graph import Input, Number, Result, Whole
 from opsplice.matchers.patterns.walk import children_of
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Term
 from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.syntax import vocabulary as ops
 
 # A pattern and a program that could be paired in more ways than this are compared only so far.
@@ -135,8 +135,8 @@ class Alignment:
 
 
 def _is_number(node: Number, found: Constant) -> bool:
-    low = dim_conditions.evaluate(node.low, {})
-    high = low if node.high is None else dim_conditions.evaluate(node.high, {})
+    low = judge.evaluate(node.low, {})
+    high = low if node.high is None else judge.evaluate(node.high, {})
     if low is None or high is None:
         return True  # a dim, whose size is not looked at
     near = abs(found.value) * 1e-6

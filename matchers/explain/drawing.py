@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,6 @@ from opsplice.matchers.search.tracing import Stop
 from opsplice.spec_lang.syntax import tree
 
 _MAX_TEXT = 200
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 
 
 def draw(
@@ -140,10 +138,7 @@ def _holds(node: Any, stop: Stop) -> bool:
 
 def _source(span: tree.Span) -> str:
     """What a spec writes, in one line and without comments."""
-    text = _COMMENT.sub(
-        lambda found: found[0] if found[0].startswith('"') else " ", span.source.text[span.start : span.end]
-    )
-    text = " ".join(text.split()).replace("( ", "(").replace(" )", ")")
+    text = span.written.replace("( ", "(").replace(" )", ")")
     return "".join(c for c in text if c.isprintable())
 
 

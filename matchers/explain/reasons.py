@@ -7,7 +7,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
@@ -19,6 +18,7 @@ from opsplice.matchers.search.tracing import Stop
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _PREFIX = re.compile(r"\b\w+\.\d+\.(?=[A-Za-z_])")
@@ -402,7 +402,7 @@ class _Reasoner:
 
 def condition_text(condition: Any, found: str, dims: Any) -> str:
     """What a condition that does not hold meets: "k = 100, not a multiple of 64"."""
-    names = dim_conditions.names_in(condition) if isinstance(condition, (tree.Comparison, tree.Logical)) else set()
+    names = dim_conditions.numbers_in(condition) if isinstance(condition, (tree.Comparison, tree.Logical)) else set()
     if any(_is_dynamic(dims.get(n)) for n in names):
         which = ", ".join(sorted(n for n in names if _is_dynamic(dims.get(n))))
         return f"{found}: {which} is only known at run time"

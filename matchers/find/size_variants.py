@@ -14,13 +14,12 @@ from typing import Any, get_args
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.patterns.graph import Graph, Label, Node, Result
 from opsplice.matchers.search.bindings import Failure
 from opsplice.matchers.search.matches import NearMiss, Size
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.terms.views import Views
-from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 
 # Fewer are searched for one by one.
@@ -33,7 +32,7 @@ _PARTS = (Result, *get_args(Node))
 class _Way:
     """The sizes of one way in which a family holds. written: those that the members write as numbers, in order."""
 
-    dims: dim_conditions.Sizes
+    dims: judge.Sizes
     written: tuple[Size | tuple[Size, ...] | None, ...]
 
 
@@ -119,7 +118,7 @@ class _Ways(Search):
 
 def _meets(graph: Graph, way: _Way) -> bool:
     return all(found is None or found == size for size, found in zip(_sizes(graph), way.written, strict=True)) and all(
-        dim_conditions.holds(where, way.dims) is True for where in graph.conditions
+        judge.holds(where, way.dims) is True for where in graph.conditions
     )
 
 
@@ -167,7 +166,7 @@ class _Key:
         if isinstance(part, Label):
             return "label", self._labels.setdefault(part, len(self._labels)), part.pack, part.windowed
         if not isinstance(part, _PARTS):
-            return decide.key(part)
+            return dim_conditions.key(part)
         if id(part) in self._nodes:
             return "again", self._nodes[id(part)]
         self._nodes[id(part)] = len(self._nodes)

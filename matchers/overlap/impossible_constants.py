@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.terms import constants
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.linting import lint
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -32,10 +32,10 @@ def misfits(spec: LoadedSpec) -> Iterator[Diagnostic]:
 
 
 def _may_hold(element: str, constant: tree.Constant) -> bool:
-    low = dim_conditions.evaluate(constant.value, {})
-    high = low if constant.high is None else dim_conditions.evaluate(constant.high, {})
+    low = judge.evaluate(constant.value, {})
+    high = low if constant.high is None else judge.evaluate(constant.high, {})
     if low is None or high is None:  # it depends on dims, unless it is a number too large for all types
-        return any(dim_conditions.names_in(end) for end in (constant.value, constant.high))
+        return any(dim_conditions.numbers_in(end) for end in (constant.value, constant.high))
     if vocabulary.is_integer(element):
         return constant.high is not None or vocabulary.holds(element, low)
     if not vocabulary.is_float(element):

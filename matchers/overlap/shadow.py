@@ -14,7 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.overlap import subsumption
 from opsplice.matchers.overlap.subsumption import Cover
 from opsplice.matchers.patterns.graph import Graph, compile_pattern
-from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.dims import decide, dim_conditions
 from opsplice.spec_lang.linting import lint
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
@@ -54,7 +54,7 @@ def _impossible(spec: LoadedSpec) -> Iterator[Diagnostic]:
     """Patterns whose conditions only contradict each other together with those of the patterns that they use."""
     sized = any(p.where is not None for p in spec.patterns.values())
     for pattern in spec.patterns.values():
-        if not sized or decide.impossible(decide.conjuncts(pattern.where)):
+        if not sized or decide.impossible(dim_conditions.conjuncts(pattern.where)):
             continue  # nothing to contradict, or said already
         graphs = _graphs(pattern, spec)
         if any(graph.conditions for graph in graphs) and all(
@@ -141,7 +141,7 @@ def _takers(rule: _Rule, earlier: Sequence[_Rule], spec: LoadedSpec, budget: _Bu
     if rule.graphs:
         found = [_taken_graph(rule, graph, takes, budget) for graph in rule.graphs]
     else:
-        own = [*decide.conjuncts(rule.pattern.where), *rule.demands]
+        own = [*dim_conditions.conjuncts(rule.pattern.where), *rule.demands]
         found = [_taken(own, [(other, other.demands) for other in takes], budget)]
     if not all(found):
         return []
@@ -161,7 +161,7 @@ def _taken_graph(rule: _Rule, graph: Graph, earlier: Sequence[_Rule], budget: _B
                 continue
             asked = (*general.conditions, *other.demands)
             if all(map(_is_plain, asked)):
-                wanted.append((other, [*cover.needs, *decide.substituted(asked, cover.sizes)]))
+                wanted.append((other, [*cover.needs, *dim_conditions.substituted(asked, cover.sizes)]))
     return _taken(own, wanted, budget)
 
 
@@ -171,8 +171,8 @@ def _taken(
     """The rules of which always one gets a match whose sizes fulfil `own`, or none."""
     pinned = frozenset().union(*map(decide.pinned, own))
     # A condition that needs a size which may only be known at run time can fail whatever the size is then.
-    sure = [(rule, asked) for rule, asked in wanted if decide.names_in(tuple(asked)) <= pinned]
-    sure = [(rule, asked) for rule, asked in sure if not any(map(decide.divides_by_dim, asked))]
+    sure = [(rule, asked) for rule, asked in wanted if dim_conditions.names_in(tuple(asked)) <= pinned]
+    sure = [(rule, asked) for rule, asked in sure if not any(map(dim_conditions.divides_by_dim, asked))]
     budget.compared -= len(sure)
     if not sure or decide.impossible(own):
         return []  # a rule that can never apply has a warning of its own
@@ -182,12 +182,9 @@ def _taken(
     if len(sure) < 2:
         return []
     several = sure[:_MAX_EARLIER]
-    left = [_negated(asked, own[0].span if own else rule.rule.span) for rule, asked in several]
+    span = several[0][0].rule.span
+    left = [tree.Logical(span, "not", (tree.Logical(span, "and", tuple(asked)),)) for rule, asked in several]
     return [rule for rule, _ in several] if decide.impossible([*own, *left]) else []
-
-
-def _negated(asked: Sequence[tree.Condition], span: tree.Span) -> tree.Condition:
-    return decide.negation(tree.Logical(span, "and", tuple(asked)))
 
 
 def _targets_covered(earlier: _Rule, later: _Rule, spec: LoadedSpec) -> bool:
@@ -214,11 +211,7 @@ def _targets_covered(earlier: _Rule, later: _Rule, spec: LoadedSpec) -> bool:
 
 def _is_plain(condition: object) -> bool:
     """Whether a condition speaks of sizes alone."""
-    if isinstance(condition, tree.Logical):
-        return all(map(_is_plain, condition.operands))
-    if isinstance(condition, (tree.Comparison, tree.Arithmetic)):
-        return _is_plain(condition.left) and _is_plain(condition.right)
-    return isinstance(condition, _PLAIN)
+    return all(isinstance(part, _PLAIN) for part in tree.parts(condition))
 
 
 def _unreachable(rule: _Rule, takers: Sequence[_Rule]) -> Diagnostic:
@@ -273,4 +266,4 @@ def _contention(other: _Rule, rule: _Rule, first: Graph, second: Graph) -> tuple
 def _possible(cover: Cover, other: _Rule, rule: _Rule, first: Graph, second: Graph) -> bool:
     asked = [c for c in (*first.conditions, *other.demands) if _is_plain(c)]
     known = [*subsumption.facts(second), *rule.demands, *cover.needs]
-    return not decide.impossible([*known, *decide.substituted(tuple(asked), cover.sizes)])
+    return not decide.impossible([*known, *dim_conditions.substituted(tuple(asked), cover.sizes)])

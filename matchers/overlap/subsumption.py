@@ -19,7 +19,7 @@ from opsplice.matchers.patterns.graph import Graph, Input, Label, Node, Number, 
 from opsplice.matchers.terms import constants as numbers
 from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import Apply, Reduce
-from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # What the judgement knows of. A new field of one of these may restrict what matches, so it has to be taught here.
@@ -149,9 +149,9 @@ def facts(graph: Graph) -> list[tree.Condition]:
     sizes = _Sizes(graph)
     for group, written in sizes.written.items():
         first, *others = written
-        found += [decide.equality(first, other) for other in others]
+        found += [dim_conditions.equality(first, other) for other in others]
         if len(group) != 1 and all((label,) in sizes.written for label in group):
-            found.append(decide.equality(first, sizes.of(group)))
+            found.append(dim_conditions.equality(first, sizes.of(group)))
     return found
 
 
@@ -190,11 +190,8 @@ class _Sizes:
         """The product of labels' sizes; the size of a label that has none written is a name that no dim has."""
         if group in self.written:
             return self.written[group][0]
-        made: tree.DimExpr | None = None
-        for label in group:
-            size = self.written.get((label,), [tree.DimRef(self.span, f"#{label.id}")])[0]
-            made = size if made is None else tree.Arithmetic(self.span, "*", made, size)
-        return made if made is not None else tree.Literal(self.span, 1)
+        sizes = (self.written.get((label,), [tree.DimRef(self.span, f"#{label.id}")])[0] for label in group)
+        return dim_conditions.product(self.span, sizes)
 
 
 @dataclass
@@ -326,9 +323,9 @@ class _Comparison:
         return key(left) == key(right)
 
     def _whole(self, left: Whole, right: Whole, state: _State) -> list[list[_Goal]]:
-        given = {a.name: decide.key(a) for a in right.attributes}
+        given = {a.name: dim_conditions.key(a) for a in right.attributes}
         same = (left.op, left.number, left.count) == (right.op, right.number, right.count)
-        known = all(given.get(a.name) == decide.key(a) for a in left.attributes)
+        known = all(given.get(a.name) == dim_conditions.key(a) for a in left.attributes)
         if not same or not known or len(left.operands) != len(right.operands):
             return []
         if left.element and not self._element(left.element, right.element, state):
@@ -484,7 +481,7 @@ class _Comparison:
                 continue  # below an input that stands for an op: no label of it is in the other pattern
             size = written.of(group)
             if isinstance(tie.size, int):
-                needs.append(decide.equality(size, tree.Literal(written.span, tie.size)))
+                needs.append(dim_conditions.equality(size, tree.Literal(written.span, tie.size)))
             elif tie.size not in sizes:
                 sizes[tie.size], groups[tie.size] = size, group
             elif groups[tie.size] != group:
@@ -495,15 +492,15 @@ class _Comparison:
 
     def _equal(self, left: _Group, right: _Group, written: _Sizes) -> list[tree.Condition]:
         if len(left) != len(right):
-            return [decide.equality(written.of(left), tree.DimRef(written.span, "#another rank"))]
-        return [decide.equality(written.of((a,)), written.of((b,))) for a, b in zip(left, right, strict=True)]
+            return [dim_conditions.equality(written.of(left), tree.DimRef(written.span, "#another rank"))]
+        return [dim_conditions.equality(written.of((a,)), written.of((b,))) for a, b in zip(left, right, strict=True)]
 
     def _names(self) -> set[str]:
         names = {tie.size for tie in self.left.ties if isinstance(tie.size, str)}
         kinds = [p.type for p in self.left.pattern.parameters if isinstance(p.type, tree.TensorType)]
         names |= {dim.name for kind in kinds for dim in kind.dims if dim.name is not None}
         for condition in self.left.conditions:
-            names |= decide.names_in(condition)
+            names |= dim_conditions.names_in(condition)
         return names
 
     def _same_number(self, left: Number, right: Number, sizes: Mapping[str, tree.DimExpr] | None) -> bool:
@@ -512,8 +509,8 @@ class _Comparison:
         if mine is None or others is None:
             if sizes is None:
                 return True
-            low, high = decide.substituted(left.low, sizes), decide.substituted(left.high, sizes)
-            return bool(decide.key((low, high)) == decide.key((right.low, right.high)))
+            low, high = dim_conditions.substituted(left.low, sizes), dim_conditions.substituted(left.high, sizes)
+            return bool(dim_conditions.key((low, high)) == dim_conditions.key((right.low, right.high)))
         if left.high is None and mine[0] == 0 and not self._same_zero(mine[0], right, others[0]):
             return False
         if self.right_inner:

@@ -19,7 +19,7 @@ from opsplice.matchers.terms.attributes import attribute_text
 from opsplice.matchers.terms.canonical import canonical, combiner
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.spec_lang.checking import walks
-from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # What a contraction multiplies, adds and widens its operands with.
@@ -464,7 +464,7 @@ class _Builder:
         if isinstance(expr, tree.Constant):
             low = _renamed(expr.value, scope)
             high = None if expr.high is None else _renamed(expr.high, scope)
-            return self._node(("number", decide.key((low, high))), lambda: Number(low, high))
+            return self._node(("number", dim_conditions.key((low, high))), lambda: Number(low, high))
         if isinstance(expr, tree.Call) and expr.optional:
             makers = partial(self._call, expr, labels, scope), partial(self._lower, expr.args[0], labels, scope)
             return self._choice(makers)
@@ -678,13 +678,9 @@ def _scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:
 
 def _asked_values(condition: tree.Condition) -> set[str]:
     """The values of a pattern that its condition asks about."""
-    if isinstance(condition, tree.Logical):
-        return set().union(*map(_asked_values, condition.operands))
-    if isinstance(condition, tree.Is):
-        return {condition.value}
-    if isinstance(condition, tree.Predicate) and condition.name not in tree.OF_THE_ROOT:
-        return {condition.value}
-    return set()
+    kinds = (tree.Is, tree.Predicate)
+    parts = (part for part in tree.parts(condition) if isinstance(part, kinds))
+    return {part.value for part in parts if isinstance(part, tree.Is) or part.name not in tree.OF_THE_ROOT}
 
 
 def _type_of(name: str, pattern: tree.Pattern) -> tree.Type | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from opsplice.matchers.dims.dim_conditions import Known
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.terms.terms import DimSize
+from opsplice.spec_lang.dims.judge import Known
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax import vocabulary as ops
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.op_names import location_text, short
 from opsplice.matchers.patterns.graph import (
@@ -46,6 +45,7 @@ from opsplice.matchers.terms.recomputation import Again
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Started, Term
 from opsplice.matchers.terms.view_inverse import solved
 from opsplice.matchers.terms.views import Origin, Views, defining_op, is_structured, is_tensor, shape_of
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -510,7 +510,7 @@ class Search(Verdicts):
             found = self._peek(node, term)
             own = isinstance(found, Reduce) and found.combiner == node.combiner
             return own or self._single_place(node, found) is not None
-        if isinstance(node, Number) and not dim_conditions.names_in(node.low):
+        if isinstance(node, Number) and not dim_conditions.numbers_in(node.low):
             return self.views.constant(self._peek(node, term)) is not None
         if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
             return next(self._chain(term), None) is not None
@@ -586,7 +586,7 @@ class Search(Verdicts):
     def _number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
         found = self._look(node, term)
         found = self.views.constant(found) or found
-        if isinstance(found, Constant) or dim_conditions.names_in(node.low):
+        if isinstance(found, Constant) or dim_conditions.numbers_in(node.low):
             # Dims may be bound by a later goal, so numbers are compared at the end.
             self._set(self.numbers, (node, found), self.place)
             return []

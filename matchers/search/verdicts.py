@@ -7,7 +7,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
 from opsplice.matchers.dims.size_bounds import bounds_of
@@ -22,6 +21,7 @@ from opsplice.matchers.terms import constants, contraction_kinds
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
 from opsplice.matchers.terms.views import defining_op
 from opsplice.spec_lang.checking.contraction_query import written
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _MAX_FACTORS = 6
@@ -56,7 +56,7 @@ class Verdicts(Bindings):
             self._set(self.held, id(node))
         return True
 
-    def _meets(self, wanted: Sequence[Any], sizes: dim_conditions.Sizes) -> bool:
+    def _meets(self, wanted: Sequence[Any], sizes: judge.Sizes) -> bool:
         """Whether conditions hold."""
         self.place = None
         for where in wanted:
@@ -64,8 +64,8 @@ class Verdicts(Bindings):
                 if self._terms(where.name) and not self._meets([where.condition], sizes):
                     return False
                 continue
-            asked = dim_conditions.asked(where, self._is_left_out)
-            if asked is not None and dim_conditions.holds(asked, sizes, self._judge) is not True:
+            asked = dim_conditions.without(where, self._is_left_out)
+            if asked is not None and judge.holds(asked, sizes, self._judge) is not True:
                 return self._condition_failed(asked, sizes)
         return True
 
@@ -75,8 +75,8 @@ class Verdicts(Bindings):
             return False
         return any(isinstance(node, Named) and node.name == condition.name for node in nodes_of(self.graph))
 
-    def _condition_failed(self, where: Any, sizes: dim_conditions.Sizes) -> bool:
-        failed = dim_conditions.first_failure(where, sizes, self._judge)
+    def _condition_failed(self, where: Any, sizes: judge.Sizes) -> bool:
+        failed = judge.first_failure(where, sizes, self._judge)
         kind = Kind.CONDITION
         if isinstance(failed, Asked) and failed.kind != "weight":
             kind = Kind.USE
@@ -84,7 +84,7 @@ class Verdicts(Bindings):
             self.place = next((op for op in makers if op is not None), None)
         return self._fail(failed, dim_conditions.written(failed), self._what_is(failed, sizes), kind)
 
-    def _what_is(self, condition: Any, sizes: dim_conditions.Sizes) -> str:
+    def _what_is(self, condition: Any, sizes: judge.Sizes) -> str:
         """What there is where a condition does not hold."""
         if isinstance(condition, tree.Membership):
             return self._element(condition.variable)
@@ -101,7 +101,7 @@ class Verdicts(Bindings):
         if isinstance(condition, Form):
             value = self._values(condition.name)[-1:]
             return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"
-        names = sorted(dim_conditions.names_in(condition))
+        names = sorted(dim_conditions.numbers_in(condition))
         known = {n: size_text(self.dims[n][0]) if n in self.dims else str(sizes.get(n, "unknown")) for n in names}
         return ", ".join(f"{own_name(n)} = {text}" for n, text in known.items()) or "that it does not hold"
 
@@ -226,15 +226,15 @@ class Verdicts(Bindings):
         found = "another size that is dynamic" if known == size or _is_dynamic(size) else size_text(size)
         return self._fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE)
 
-    def _same_number(self, node: Number, found: Term, sizes: dim_conditions.Sizes, classes: Classes) -> bool:
-        low = dim_conditions.evaluate(node.low, sizes)
+    def _same_number(self, node: Number, found: Term, sizes: judge.Sizes, classes: Classes) -> bool:
+        low = judge.evaluate(node.low, sizes)
         if not isinstance(found, Constant):
             return self._same_dim(node, found, classes)
         if low is None:
-            why = ", which is dynamic" if dim_conditions.names_in(node.low) else ""  # else it is too large
+            why = ", which is dynamic" if dim_conditions.numbers_in(node.low) else ""  # else it is too large
             return self._fail(node, f"the constant {number_text(node)}{why}", str(found.value), Kind.CONSTANT)
         if node.high is not None:
-            high = dim_conditions.evaluate(node.high, sizes)
+            high = judge.evaluate(node.high, sizes)
             good = high is not None and constants.within(low, high, found.value, found.type)
         else:
             good = constants.same(low, found.value, found.type)
@@ -294,11 +294,11 @@ class Verdicts(Bindings):
         atoms = ((size, self.views.extent(size).atom) for size in sizes)
         return Classes([*self.equal, *((size, atom) for size, atom in atoms if atom is not None)])
 
-    def _static_dims(self) -> dict[str, dim_conditions.Known | tuple[dim_conditions.Known, ...]]:
-        def number(size: Size) -> dim_conditions.Known:
+    def _static_dims(self) -> dict[str, judge.Known | tuple[judge.Known, ...]]:
+        def number(size: Size) -> judge.Known:
             return size if isinstance(size, int) else bounds_of(size, self.views.reads)
 
-        sizes: dict[str, dim_conditions.Known | tuple[dim_conditions.Known, ...]] = dict(self.integers)
+        sizes: dict[str, judge.Known | tuple[judge.Known, ...]] = dict(self.integers)
         for name, (size, _) in self.dims.items():
             sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
             if isinstance(size, tuple):

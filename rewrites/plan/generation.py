@@ -18,10 +18,10 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.actions import KernelCall, Scalar
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs

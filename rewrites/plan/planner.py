@@ -16,7 +16,6 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match, Size, flat, paired
@@ -42,7 +41,7 @@ from opsplice.rewrites.plan.actions import (
     Scalar,
     Written,
 )
-from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Artifact
@@ -55,7 +54,7 @@ Generate = Callable[[tree.ArtifactClause, generation.Request, ProgramTarget], Ar
 CodeWriter = Callable[[Match, tree.Rule], Written]
 # The whole dispatch that an artifact holds, checked against the call that is to be made.
 ExternalOf = Callable[[KernelCall, "Choice"], External]
-_OWN: dim_conditions.Sizes = {}
+_OWN: judge.Sizes = {}
 _NOT_DENSE = "is no value of the program by itself"
 
 
@@ -432,26 +431,24 @@ def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
     return None
 
 
-def _check_condition(
-    where: tree.Condition | None, match: Match, whose: str, sizes: dim_conditions.Sizes = _OWN
-) -> None:
+def _check_condition(where: tree.Condition | None, match: Match, whose: str, sizes: judge.Sizes = _OWN) -> None:
     """sizes: those of the dims that the condition speaks of, by default the match's."""
     sizes = match.static_dims() if sizes is _OWN else sizes
-    judge = partial(uses.judge, match)
-    asked = None if where is None else dim_conditions.asked(where, partial(uses.is_left_out, match))
-    if asked is None or dim_conditions.holds(asked, sizes, judge):
+    own = partial(uses.judge, match)
+    asked = None if where is None else dim_conditions.without(where, partial(uses.is_left_out, match))
+    if asked is None or judge.holds(asked, sizes, own):
         return
-    failed = dim_conditions.first_failure(asked, sizes, judge)
-    shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(dim_conditions.names_in(failed)))
+    failed = judge.first_failure(asked, sizes, own)
+    shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(failed)))
     raise _LeaveError(
         f"{whose} condition `{dim_conditions.written(failed)}` does not hold{f': {shown}' if shown else ''}"
     )
 
 
-def _shown(size: dim_conditions.Known | tuple[dim_conditions.Known, ...]) -> str:
+def _shown(size: judge.Known | tuple[judge.Known, ...]) -> str:
     if isinstance(size, tuple):
         return " x ".join(map(_shown, size))
-    if isinstance(size, dim_conditions.Bounds):
+    if isinstance(size, judge.Bounds):
         high = "any" if size.high is None else str(size.high)
         return f"dynamic ({size.low} to {high}, a multiple of {size.divisor})"
     return "dynamic" if size is None else str(size)
@@ -493,7 +490,7 @@ def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
     for limit in clause.limits:
         numbers = target.limit(limit.name)
         is_told = bool(numbers) and (limit.op in (">=", ">") or not target.is_profile)
-        if not is_told or not all(decide.COMPARISONS[limit.op](number, limit.value) for number in numbers):
+        if not is_told or not all(dim_conditions.COMPARISONS[limit.op](number, limit.value) for number in numbers):
             known = f"{'at least ' * target.is_profile}{' or '.join(map(str, numbers))}" if numbers else "not known"
             return f"the clause at {clause.span} wants {limit}, and of the target {limit.name} is {known}"
     return ""
@@ -816,7 +813,7 @@ class _Signature:
         return symbol
 
 
-def _numbers(size: Size | tuple[Size, ...]) -> dim_conditions.Known | tuple[dim_conditions.Known, ...]:
+def _numbers(size: Size | tuple[Size, ...]) -> judge.Known | tuple[judge.Known, ...]:
     """Sizes as numbers, or as what the program assumes of them."""
     if isinstance(size, tuple):
         return tuple(s if isinstance(s, int) else bounds_of(s) for s in size)

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.dims import dim_conditions
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.actions import KernelCall
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 
 # How many workgroups there may be in each dim of a grid.
@@ -32,7 +32,6 @@ _OPS = {
     "min": "arith.minsi",
     "max": "arith.maxsi",
 }
-_DIVISIONS = frozenset({"%", "ceildiv", "floordiv"})
 _SIGNED_AT_MOST = 3  # the number of arith's predicate `sle`
 _OF_DEVICE = re.compile(r"max_workgroup_counts = \[(\d+), (\d+), (\d+)\]")
 
@@ -43,7 +42,7 @@ def check(call: KernelCall, target: ProgramTarget) -> None:
     most = tuple(map(int, found.groups())) if found else MOST_ON_CPUS if target.is_cpu else MOST
     sizes = {n: tuple(map(_known, s)) if isinstance(s, tuple) else _known(s) for n, s in call.dims.items()}
     for number, (size, allowed) in enumerate(zip(call.kernel.grid, most, strict=False)):
-        count = dim_conditions.evaluate(size, sizes)
+        count = judge.evaluate(size, sizes)
         if count is not None and count > allowed:
             raise OpspliceError(
                 f"kernel {call.kernel.name} has {count} workgroups in dim {number} of its grid, and {target.backend} "
@@ -86,7 +85,7 @@ def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
     assert isinstance(expr, tree.Arithmetic), "the checker lets no properties into a grid"
     index = ir.IndexType.get()
     left, right = _arithmetic(expr.left, sizes), _arithmetic(expr.right, sizes)
-    if expr.op in _DIVISIONS and not isinstance(expr.right, tree.Literal):
+    if expr.op in dim_conditions.DIVISIONS and not isinstance(expr.right, tree.Literal):
         # A dim may be zero, and then there is nothing to compute; the division must not trap all the same.
         right = emit.value("arith.maxsi", [right, emit.index(1)], index)
     if expr.op == "%":

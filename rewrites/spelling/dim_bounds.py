@@ -11,14 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 
 MAX_ALTERNATIVES = 16
-_NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WHY = "matchers know only bounds of a dim and what it is a multiple of"
 
 
@@ -99,7 +97,7 @@ def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bo
     if isinstance(where, tree.Predicate) and where.name == "contracts" and CONTRACTS in dims and not negated:
         return ((Contracts(tuple(asked_sizes(where.value).items())),),)
     if isinstance(where, tree.Comparison):
-        return _comparison(where, dims, _NEGATED[where.op] if negated else where.op)
+        return _comparison(where, dims, dim_conditions.NEGATED[where.op] if negated else where.op)
     if not isinstance(where, tree.Logical):
         raise GapError.at(where.span, "this condition", _WHY)
     if where.op == "not":
@@ -123,13 +121,13 @@ def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bo
 
 def _comparison(where: tree.Comparison, dims: Mapping[str, Extent], op: str) -> tuple[Alternative, ...]:
     numbers = {name: _number(extent) for name, extent in dims.items()}
-    known = dim_conditions.holds(tree.Comparison(where.span, op, where.left, where.right), numbers)
+    known = judge.holds(tree.Comparison(where.span, op, where.left, where.right), numbers)
     if known is not None:
         return ((),) if known else ()
     left, right = where.left, where.right
-    if dim_conditions.evaluate(left, numbers) is not None:
-        left, right, op = right, left, _MIRRORED[op]
-    bound = dim_conditions.evaluate(right, numbers)
+    if judge.evaluate(left, numbers) is not None:
+        left, right, op = right, left, dim_conditions.MIRRORED[op]
+    bound = judge.evaluate(right, numbers)
     if bound is None or (isinstance(bound, float) and not bound.is_integer()):
         raise _gap(where)
     if isinstance(left, tree.Arithmetic) and left.op == "%":
@@ -144,11 +142,11 @@ def _remainder(
     where: tree.Comparison,
     left: tree.Arithmetic,
     dims: Mapping[str, Extent],
-    numbers: dim_conditions.Sizes,
+    numbers: judge.Sizes,
     op: str,
     bound: int,
 ) -> tuple[Alternative, ...]:
-    axis, factor = _axis(left.left, dims), dim_conditions.evaluate(left.right, numbers)
+    axis, factor = _axis(left.left, dims), judge.evaluate(left.right, numbers)
     # A remainder that is below 1, or at most 0, is 0.
     zero = (op, bound) in (("==", 0), ("<=", 0), ("<", 1))
     if axis is None or not isinstance(factor, int) or factor < 1 or not zero:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template_text import Writer
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _NAMED = {
@@ -262,9 +262,9 @@ class _Speller:
             self.gaps[Gap(expr.span, f"the range `{_written(expr)}`", why)] = None
             return Number(0)
         sizes = {n: _known(e) for n, e in scope.dims.items()}
-        value = dim_conditions.evaluate(expr.value, sizes)
+        value = judge.evaluate(expr.value, sizes)
         if value is None:
-            names = sorted(n for n in dim_conditions.names_in(expr.value) if _is_open(sizes.get(n)))
+            names = sorted(n for n in dim_conditions.numbers_in(expr.value) if _is_open(sizes.get(n)))
             some = (
                 f"{', '.join(names)} may be any; give it a size, as in `{names[0]} == 64`" if names else "it has none"
             )
@@ -562,5 +562,5 @@ def _attribute(attribute: tree.Attribute) -> str:
 
 
 def _written(expr: Any) -> str:
-    text: str = expr.span.source.text[expr.span.start : expr.span.end]
+    text: str = expr.span.written
     return text if len(text) <= 40 else text[:37] + "..."

@@ -9,6 +9,7 @@ from opsplice.spec_lang.checking.contraction_query import asked_sizes
 from opsplice.spec_lang.checking.inference import Report, check_element
 from opsplice.spec_lang.checking.signature_binding import dims_of, element_of
 from opsplice.spec_lang.checking.walks import children
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
 from opsplice.spec_lang.syntax.tree import Dim, Expr, Span
@@ -91,7 +92,7 @@ def check_condition(condition: tree.Condition | None, names: Names, report: Repo
             for operand in condition.operands:
                 check_condition(operand, names, report)
         case tree.Comparison():
-            if not _references(condition.left) | _references(condition.right):
+            if not dim_conditions.numbers_in(condition):
                 report(error(condition.span, "this condition names no dim, so it is always the same"))
             check_arithmetic(condition.left, names, report)
             check_arithmetic(condition.right, names, report)
@@ -174,19 +175,7 @@ def check_arithmetic(value: tree.DimExpr, names: Names, report: Report, *, exact
     else:
         if value.op == "/" and not exact:
             report(error(value.span, "dims are whole numbers, which / does not keep", "write ceildiv or floordiv"))
-        if value.op in ("/", "%", "ceildiv", "floordiv") and value.right == tree.Literal(value.right.span, 0):
+        if value.op in dim_conditions.DIVISIONS and value.right == tree.Literal(value.right.span, 0):
             report(error(value.right.span, "this divides by zero"))
         check_arithmetic(value.left, names, report, exact=exact)
         check_arithmetic(value.right, names, report, exact=exact)
-
-
-def _references(value: tree.DimExpr) -> set[str]:
-    if isinstance(value, (tree.DimRef, tree.Property)):
-        return {value.name}
-    return _references(value.left) | _references(value.right) if isinstance(value, tree.Arithmetic) else set()
-
-
-def properties(value: tree.DimExpr) -> list[tree.Property]:
-    if isinstance(value, tree.Property):
-        return [value]
-    return properties(value.left) + properties(value.right) if isinstance(value, tree.Arithmetic) else []

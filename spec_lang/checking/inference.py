@@ -633,14 +633,8 @@ def _label(label: str | tree.Window, span: Span) -> Dim:
 
 def _float_literal(constant: tree.Constant) -> float | None:
     """A literal that is no integer anywhere in a constant."""
-    pending: list[tree.DimExpr] = [constant.value, *([constant.high] if constant.high is not None else [])]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, tree.Literal) and isinstance(part.value, float):
-            return part.value
-        if isinstance(part, tree.Arithmetic):
-            pending += [part.left, part.right]
-    return None
+    numbers = (part.value for part in tree.parts(constant) if isinstance(part, tree.Literal))
+    return next((number for number in numbers if isinstance(number, float)), None)
 
 
 def _advise_shapes(left: Expr, left_dims: tuple[Dim, ...], right: Expr, right_dims: tuple[Dim, ...]) -> str:
@@ -659,7 +653,7 @@ def _advise_shapes(left: Expr, left_dims: tuple[Dim, ...], right: Expr, right_di
 
 def _show(expr: Expr) -> str:
     """An operand in a message: its text when that is short."""
-    text = " ".join(expr.span.source.text[expr.span.start : expr.span.end].split())
+    text = expr.span.written
     return text if len(text) <= _SMALL else f"{text[: _SMALL - 3]}..."
 
 

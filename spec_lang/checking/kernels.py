@@ -12,7 +12,6 @@ from opsplice.spec_lang.checking.conditions import (
     check_arithmetic,
     check_condition,
     check_parameters,
-    properties,
 )
 from opsplice.spec_lang.checking.inference import (
     Report,
@@ -63,7 +62,7 @@ def check_kernel(kernel: tree.Kernel, report: Report) -> None:
     check_condition(kernel.where, names, report)
     for size in kernel.grid:
         check_arithmetic(size, names, report)
-        for asked in properties(size):
+        for asked in (part for part in tree.parts(size) if isinstance(part, tree.Property)):
             report(error(asked.span, f"a grid is made of dims, and {asked.kind} is for conditions"))
         if isinstance(size, tree.Literal) and size.value < 1:
             report(error(size.span, f"a grid of {size.value} workgroups runs nothing"))

@@ -21,11 +21,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def forms(condition: tree.Condition | None) -> tuple[tree.Is, ...]:
     """The conditions of the kind `x is f(y)` in a condition."""
-    if isinstance(condition, tree.Is):
-        return (condition,)
-    if isinstance(condition, tree.Logical):
-        return tuple(form for operand in condition.operands for form in forms(operand))
-    return ()
+    return tuple(part for part in tree.parts(condition) if isinstance(part, tree.Is))
 
 
 def factors(expr: Expr) -> tuple[str, ...]:

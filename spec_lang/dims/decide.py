@@ -11,30 +11,18 @@ method, with bounds rounded to whole numbers).
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from opsplice.spec_lang.dims.dim_conditions import NEGATED, divides_by_dim, key, names_in
 from opsplice.spec_lang.syntax import tree
-from opsplice.spec_lang.syntax.tree import Span
 
-# In the order of MLIR's predicates for parameters, MatchCmpIPredicateAttr.
-COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _MAX_CASES = 128
 _MAX_PARTS = 256  # comparisons in one question
 _MAX_CHOICES = 40  # one below the other
 _MAX_TERMS = 48
 _MAX_CONSTRAINTS = 160
-_FLIPPED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 # A product of variables, sorted; () is the number 1.
 _Monomial = tuple[str, ...]
@@ -81,73 +69,6 @@ def pinned(condition: tree.Condition, holds: bool = True) -> frozenset[str]:
     parts = [pinned(part, holds) for part in condition.operands]
     every = (condition.op == "and") == holds
     return frozenset().union(*parts) if every else parts[0].intersection(*parts[1:])
-
-
-def conjuncts(condition: tree.Condition | None) -> list[tree.Condition]:
-    """The parts that all have to hold."""
-    if condition is None:
-        return []
-    if isinstance(condition, tree.Logical) and condition.op == "and":
-        return [part for operand in condition.operands for part in conjuncts(operand)]
-    return [condition]
-
-
-def negation(condition: tree.Condition) -> tree.Condition:
-    return tree.Logical(condition.span, "not", (condition,))
-
-
-def names_in(node: Any) -> frozenset[str]:
-    """The dims that a condition or dim arithmetic speaks of."""
-    if isinstance(node, tree.DimRef):
-        return frozenset({node.name})
-    return frozenset().union(*map(names_in, _parts(node)))
-
-
-def substituted(node: Any, values: Mapping[str, tree.DimExpr]) -> Any:
-    """A condition or dim arithmetic with dims replaced by what `values` has for them."""
-    if isinstance(node, tree.DimRef):
-        return values.get(node.name, node)
-    if isinstance(node, tuple):
-        return tuple(substituted(part, values) for part in node)
-    if not dataclasses.is_dataclass(node) or isinstance(node, (Span, type)):
-        return node
-    changed = {f.name: substituted(getattr(node, f.name), values) for f in dataclasses.fields(node)}
-    return dataclasses.replace(node, **changed)
-
-
-def equality(left: tree.DimExpr, right: tree.DimExpr) -> tree.Comparison:
-    return tree.Comparison(left.span, "==", left, right)
-
-
-def divides_by_dim(node: Any) -> bool:
-    """Whether something in a condition is undefined for some sizes."""
-    if isinstance(node, tree.Arithmetic) and node.op in ("%", "/", "floordiv", "ceildiv") and names_in(node.right):
-        return True
-    return any(map(divides_by_dim, _parts(node)))
-
-
-def _parts(node: Any) -> list[Any]:
-    """What a node of a condition is made of."""
-    if isinstance(node, tuple):
-        return list(node)
-    if not dataclasses.is_dataclass(node) or isinstance(node, (Span, type)):
-        return []
-    return [getattr(node, f.name) for f in dataclasses.fields(node)]
-
-
-def key(node: Any) -> Any:
-    """What is equal for equal conditions, numbers and attributes, wherever they are written.
-
-    A number is equal to one of the same kind only: 1, 1.0 and true are three, and so are zeros of both signs.
-    """
-    if isinstance(node, tuple):
-        return tuple(map(key, node))
-    if isinstance(node, (int, float)):
-        return type(node).__name__, repr(node)
-    if not dataclasses.is_dataclass(node) or isinstance(node, type):
-        return node
-    values = (getattr(node, f.name) for f in dataclasses.fields(node))
-    return (type(node).__name__, *(key(v) for v in values if not isinstance(v, Span)))
 
 
 # ---- from conditions to cases of constraints -------------------------------------------------------------------------
@@ -203,7 +124,7 @@ class _Refutation:
         return _contradictory(constraints, self.signed)
 
     def _comparison(self, comparison: tree.Comparison, holds: bool) -> list[_Work]:
-        op = comparison.op if holds else _FLIPPED[comparison.op]
+        op = comparison.op if holds else NEGATED[comparison.op]
         more: list[_Work] = []
         left, right = self._value(comparison.left, more), self._value(comparison.right, more)
         above, below = _sum(left, right, -1), _sum(right, left, -1)

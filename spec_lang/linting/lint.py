@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
 from opsplice.spec_lang.checking.walks import children, pattern_factors
-from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.dims import decide, dim_conditions, judge
 from opsplice.spec_lang.linting.unused import (
     missing_files,
     named,
@@ -83,7 +83,7 @@ def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, .
 def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
     """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims."""
     kernel = spec.kernels.get(rule.kernel)
-    own = decide.conjuncts(rule.where)
+    own = dim_conditions.conjuncts(rule.where)
     return own if kernel is None or kernel.where is None else [*own, *_kernel_conditions(rule, kernel, spec)]
 
 
@@ -101,18 +101,14 @@ def _kernel_conditions(rule: tree.Rule, kernel: tree.Kernel, spec: LoadedSpec) -
             dims = (binding.dims[name],)
         # What the pattern does not name gets a name that no dim has.
         values[name] = product(dims, rule.span) if dims is not None else tree.DimRef(rule.span, f"{kernel.name}.{name}")
-    return decide.conjuncts(decide.substituted(kernel.where, values))
+    return dim_conditions.conjuncts(dim_conditions.substituted(kernel.where, values))
 
 
 def product(dims: Sequence[Dim], span: Span) -> tree.DimExpr:
     """The sizes of dims multiplied; one that has no name is a name that no dim has."""
-    made: tree.DimExpr | None = None
-    for dim in dims:
-        size: tree.DimExpr = tree.DimRef(span, dim.name or f"?{dim.span.start}")
-        if dim.size is not None:
-            size = tree.Literal(span, dim.size)
-        made = size if made is None else tree.Arithmetic(span, "*", made, size)
-    return made if made is not None else tree.Literal(span, 1)
+    names = (tree.DimRef(span, dim.name or f"?{dim.span.start}") for dim in dims)
+    known = (None if dim.size is None else tree.Literal(span, dim.size) for dim in dims)
+    return dim_conditions.product(span, (size or name for size, name in zip(known, names, strict=True)))
 
 
 # ---- patterns and rules that can never do anything ------------------------------------------------------------------
@@ -123,7 +119,7 @@ def _impossible_patterns(spec: LoadedSpec) -> Iterator[Diagnostic]:
         if pattern.where is not None and decide.impossible([pattern.where]):
             yield never_matches(pattern, "no sizes fulfil its condition", pattern.where.span)
             continue
-        parts = decide.conjuncts(pattern.where)
+        parts = dim_conditions.conjuncts(pattern.where)
         opposite = next((part for i, part in enumerate(parts) if any(_opposite(part, p) for p in parts[:i])), None)
         if opposite is not None and not _has_alternatives(pattern, spec):
             yield never_matches(pattern, "its condition asks for this and for the contrary", opposite.span)
@@ -159,14 +155,15 @@ def _opposite(left: tree.Condition, right: tree.Condition) -> bool:
     if isinstance(left, tree.Predicate) and isinstance(right, tree.Predicate):
         return left.value == right.value and {left.name, right.name} == {"only", "shared"}
     if isinstance(left, tree.Is) and isinstance(right, tree.Is):
-        return left.negated != right.negated and decide.key((left.value, left.form)) == decide.key(
-            (right.value, right.form)
-        )
-    sides = (left, right), (right, left)
+        return left.negated != right.negated and _same((left.value, left.form), (right.value, right.form))
     return any(
-        isinstance(one, tree.Logical) and one.op == "not" and decide.key(one.operands[0]) == decide.key(other)
-        for one, other in sides
+        isinstance(one, tree.Logical) and one.op == "not" and _same(one.operands[0], other)
+        for one, other in ((left, right), (right, left))
     )
+
+
+def _same(left: object, right: object) -> bool:
+    return bool(dim_conditions.key(left) == dim_conditions.key(right))
 
 
 def _may_be(variable: str, element: str, parts: Sequence[tree.Condition]) -> bool:
@@ -176,22 +173,13 @@ def _may_be(variable: str, element: str, parts: Sequence[tree.Condition]) -> boo
 
 def _type_holds(condition: tree.Condition, variable: str, element: str) -> bool | None:
     """Whether a condition holds where a type variable is an element type, None where that depends on more."""
-    if isinstance(condition, tree.Membership):
-        return element in {c.name for c in condition.choices} if condition.variable == variable else None
-    if isinstance(condition, tree.Comparison):
-        sides = []
-        for side in (condition.left, condition.right):
-            bits = isinstance(side, tree.Property) and (side.kind, side.name) == ("bits", variable)
-            sides.append(vocabulary.bits(element) if bits else side.value if isinstance(side, tree.Literal) else None)
-        left, right = sides
-        return None if left is None or right is None else decide.COMPARISONS[condition.op](left, right)
-    if not isinstance(condition, tree.Logical):
-        return None
-    verdicts = [_type_holds(part, variable, element) for part in condition.operands]
-    if condition.op == "not":
-        return None if verdicts[0] is None else not verdicts[0]
-    decisive = condition.op == "or"
-    return decisive if decisive in verdicts else None if None in verdicts else not decisive
+
+    def is_among(asked: tree.Condition) -> bool | None:
+        if not isinstance(asked, tree.Membership) or asked.variable != variable:
+            return None
+        return element in {choice.name for choice in asked.choices}
+
+    return judge.holds(condition, {f"bits({variable})": vocabulary.bits(element)}, is_among)
 
 
 def _unrelated_results(spec: LoadedSpec) -> Iterator[Diagnostic]:
@@ -228,7 +216,7 @@ def _empty_ranges(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnosti
     for constant in constants(pattern, spec):
         if constant.high is not None:
             full = tree.Comparison(constant.span, "<=", constant.value, constant.high)
-            known = [full, *decide.conjuncts(pattern.where)]
+            known = [full, *dim_conditions.conjuncts(pattern.where)]
             if not _has_floats(full) and decide.impossible(known):
                 yield never_matches(pattern, "this range is empty for all sizes that it allows", constant.span)
 
@@ -254,11 +242,12 @@ def constants(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Constant
 
 
 def _has_floats(node: object) -> bool:
-    if isinstance(node, tree.Literal):
-        return isinstance(node.value, float)
-    if isinstance(node, tree.Arithmetic):
-        return node.op == "/" or _has_floats(node.left) or _has_floats(node.right)
-    return isinstance(node, tree.Comparison) and (_has_floats(node.left) or _has_floats(node.right))
+    def is_float(part: object) -> bool:
+        if isinstance(part, tree.Arithmetic):
+            return part.op == "/"
+        return isinstance(part, tree.Literal) and isinstance(part.value, float)
+
+    return any(map(is_float, tree.parts(node)))
 
 
 def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
@@ -273,7 +262,7 @@ def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
             continue
         if pattern is None or not conditioned or pattern.name in hopeless:
             continue
-        known = decide.conjuncts(pattern.where)
+        known = dim_conditions.conjuncts(pattern.where)
         if rule.where is not None and decide.impossible([*known, rule.where]):
             message = f"this rule never applies: no match of {pattern.name} fulfils its condition"
             notes = [(pattern.where.span, "the pattern's condition is here")] if pattern.where is not None else []
@@ -281,7 +270,7 @@ def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
             continue
         if kernel is None or kernel.where is None:
             continue
-        known += decide.conjuncts(rule.where)
+        known += dim_conditions.conjuncts(rule.where)
         if decide.impossible([*known, *_kernel_conditions(rule, kernel, spec)]):
             message = f"kernel {kernel.name} takes none of the matches that this rule gives it"
             notes = [(kernel.where.span, "the kernel's condition is here")]
@@ -298,7 +287,7 @@ def _untold_strides(spec: LoadedSpec) -> Iterator[Diagnostic]:
         if pattern is None or rule.kernel not in spec.kernels:
             continue
         told = {arg.name for arg in rule.args if isinstance(arg, tree.Name)}
-        told |= decide.names_in(rule.where)
+        told |= dim_conditions.names_in(rule.where)
         message = f"kernel {rule.kernel} is not told"
         open_ = [name for name in _open_factors(pattern) if name not in told]
         if open_:
@@ -325,7 +314,7 @@ def _untold_strides(spec: LoadedSpec) -> Iterator[Diagnostic]:
 def _open_factors(pattern: tree.Pattern) -> list[str]:
     """The strides and dilations of a pattern's own windows that neither its condition nor a dim says anything of."""
     dims = {d.name for p in pattern.parameters if isinstance(p.type, tree.TensorType) for d in p.type.dims}
-    return [f for f in pattern_factors(pattern) if f not in dims | decide.names_in(pattern.where)]
+    return [f for f in pattern_factors(pattern) if f not in dims | dim_conditions.names_in(pattern.where)]
 
 
 def reached_patterns(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
@@ -380,15 +369,15 @@ def _always_true(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagn
             yield from _vacuous(pattern.where, [])
         for rule in file.rules:
             declared = spec.patterns.get(rule.pattern)
-            yield from _vacuous(rule.where, decide.conjuncts(declared.where) if declared is not None else [])
+            yield from _vacuous(rule.where, dim_conditions.conjuncts(declared.where) if declared is not None else [])
 
 
 def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Iterator[Diagnostic]:
     """The parts of a condition that follow from what is known and from the parts before them."""
     known = list(known)
-    if decide.impossible([*known, *decide.conjuncts(where)]):
+    if decide.impossible([*known, *dim_conditions.conjuncts(where)]):
         return  # from the impossible all follows
-    for part in decide.conjuncts(where)[:_MAX_PARTS]:
+    for part in dim_conditions.conjuncts(where)[:_MAX_PARTS]:
         if decide.implied(part, known):
             pinned = frozenset().union(*map(decide.pinned, known))
             loose = sorted(decide.pinned(part) - pinned)

@@ -79,9 +79,7 @@ def _misspelt(call: tree.Call) -> str | None:
 
 
 def _contracts(where: tree.Condition | None) -> bool:
-    if isinstance(where, tree.Logical):
-        return any(map(_contracts, where.operands))
-    return isinstance(where, tree.Predicate) and where.name == "contracts"
+    return any(isinstance(part, tree.Predicate) and part.name == "contracts" for part in tree.parts(where))
 
 
 def _unlooked(call: tree.Call, *, contracts: bool) -> Iterator[Diagnostic]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -75,7 +74,7 @@ def named(item: object) -> Iterator[str]:
     if isinstance(item, tree.Rule):
         yield from _NAME.findall(f"{item.pattern} {item.kernel}")
     elif isinstance(item, tree.Pattern):
-        for part in _parts(item):
+        for part in tree.parts(item):
             if isinstance(part, tree.Call) and not part.quoted:
                 yield from _NAME.findall(part.callee)
 
@@ -83,7 +82,7 @@ def named(item: object) -> Iterator[str]:
 def _types_in(declared: tree.Kernel | tree.Pattern) -> set[str]:
     """The names that stand where a type variable can."""
     found: set[str] = set()
-    for part in _parts(declared):
+    for part in tree.parts(declared):
         if isinstance(part, tree.ScalarType):
             found.add(part.name)
         elif isinstance(part, tree.Membership):
@@ -93,18 +92,6 @@ def _types_in(declared: tree.Kernel | tree.Pattern) -> set[str]:
     if isinstance(declared, tree.Kernel) and declared.symbol is not None:
         found.update(_WORD.findall(declared.symbol))
     return found
-
-
-def _parts(node: object) -> Iterator[object]:
-    """A node of the tree and all below it, without spans."""
-    pending = [node]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, tuple):
-            pending.extend(part)
-        elif dataclasses.is_dataclass(part) and not isinstance(part, (type, tree.Span)):
-            yield part
-            pending.extend(getattr(part, field.name) for field in dataclasses.fields(part))
 
 
 def missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:

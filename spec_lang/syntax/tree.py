@@ -7,10 +7,17 @@ nothing of MLIR payloads. Every node carries the span of source text that it cam
 from __future__ import annotations
 
 import bisect
+import dataclasses
+import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+# A comment, or a string, in which there is none.
+_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +64,32 @@ class Span:
     def column(self) -> int:
         return self.source.line_column(self.start)[1]
 
+    @property
+    def text(self) -> str:
+        """What the source says there, without comments."""
+        return _COMMENT.sub(r"\1", self.source.text[self.start : self.end])
+
+    @property
+    def written(self) -> str:
+        """What the source says there, in one line and without comments."""
+        return " ".join(self.text.split())
+
     def __str__(self) -> str:
         return f"{self.source.name}:{self.line}:{self.column}"
+
+
+def parts(node: object) -> Iterator[Any]:
+    """The dataclasses that a node, or several, are made of: each once, outer ones first, without spans."""
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tuple):
+            pending.extend(reversed(part))
+        elif dataclasses.is_dataclass(part) and not isinstance(part, (type, Span)) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            pending.extend(getattr(part, name) for name in reversed(part.__dataclass_fields__))
 
 
 # ---- types ----------------------------------------------------------------------------------------------------------

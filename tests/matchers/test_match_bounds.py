@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice.matchers.dims import dim_conditions
-from opsplice.matchers.dims.dim_conditions import Bounds
+from opsplice.spec_lang.dims import judge
+from opsplice.spec_lang.dims.judge import Bounds
 from opsplice.spec_lang.syntax.parser import parse
 from tests.effort import examples
 
@@ -178,16 +178,16 @@ def test_verdicts_hold_for_every_number_within_the_bounds(
     text = f"pattern p(x: tensor<n x f32>) where {left} {compare} {limit} {{ negf(x) }}"
     where = parse(text).patterns[0].where
     numbers = [n for n in range(low, low + span + 1) if n % divisor == 0]
-    verdict = dim_conditions.holds(where, {"n": Bounds(low, low + span, divisor)})
+    verdict = judge.holds(where, {"n": Bounds(low, low + span, divisor)})
     if verdict is not None:
-        assert all(dim_conditions.holds(where, {"n": number}) is verdict for number in numbers)
+        assert all(judge.holds(where, {"n": number}) is verdict for number in numbers)
 
 
 @pytest.mark.parametrize("op", ["==", "!=", "<", "<=", ">", ">="])
 def test_a_comparison_holds_or_not_only_if_it_does_for_all(op):
     for limit in range(25):
         where = parse(f"pattern p(x: tensor<n x f32>) where n {op} {limit} {{ negf(x) }}").patterns[0].where
-        each = {dim_conditions.holds(where, {"n": number}) for number in (8, 16)}
-        told = dim_conditions.holds(where, {"n": Bounds(8, 16, 8)})
+        each = {judge.holds(where, {"n": number}) for number in (8, 16)}
+        told = judge.holds(where, {"n": Bounds(8, 16, 8)})
         assert told in each or told is None
         assert len(each) == 1 or told is None

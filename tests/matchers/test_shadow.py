@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opsplice.matchers.overlap import shadow, subsumption
 from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.spec_lang.dims import decide
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import tree
 from tests.effort import examples
@@ -206,7 +207,7 @@ def not_certain(graph: Graph, other: Graph) -> bool:
     """Whether a graph does not cover another one, or wants sizes that are not sure to be equal."""
     cover = subsumption.covers(graph, other)
     facts = subsumption.facts(other)
-    return cover is None or not all(subsumption.decide.implied(need, facts) for need in cover.needs)
+    return cover is None or not all(decide.implied(need, facts) for need in cover.needs)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_layers_that_cover_each_other_match_each_others_programs(find, first, se
     (general,), (special,) = graphs(LAYERS[first]), graphs(LAYERS[second])
     cover = subsumption.covers(general, special, inner=True)
     facts = subsumption.facts(special)
-    if cover is not None and all(subsumption.decide.implied(need, facts) for need in cover.needs):
+    if cover is not None and all(decide.implied(need, facts) for need in cover.needs):
         assert find(LINEAR_PAYLOAD, LAYERS[first]).roots == at.roots
     expected = {
         ("linear", "linear_1"),

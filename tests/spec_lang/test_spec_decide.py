@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice.matchers.dims import dim_conditions
-from opsplice.spec_lang.dims import decide
+from opsplice.spec_lang.dims import decide, dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import parse
 from tests.effort import examples
@@ -122,9 +121,9 @@ SIZES = [{"n": n, "m": m} for n, m in itertools.product(range(14), range(14))]
 def test_what_is_proven_is_so_for_all_small_sizes(left, right):
     first, second = condition(left), condition(right)
     if decide.impossible([first, second]):
-        assert not any(dim_conditions.holds(first, s) and dim_conditions.holds(second, s) for s in SIZES)
+        assert not any(judge.holds(first, s) and judge.holds(second, s) for s in SIZES)
     if decide.implied(second, [first]):
-        assert all(dim_conditions.holds(second, s) for s in SIZES if dim_conditions.holds(first, s))
+        assert all(judge.holds(second, s) for s in SIZES if judge.holds(first, s))
 
 
 @settings(max_examples=examples(75, 15000), deadline=None)
@@ -133,7 +132,7 @@ def test_pinned_dims_are_needed(text):
     """With a dim that must be known left open, a condition never holds."""
     where = condition(text)
     for name in decide.pinned(where):
-        assert not any(dim_conditions.holds(where, {**s, name: None}) for s in SIZES)
+        assert not any(judge.holds(where, {**s, name: None}) for s in SIZES)
 
 
 def one_dim(comparison: tuple[int, str, int]) -> str:
@@ -152,5 +151,18 @@ def test_of_remainders_by_powers_of_two_in_a_range_every_contradiction_is_found(
     """Complete where the divisors divide each other: all small sizes tell the truth."""
     parts = [one_dim((1 << (d % 3), op, r)) for d, op, r in remainders]
     where = condition(" and ".join([*parts, f"n >= {low}", f"n <= {high}"]))
-    holds = any(dim_conditions.holds(where, {"n": n}) for n in range(30))
+    holds = any(judge.holds(where, {"n": n}) for n in range(30))
     assert decide.impossible([where]) or holds
+
+
+def test_a_condition_is_written_in_one_line_without_comments():
+    where = condition("n % 4 == 0 // lanes\n  and m > 1")
+    assert dim_conditions.written(where) == "n % 4 == 0 and m > 1"
+
+
+@pytest.mark.parametrize("op", dim_conditions.COMPARISONS)
+def test_negated_and_mirrored_comparisons(op):
+    for left, right in itertools.product(range(3), repeat=2):
+        holds = dim_conditions.COMPARISONS[op](left, right)
+        assert dim_conditions.COMPARISONS[dim_conditions.NEGATED[op]](left, right) is not holds
+        assert dim_conditions.COMPARISONS[dim_conditions.MIRRORED[op]](right, left) is holds

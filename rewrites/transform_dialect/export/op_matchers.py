@@ -440,4 +440,4 @@ def _flat(labels: tuple[str | tree.Window, ...]) -> Iterator[str]:
 
 
 def _text(node: tree.Expr | tree.Subscripts | tree.Window) -> str:
-    return node.span.source.text[node.span.start : node.span.end]
+    return node.span.written

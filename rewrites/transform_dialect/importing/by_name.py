@@ -15,7 +15,7 @@ from opsplice.rewrites.transform_dialect.importing.not_importable import Unreada
 from opsplice.rewrites.transform_dialect.importing.template import Axes, Input, Parts, Template
 from opsplice.rewrites.transform_dialect.importing.templates import check_root, quoted, type_parts
 from opsplice.spec_lang.checking.contraction_query import KINDS, written
-from opsplice.spec_lang.dims.decide import COMPARISONS
+from opsplice.spec_lang.dims.dim_conditions import COMPARISONS
 
 CONTRACTION = "transform.iree.match.contraction"
 NAME = "transform.match.operation_name"

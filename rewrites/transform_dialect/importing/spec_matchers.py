@@ -21,7 +21,7 @@ from opsplice.rewrites.transform_dialect.importing.not_importable import Unreada
 from opsplice.rewrites.transform_dialect.importing.structured_matchers import MATCHERS, Place, Structured
 from opsplice.rewrites.transform_dialect.importing.template import Template
 from opsplice.rewrites.transform_dialect.importing.templates import read_template
-from opsplice.spec_lang.dims.decide import COMPARISONS
+from opsplice.spec_lang.dims.dim_conditions import COMPARISONS
 
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice.matchers.dims import dim_conditions
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Axis, Check
 from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import parse
 
@@ -53,7 +53,7 @@ CONDITIONS = st.recursive(
 def test_alternatives_hold_for_the_sizes_for_which_the_condition_does(text: str, n: int, m: int) -> None:
     where, sizes = condition(text), {"n": n, "m": m}
     found = dim_bounds.alternatives(where, AXES)
-    assert any(all(admits(c, sizes) for c in each) for each in found) == dim_conditions.holds(where, sizes)
+    assert any(all(admits(c, sizes) for c in each) for each in found) == judge.holds(where, sizes)
 
 
 def test_a_pack_of_one_dim_is_that_dim_and_numbers_are_judged_at_once() -> None:

@@ -5,14 +5,13 @@ Three-valued: None means that it cannot be told before run time.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.spec_lang.dims.decide import COMPARISONS
+from opsplice.spec_lang.dims.dim_conditions import COMPARISONS, DIVISIONS, MIRRORED
 from opsplice.spec_lang.syntax import tree
 
 
@@ -62,7 +61,7 @@ def _value(expr: tree.DimExpr, sizes: Sizes) -> int | float | Bounds | None:
         return None
     if isinstance(left, Bounds) or isinstance(right, Bounds):
         return _bounded(expr.op, left, right)
-    if right == 0 and expr.op in ("/", "%", "ceildiv", "floordiv"):
+    if right == 0 and expr.op in DIVISIONS:
         return None
     try:
         result: int | float = _ARITHMETIC[expr.op](left, right)
@@ -99,14 +98,6 @@ def holds(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> bool | None:
     return None if None in verdicts else not decisive
 
 
-def asked(condition: Any, left_out: Callable[[Any], bool]) -> Any:
-    """A condition without those of its parts that are left out, None if these are all. left_out: not for Logical."""
-    if not isinstance(condition, tree.Logical):
-        return None if left_out(condition) else condition
-    operands = tuple(part for c in condition.operands if (part := asked(c, left_out)) is not None)
-    return dataclasses.replace(condition, operands=operands) if operands else None
-
-
 def first_failure(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> Any:
     """The smallest part of a condition that keeps it from holding."""
     if isinstance(condition, tree.Logical) and condition.op == "and":
@@ -116,28 +107,7 @@ def first_failure(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> Any:
     return condition
 
 
-def names_in(node: Any) -> set[str]:
-    """The dims, and properties as they are written, that a condition or dim arithmetic speaks of."""
-    if isinstance(node, tree.DimRef):
-        return {node.name}
-    if isinstance(node, tree.Property):
-        return {str(node)}
-    if isinstance(node, tree.Logical):
-        return set().union(*map(names_in, node.operands))
-    if isinstance(node, (tree.Comparison, tree.Arithmetic)):
-        return names_in(node.left) | names_in(node.right)
-    return set()
-
-
-def written(node: Any) -> str:
-    """How the spec itself writes a condition or dim arithmetic, in the names of its own pattern."""
-    span = node.span
-    return " ".join(span.source.text[span.start : span.end].split())
-
-
 # ---- numbers that are known by their bounds --------------------------------------------------------------------------
-
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def _bounded(op: str, left: int | float | Bounds, right: int | float | Bounds) -> int | Bounds | None:
@@ -168,20 +138,15 @@ def _scaled(high: int | None, scale: Callable[[int], int]) -> int | None:
 def _compared(op: str, left: int | float | Bounds, right: int | float | Bounds) -> bool | None:
     """A comparison of bounds with a number, None where it may go either way."""
     if isinstance(right, Bounds):
-        return None if isinstance(left, Bounds) else _compared(_TURNED[op], right, left)
+        return None if isinstance(left, Bounds) else _compared(MIRRORED[op], right, left)
     if not isinstance(left, Bounds):
         return None
     low, high = left.low, math.inf if left.high is None else left.high
     if op in ("==", "!="):
         apart = not low <= right <= high or right % left.divisor != 0
         return (op == "!=") if apart else (op == "==") if low == high else None
-    always, never = {
-        "<": (high < right, low >= right),
-        "<=": (high <= right, low > right),
-        ">": (low > right, high <= right),
-        ">=": (low >= right, high < right),
-    }[op]
-    return True if always else False if never else None
+    at_ends = {COMPARISONS[op](end, right) for end in (low, high)}
+    return at_ends.pop() if len(at_ends) == 1 else None
 
 
 def _size(size: Known | tuple[Known, ...]) -> Known:

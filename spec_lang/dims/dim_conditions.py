@@ -1,0 +1,102 @@
+"""Conditions and dim arithmetic as structures: comparisons, what they are made of, and how they are written."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from opsplice.spec_lang.syntax import tree
+
+# In the order of MLIR's predicates for parameters, MatchCmpIPredicateAttr.
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+# The comparison that holds where the first does not, and the one with its sides swapped.
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# What is undefined where its second operand is zero.
+DIVISIONS = frozenset({"/", "%", "ceildiv", "floordiv"})
+
+
+def conjuncts(condition: tree.Condition | None) -> list[tree.Condition]:
+    """The parts that all have to hold."""
+    if condition is None:
+        return []
+    if isinstance(condition, tree.Logical) and condition.op == "and":
+        return [part for operand in condition.operands for part in conjuncts(operand)]
+    return [condition]
+
+
+def without(condition: Any, left_out: Callable[[Any], bool]) -> Any:
+    """A condition without those of its parts that are left out, None if these are all. left_out: not for Logical."""
+    if not isinstance(condition, tree.Logical):
+        return None if left_out(condition) else condition
+    operands = tuple(part for c in condition.operands if (part := without(c, left_out)) is not None)
+    return dataclasses.replace(condition, operands=operands) if operands else None
+
+
+def equality(left: tree.DimExpr, right: tree.DimExpr) -> tree.Comparison:
+    return tree.Comparison(left.span, "==", left, right)
+
+
+def product(span: tree.Span, sizes: Iterable[tree.DimExpr]) -> tree.DimExpr:
+    """Sizes multiplied, 1 for none."""
+    first, *others = [*sizes] or [tree.Literal(span, 1)]
+    return functools.reduce(partial(tree.Arithmetic, span, "*"), others, first)
+
+
+def names_in(node: Any) -> frozenset[str]:
+    """The dims that a condition or dim arithmetic speaks of."""
+    return frozenset(part.name for part in tree.parts(node) if isinstance(part, tree.DimRef))
+
+
+def numbers_in(node: Any) -> frozenset[str]:
+    """The dims and the properties, as they are written, that a condition or dim arithmetic speaks of."""
+    return names_in(node) | {str(part) for part in tree.parts(node) if isinstance(part, tree.Property)}
+
+
+def divides_by_dim(node: Any) -> bool:
+    """Whether something in a condition is undefined for some sizes."""
+    divisions = (p for p in tree.parts(node) if isinstance(p, tree.Arithmetic) and p.op in DIVISIONS)
+    return any(names_in(division.right) for division in divisions)
+
+
+def substituted(node: Any, values: Mapping[str, tree.DimExpr]) -> Any:
+    """A condition or dim arithmetic with dims replaced by what `values` has for them."""
+    if isinstance(node, tree.DimRef):
+        return values.get(node.name, node)
+    if isinstance(node, tuple):
+        return tuple(substituted(part, values) for part in node)
+    if not dataclasses.is_dataclass(node) or isinstance(node, (tree.Span, type)):
+        return node
+    changed = {f.name: substituted(getattr(node, f.name), values) for f in dataclasses.fields(node)}
+    return dataclasses.replace(node, **changed)
+
+
+def key(node: Any) -> Any:
+    """What is equal for equal conditions, numbers and attributes, wherever they are written.
+
+    A number is equal to one of the same kind only: 1, 1.0 and true are three, and so are zeros of both signs.
+    """
+    if isinstance(node, tuple):
+        return tuple(map(key, node))
+    if isinstance(node, (int, float)):
+        return type(node).__name__, repr(node)
+    if not dataclasses.is_dataclass(node) or isinstance(node, type):
+        return node
+    values = (getattr(node, f.name) for f in dataclasses.fields(node))
+    return (type(node).__name__, *(key(v) for v in values if not isinstance(v, tree.Span)))
+
+
+def written(node: Any) -> str:
+    """How the spec itself writes a condition or dim arithmetic, in the names of its own pattern."""
+    return str(node.span.written)
