@@ -105,7 +105,7 @@ def small(folder: Path, dispatches: int, size: int, rounds: int) -> Iterator[str
     if _has_vulkan():
         targets = ["vulkan:llvmpipe"]
         spec = _spec(folder, "shader", SHADER_APPROACH)
-        program, plain = opsplice.compile(model, [spec], archs=targets), opsplice.compile(model, archs=targets)
+        program, plain = opsplice.compile(model, [spec], targets=targets), opsplice.compile(model, targets=targets)
         assert len(program.report.replacements) == dispatches
         rounds = max(rounds // 20, 1)
         yield _row("static dispatch, shader, vulkan", program, plain, inputs, "vulkan", rounds, (dispatches, "us"))

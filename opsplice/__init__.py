@@ -17,29 +17,41 @@ if TYPE_CHECKING:
     from opsplice.api import capture as capture
     from opsplice.api import check_library as check_library
     from opsplice.api import compile as compile  # noqa: A004
+    from opsplice.api import doctor as doctor
     from opsplice.api import explain as explain
     from opsplice.api import export as export
+    from opsplice.api import format as format  # noqa: A004
+    from opsplice.api import import_spec as import_spec
     from opsplice.api import libraries as libraries
+    from opsplice.api import lint as lint
     from opsplice.api import load as load
     from opsplice.api import match as match
     from opsplice.api import new_library as new_library
     from opsplice.api import transform as transform
+    from opsplice.compiling.spec_export import Exported as Exported
     from opsplice.compiling.spec_sources import PackageOptions as PackageOptions
     from opsplice.errors import OpspliceError as OpspliceError
-    from opsplice.libraries.library_check import Finding as Finding
-    from opsplice.libraries.library_list import LibraryInfo as LibraryInfo
+    from opsplice.pattern_libraries.library_check import Finding as Finding
+    from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
     from opsplice.reports.captured import Capture as Capture
     from opsplice.reports.explanation import Explanation as Explanation
     from opsplice.reports.report import Report as Report
+    from opsplice.rewrites.transform_dialect.importing.importer import Imported as Imported
+    from opsplice.spec_lang.syntax.spec_errors import Diagnostic as Diagnostic
     from opsplice.spec_lang.syntax.spec_errors import SpecError as SpecError
+    from opsplice.targets.doctor import Check as Check
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Capture": "opsplice.reports.captured",
+    "Check": "opsplice.targets.doctor",
+    "Diagnostic": "opsplice.spec_lang.syntax.spec_errors",
     "Explanation": "opsplice.reports.explanation",
-    "Finding": "opsplice.libraries.library_check",
-    "LibraryInfo": "opsplice.libraries.library_list",
+    "Exported": "opsplice.compiling.spec_export",
+    "Finding": "opsplice.pattern_libraries.library_check",
+    "Imported": "opsplice.rewrites.transform_dialect.importing.importer",
+    "LibraryInfo": "opsplice.pattern_libraries.library_list",
     "OpspliceError": "opsplice.errors",
     "PackageOptions": "opsplice.compiling.spec_sources",
     "Program": "opsplice.api",
@@ -48,37 +60,20 @@ _HOMES = {
     "capture": "opsplice.api",
     "check_library": "opsplice.api",
     "compile": "opsplice.api",
+    "doctor": "opsplice.api",
     "explain": "opsplice.api",
     "export": "opsplice.api",
+    "format": "opsplice.api",
+    "import_spec": "opsplice.api",
     "libraries": "opsplice.api",
+    "lint": "opsplice.api",
     "load": "opsplice.api",
     "match": "opsplice.api",
     "new_library": "opsplice.api",
     "transform": "opsplice.api",
 }
 
-__all__ = [
-    "Capture",
-    "Explanation",
-    "Finding",
-    "LibraryInfo",
-    "OpspliceError",
-    "PackageOptions",
-    "Program",
-    "Report",
-    "SpecError",
-    "__version__",
-    "capture",
-    "check_library",
-    "compile",
-    "explain",
-    "export",
-    "libraries",
-    "load",
-    "match",
-    "new_library",
-    "transform",
-]
+__all__ = [*_HOMES, "__version__"]
 
 
 # What imports a framework of its own, and only when it is asked for.

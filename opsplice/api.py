@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from opsplice.compiling.spec_export import Exported
-    from opsplice.libraries.library_check import Finding
-    from opsplice.libraries.library_list import LibraryInfo
+    from opsplice.pattern_libraries.library_check import Finding
+    from opsplice.pattern_libraries.library_list import LibraryInfo
     from opsplice.reports.captured import Capture
     from opsplice.reports.explanation import Explanation
+    from opsplice.rewrites.transform_dialect.importing.importer import Imported
     from opsplice.runtime.direct_call import DirectCall
     from opsplice.runtime.program import Function, LoadedProgram
+    from opsplice.spec_lang.syntax.spec_errors import Diagnostic
+    from opsplice.targets.doctor import Check
 
 # A program may hold its weights.
 _LARGEST_PROGRAM = 1 << 36
@@ -145,7 +149,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     specs: Iterable[SpecPath | SpecSource] = (),
     flags: Sequence[str] = (),
     *,
-    archs: Sequence[str] = (),
+    targets: Sequence[str] = (),
     require_match: bool = False,
     no_code: bool = False,
     packages: PackageOptions | None = None,
@@ -162,7 +166,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     specs: `.splice` files, transform-dialect `.mlir` files, and installed libraries by name (`acme_kernels`, or
            `acme_kernels:attention` for a part of one), and packages of registries (`oci://...`), applied in order.
     flags: IREE's compiler flags.
-    archs: what one program is to hold code for, instead of the one target that the flags name: CPU architectures
+    targets: what one program is to hold code for, instead of the one target that the flags name: CPU architectures
            (`cpu`, `x86_64`, `aarch64`, `riscv64`), and `vulkan`, `cuda`, `rocm` and `metal`, maybe with a chip
            (`vulkan:llvmpipe`, `cuda:sm_80`). It runs on the first of its devices that is there.
     require_match: raise when a rule matches nothing; of libraries, when all of their rules do.
@@ -179,13 +183,13 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     Raises OpspliceError, and its kind SpecError for what is wrong in a spec.
     """
     source = frontends.load(model, dims)
-    job = _job(source, specs, flags, archs, packages, verbose=verbose, no_code=no_code)
+    job = _job(source, specs, flags, targets, packages, verbose=verbose, no_code=no_code)
 
     def compiled() -> Outcome:
         from opsplice.compiling.compilation import run_isolated, run_job
         from opsplice.pipeline.devices import flags_for
 
-        if isolate or flags_for(job.archs, job.flags):
+        if isolate or flags_for(job.targets, job.flags):
             return run_isolated(job, on_progress, method="spawn")
         return run_job(on_progress or _silent, job)
 
@@ -204,13 +208,13 @@ def compile(  # noqa: A001 - the name that users of compilers expect
 def load(
     vmfb: bytes | str | os.PathLike[str],
     *,
-    provider: Iterable[SpecPath] = (),
+    providers: Iterable[SpecPath] = (),
     commands: str | Sequence[str] = (),
     parameters: SpecPath | Sequence[SpecPath] = (),
 ) -> Program:
     """A compiled program, from its bytes or a file, to be run.
 
-    provider: folders of kernels that are not in it, as `Program.save_kernels` writes them; the first one that has a
+    providers: folders of kernels that are not in it, as `Program.save_kernels` writes them; the first one that has a
     kernel is taken. commands: the Python files of what it calls on the host, `"MODULE=FILE"`, or the file alone, whose
     name is then the module's.
     parameters: the archives of its weights, as `Program.run` takes them; by default the one beside it, `model.irpa` for
@@ -232,7 +236,7 @@ def load(
         vmfb = read_file(Path(vmfb), _LARGEST_PROGRAM)
     read_module(vmfb, name, VmInstance())
     files = named_files(_texts(commands))
-    return Program(vmfb, None, commands=files, providers=_paths(provider), parameters=weights)
+    return Program(vmfb, None, commands=files, providers=_paths(providers), parameters=weights)
 
 
 def match(
@@ -240,7 +244,7 @@ def match(
     specs: Iterable[SpecPath],
     flags: Sequence[str] = (),
     *,
-    archs: Sequence[str] = (),
+    targets: Sequence[str] = (),
     packages: PackageOptions | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Report:
@@ -250,7 +254,7 @@ def match(
     """
     from opsplice.compiling.compilation import preview
 
-    return preview(_silent, _job(model, specs, flags, archs, packages, dims))
+    return preview(_silent, _job(model, specs, flags, targets, packages, dims))
 
 
 def explain(
@@ -260,7 +264,7 @@ def explain(
     *,
     pattern: str | None = None,
     at: str | None = None,
-    archs: Sequence[str] = (),
+    targets: Sequence[str] = (),
     packages: PackageOptions | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Explanation:
@@ -273,7 +277,7 @@ def explain(
     """
     from opsplice.compiling.compilation import explained
 
-    job = _job(model, specs, flags, archs, packages, dims)
+    job = _job(model, specs, flags, targets, packages, dims)
     return explained(_silent, job, Question(pattern, at))
 
 
@@ -282,7 +286,7 @@ def transform(
     specs: Iterable[SpecPath],
     flags: Sequence[str] = (),
     *,
-    archs: Sequence[str] = (),
+    targets: Sequence[str] = (),
     no_code: bool = False,
     packages: PackageOptions | None = None,
     dims: Mapping[str, int] | None = None,
@@ -294,14 +298,14 @@ def transform(
     """
     from opsplice.compiling.compilation import transformed
 
-    return transformed(_job(module, specs, flags, archs, packages, dims, no_code=no_code))
+    return transformed(_job(module, specs, flags, targets, packages, dims, no_code=no_code))
 
 
 def export(
     spec: SpecPath,
     flags: Sequence[str] = (),
     *,
-    archs: Sequence[str] = (),
+    targets: Sequence[str] = (),
     objects: Literal["path", "copy", "bytes"] = "path",
     folder: str | os.PathLike[str] = "",
     partial: bool = False,
@@ -309,7 +313,7 @@ def export(
 ) -> Exported:
     """A `.splice` spec as a transform-dialect spec, for IREE's flag `--iree-preprocessing-transform-spec-filename`.
 
-    spec: a file, or an installed library by name. flags, archs, no_code: as for `compile`. objects: kernels by their
+    spec: a file, or an installed library by name. flags, targets, no_code: as for `compile`. objects: kernels by their
     `path` in the store, as a `copy` that is to be written to `folder` beside the spec, or as `bytes` in it. partial:
     leave out what has no counterpart instead of raising.
 
@@ -317,7 +321,49 @@ def export(
     """
     from opsplice.compiling.spec_export import export_spec
 
-    return export_spec(spec, tuple(flags), tuple(archs), objects, Path(folder), partial=partial, no_code=no_code)
+    return export_spec(spec, tuple(flags), tuple(targets), objects, Path(folder), partial=partial, no_code=no_code)
+
+
+def import_spec(spec: str | os.PathLike[str], *, partial: bool = False) -> Imported:
+    """A transform-dialect spec as a `.splice` file: its `text`, and the constructs that are `left_out`.
+
+    partial: leave out what a `.splice` file cannot say instead of raising.
+    Raises OpspliceError for a file that is no transform spec, and for all constructs that cannot be said, at once.
+    """
+    from opsplice.compiling.spec_import import import_file
+
+    return import_file(Path(spec), partial=partial)
+
+
+def lint(specs: SpecPath | Iterable[SpecPath], *, packages: PackageOptions | None = None) -> tuple[Diagnostic, ...]:
+    """The errors in specs, and warnings of what is likely a mistake (docs/lint.md).
+
+    specs: as for `compile`, one or several; the files that they import are checked too. A Python warning names each
+    construct of a transform spec that cannot be checked. Raises OpspliceError for a file that cannot be read.
+    """
+    from opsplice.compiling.linting import lint_source
+
+    found: dict[Diagnostic, None] = {}
+    for source in resolve(specs, packages=packages, targets=None):
+        diagnostics, left_out = lint_source(source)
+        found |= dict.fromkeys(diagnostics)
+        for line in left_out:
+            warnings.warn(f"not checked: {line}", stacklevel=2)
+    return tuple(found)
+
+
+def format(text: str) -> str:  # noqa: A001 - the name of the command
+    """The text of a `.splice` file as `opsplice format` writes it. Raises SpecError for text that is no spec."""
+    from opsplice.spec_lang import formatter
+
+    return formatter.format(text)
+
+
+def doctor() -> list[Check]:
+    """What this machine can build and run, found out by building, and how to get what is missing."""
+    from opsplice.targets.doctor import probe
+
+    return probe()
 
 
 def capture(
@@ -373,7 +419,7 @@ def capture(
 
 def libraries() -> tuple[LibraryInfo, ...]:
     """The pattern libraries of this environment, opsplice's own first, and what is in them. No code of theirs runs."""
-    from opsplice.libraries.library_list import installed
+    from opsplice.pattern_libraries.library_list import installed
 
     return installed()
 
@@ -384,7 +430,7 @@ def new_library(name: str, folder: str | os.PathLike[str] | None = None) -> list
     folder: by default one of the library's name. Raises OpspliceError for a name that is none of a package, and for a
     folder that has something in it.
     """
-    from opsplice.libraries.library_template import create
+    from opsplice.pattern_libraries.library_template import create
 
     return create(name, None if folder is None else Path(folder))
 
@@ -395,8 +441,8 @@ def check_library(library: str | os.PathLike[str]) -> tuple[Finding, ...]:
     library: the folder of a project or of specs, or the name of an installed one. Its code is built and run.
     Raises OpspliceError where there is no such library.
     """
-    from opsplice.libraries.library_check import check
-    from opsplice.libraries.library_list import at
+    from opsplice.pattern_libraries.library_check import check
+    from opsplice.pattern_libraries.library_list import at
 
     return tuple(finding for each in at(library) for finding in check(each))
 
@@ -416,14 +462,14 @@ def _job(
     model: Any,
     specs: Iterable[SpecPath | SpecSource],
     flags: Sequence[str],
-    archs: Sequence[str],
+    targets: Sequence[str],
     packages: PackageOptions | None,
     dims: Mapping[str, int] | None = None,
     **options: bool,
 ) -> Job:
-    sources = resolve(specs, packages=packages, targets=archs, flags=flags)
+    sources = resolve(specs, packages=packages, targets=targets, flags=flags)
     source = frontends.load(model, dims)
-    return Job(source, sources, (*source.flags, *flags), tuple(archs), **options)
+    return Job(source, sources, (*source.flags, *flags), tuple(targets), **options)
 
 
 def _paths(files: Iterable[SpecPath]) -> tuple[Path, ...]:

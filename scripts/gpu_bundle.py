@@ -128,14 +128,14 @@ def build(folder: Path, target: str, large: int) -> list[str]:
     described, left_out = [], []
     for case in cases(large):
         try:
-            program = opsplice.compile(case.model, [case.spec], flags, archs=[target])
+            program = opsplice.compile(case.model, [case.spec], flags, targets=[target])
         except OpspliceError as error:
             left_out.append(f"{case.name}: {error}")
             continue
         if not program.report.replacements:
             raise OpspliceError(f"{case.spec} matches nothing in {case.name}")
         (folder / f"programs/{case.name}.kernel.vmfb").write_bytes(program.vmfb)
-        own = opsplice.compile(case.model, [], flags, archs=[target])
+        own = opsplice.compile(case.model, [], flags, targets=[target])
         (folder / f"programs/{case.name}.own.vmfb").write_bytes(own.vmfb)
         versions = sorted({v.decode() for v in re.findall(rb"^\.version (\d+\.\d+)", program.vmfb, re.MULTILINE)})
         calls = [_expected(folder, case, call) for call in case.calls]

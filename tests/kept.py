@@ -89,7 +89,7 @@ def keep_plain_programs(patch: pytest.MonkeyPatch, programs: Path) -> None:
             return run_job(on_progress, job)
         versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
         key = store.key_of(
-            str(job.source.name), job.source.read(), *job.flags, "", *job.archs, "", *versions, arch.host_identity()
+            str(job.source.name), job.source.read(), *job.flags, "", *job.targets, "", *versions, arch.host_identity()
         )
         path = programs / key
         if (found := _read(path)) is not None:

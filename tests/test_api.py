@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,40 @@ def arguments() -> list[np.ndarray]:
 
 
 EXPECTED = -np.abs(np.arange(5, dtype=np.float32) * -2) + 1
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    assert {"compile", "match", "explain", "capture", "export", "import_spec", "lint", "format", "doctor"} <= set(
+        dir(opsplice)
+    )
+    assert set(opsplice.__all__) <= set(dir(opsplice))
+    assert all(getattr(opsplice, name) is not None for name in opsplice.__all__)
+    # A module of the name would take its place when it is imported.
+    assert not [name for name in opsplice.__all__ if find_spec(f"opsplice.{name}")]
+
+
+def test_specs_are_imported_linted_and_formatted(tmp_path: Path, samples: Path) -> None:
+    exported = tmp_path / "exported.mlir"
+    exported.write_text(opsplice.export(samples / "mul_abs_negate" / "replace.splice").text)
+    back = opsplice.import_spec(exported)
+    assert "negf(absf(mulf(" in back.text
+    assert (back.rules, back.left_out) == (1, ())
+    assert opsplice.lint(exported) == opsplice.lint([exported, exported])
+    spec = tmp_path / "p.splice"
+    spec.write_text("pattern   p(x: tensor<n x f32>) { y = absf(x) negf(x) }\n")
+    assert [(each.severity, each.code) for each in opsplice.lint(spec)] == [("warning", "unused-value")]
+    assert opsplice.format(spec.read_text()) == "pattern p(x: tensor<n x f32>) {\n  y = absf(x)\n  negf(x)\n}\n"
+    spec.write_text("pattern p(")
+    (wrong,) = opsplice.lint([spec])
+    assert wrong.severity == "error"
+    with pytest.raises(opsplice.SpecError):
+        opsplice.format("pattern p(")
+
+
+def test_the_doctor_says_what_the_command_says() -> None:
+    checks = {check.name: check for check in opsplice.doctor()}
+    assert checks["iree-base-compiler"].ok
+    assert all(check.ok or check.how_to_get for check in checks.values())
 
 
 def test_a_model_as_text(spec: Path) -> None:

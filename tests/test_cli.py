@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opsplice.commands.arguments import command_line, registry_arguments
+from opsplice.reports import render
 from tests.command_line import opsplice
 
 INPUTS = ["--input=5xf32=7", "--input=5xf32=4", "--input=10xf32=-4", "--input=10xf32=3"]
@@ -185,16 +188,50 @@ def test_match_as_json_changes_and_builds_nothing(sample: Path, tmp_path: Path) 
     assert not list((tmp_path / "cache").rglob("*.o"))
 
 
-def test_fmt(sample: Path) -> None:
+def test_format(sample: Path) -> None:
     spec = sample / "replace.splice"
     formatted = spec.read_text()
-    assert opsplice("fmt", "replace.splice", "--check", cwd=sample).returncode == 0
+    assert opsplice("format", "replace.splice", "--check", cwd=sample).returncode == 0
     spec.write_text(formatted.replace("  negf", "negf   "))
-    checked = opsplice("fmt", "replace.splice", "--check", cwd=sample)
+    checked = opsplice("format", "replace.splice", "--check", cwd=sample)
     assert checked.returncode == 1
     assert "would reformat replace.splice" in checked.stdout
-    assert opsplice("fmt", "replace.splice", cwd=sample).returncode == 0
+    assert opsplice("format", "replace.splice", cwd=sample).returncode == 0
     assert spec.read_text() == formatted
+
+
+def test_help_lists_every_command_once_under_what_it_is_for() -> None:
+    for words, groups in (([], command_line._GROUPS), (["kernel"], registry_arguments._GROUPS)):
+        text = opsplice(*words, "--help").stdout
+        listed = re.findall(r"^    ([a-z]+) ", text, re.MULTILINE)
+        assert listed == [name for names in groups.values() for name in names]
+        assert all(f"\n  {title}\n" in text for title in groups)
+        known = re.search(r"choose from ([^)]*)\)", opsplice(*words, "no-such").stderr)
+        assert known is not None
+        assert sorted(re.findall(r"[a-z]+", known[1])) == sorted(listed)
+
+
+@pytest.mark.parametrize(
+    ("variables", "colored"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, False),
+    ],
+)
+def test_colors_are_asked_for_and_declined(variables: dict[str, str], colored: bool) -> None:
+    assert ("\033[31merror:" in opsplice("match", "absent.mlir", "--spec=x", env=variables).stderr) == colored
+
+
+def test_a_terminal_has_colors_unless_they_are_declined(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = os.openpty()
+    with os.fdopen(master), os.fdopen(slave, "w") as terminal:
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        for variable, value, wanted in (("TERM", "xterm", True), ("TERM", "dumb", False), ("NO_COLOR", "1", False)):
+            monkeypatch.setenv(variable, value)
+            assert render.colored(terminal) == wanted
 
 
 def test_doctor(sample: Path) -> None:
@@ -434,7 +471,7 @@ def test_an_error_as_json(sample: Path) -> None:
     assert json.loads(done.stdout)["error"] == "no such file: absent.mlir"
 
 
-@pytest.mark.parametrize("arguments", [[], ["frob"], ["compile", "model.mlir"], ["fmt", "a.splice", "--iree-x=1"]])
+@pytest.mark.parametrize("arguments", [[], ["frob"], ["compile", "model.mlir"], ["format", "a.splice", "--iree-x=1"]])
 def test_wrong_usage(sample: Path, arguments: list[str]) -> None:
     done = opsplice(*arguments, cwd=sample)
     assert done.returncode == 2

@@ -127,7 +127,7 @@ def test_json(done) -> None:
 @pytest.mark.skipif(all(toolchains.find(n) is None for n in ("zig", "clang")), reason="no compiler for other machines")
 def test_joining_architectures(done, failed) -> None:
     for arch in archs.ARCHS:
-        done("kernel", "plugin", "spec.splice", "-o", f"{arch}.sos", f"--arch={arch}")
+        done("kernel", "plugin", "spec.splice", "-o", f"{arch}.sos", f"--target={arch}")
     done("kernel", "fat", *(f"{arch}.sos" for arch in archs.ARCHS), "-o", "all.sos")
     parts = json.loads(done("kernel", "list", "all.sos", "--json"))["parts"]
     assert [part["arch"] for part in parts] == list(archs.ARCHS)
@@ -173,7 +173,7 @@ def test_kernels_that_are_not_there(failed) -> None:
     assert "did you mean negate?" in failed("kernel", "plugin", "spec.splice", "-o", "k.so", "--kernel=negat")
     assert "cannot end in '.o'" in failed("kernel", "plugin", "spec.splice", "-o", "k.o")
     assert "no such file" in failed("kernel", "list", "k.so")
-    assert "unknown CPU architecture 'z80'" in failed("kernel", "plugin", "spec.splice", "-o", "k.sos", "--arch=z80")
+    assert "unknown CPU architecture 'z80'" in failed("kernel", "plugin", "spec.splice", "-o", "k.sos", "--target=z80")
 
 
 def test_wrong_usage(run) -> None:

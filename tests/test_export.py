@@ -218,7 +218,7 @@ def test_an_object_file_does_not_go_as_bytes(sample: Path, tmp_path: Path, capsy
 
 
 def test_several_architectures_go_into_one_spec(sample: Path) -> None:
-    text = opsplice.export(sample / "replace.splice", archs=["x86_64", "aarch64"]).text
+    text = opsplice.export(sample / "replace.splice", targets=["x86_64", "aarch64"]).text
     assert "embedded-elf-x86_64" in text
     assert "embedded-elf-arm_64" in text
 

@@ -230,7 +230,7 @@ def test_commands_say_what_is_wrong(
     monkeypatch.chdir(tmp_path)
     for name in ("model.mlir", "ugly.splice"):
         Path(name).write_text(UGLY)
-    for command, least in ((["compile", "model.mlir", "-o", "out.vmfb"], 6), (["fmt", "ugly.splice"], 3)):
+    for command, least in ((["compile", "model.mlir", "-o", "out.vmfb"], 6), (["format", "ugly.splice"], 3)):
         for at in range(1, 100):
             Path("ugly.splice").write_text(UGLY)
             with faulty(at, error) as faults:

@@ -16,8 +16,8 @@ import pytest
 import opsplice
 from opsplice.cli import main
 from opsplice.errors import OpspliceError
-from opsplice.libraries import library_check, library_list
-from opsplice.libraries.library_check import Finding
+from opsplice.pattern_libraries import library_check, library_list
+from opsplice.pattern_libraries.library_check import Finding
 from opsplice.targets.artifacts import arch as archs
 from tests.packages import install
 
@@ -155,7 +155,7 @@ def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
         ("numbers", "relu"): "ok",
     }
     for step, subject, said in (
-        ("format", "mixed.splice", "run: opsplice fmt "),
+        ("format", "mixed.splice", "run: opsplice format "),
         ("lint", "mixed.splice", "there is no file "),
         ("build", part, "no such file: "),
         (

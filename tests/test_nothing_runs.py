@@ -75,7 +75,7 @@ def test_looking_at_a_spec_runs_nothing_of_it(folder: Path, capsys: pytest.Captu
         ["match", "model.mlir", "--spec=spec.splice", "--json"],
         ["explain", "model.mlir", "--spec=spec.splice", "--json"],
         ["lint", "spec.splice"],
-        ["fmt", "--check", "spec.splice"],
+        ["format", "--check", "spec.splice"],
         ["capture", "model.mlir"],
     ):
         cli.main([*command, *(["--no-isolate"] if command[0] in ("match", "explain", "capture") else [])])

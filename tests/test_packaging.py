@@ -256,14 +256,14 @@ def test_a_package_makes_the_programs_that_its_spec_makes(
     build(sample / "replace.splice", "cpu", "vulkan", "cuda:sm_80").write(tmp_path / "out")
     model, built = sample / "model.mlir", tmp_path / "out" / "replace.splice"
     programs = [
-        opsplice.compile(model, [spec], archs=[device], no_code=spec is built)
+        opsplice.compile(model, [spec], targets=[device], no_code=spec is built)
         for spec in (sample / "replace.splice", built)
     ]
     assert [len(program.report.replacements) for program in programs] == [1, 1]
     assert programs[0].vmfb == programs[1].vmfb
     if device == "vulkan":
         request.getfixturevalue("vulkan")
-        opsplice.compile(model, [built], archs=["cuda:sm_80"], no_code=True)
+        opsplice.compile(model, [built], targets=["cuda:sm_80"], no_code=True)
     x, gain, bias = np.arange(12, dtype=np.float32).reshape(3, 4), np.float32(3), np.ones(4, np.float32)
     first, second = (
         p.run("main", x, gain, bias, device="vulkan" if device == "vulkan" else "local-task") for p in programs

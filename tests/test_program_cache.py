@@ -158,7 +158,7 @@ def test_a_file_that_goes(folder):
         lambda: job(model=MODEL + "// other\n"),
         lambda: job(specs=["replace.splice"]),
         lambda: job(specs=["transform.mlir", "replace.splice"]),
-        lambda: job(archs=("x86_64",)),
+        lambda: job(targets=("x86_64",)),
         lambda: job(no_code=True),
     ],
 )

@@ -117,7 +117,7 @@ def test_kernels_on_every_backend(folder: Path, code_object: bytes) -> None:
     targets += ["vulkan"] if shaders.find("glslang") else []
     (folder / "scale.hsaco").write_bytes(code_object)
     (folder / "all.splice").write_text(SPEC)
-    program = opsplice.compile(MODEL, [folder / "all.splice"], archs=targets)
+    program = opsplice.compile(MODEL, [folder / "all.splice"], targets=targets)
     found = read(program, folder)
     assert found is not None
     assert found.opsplice == opsplice.__version__

@@ -15,7 +15,7 @@ from opsplice.commands.jobs import in_child
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder
 from opsplice.reports.captured import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
-from opsplice.reports.render import style
+from opsplice.reports.render import colored, style
 
 _MAX_PLACES = 8
 
@@ -88,7 +88,7 @@ def _list(report: Any, job: CaptureJob) -> tuple[Op, ...]:
 
 def _show(captured: Capture, written: tuple[Path, ...], options: argparse.Namespace) -> None:
     """What is to be known beside the spec, on stderr."""
-    color = sys.stderr.isatty()
+    color = colored(sys.stderr)
     what = "" if captured.name == DEFAULT_NAME else f" {style(captured.name, 'bold', color)}"
     lines = [f"captured{what} at {captured.location} in @{captured.function}"]
     width = max(map(len, captured.inputs), default=0)
@@ -119,5 +119,5 @@ def _show_ops(ops: tuple[Op, ...], options: argparse.Namespace) -> None:
     for op, row in zip(ops, rows, strict=True):
         if op.function != function:
             function = op.function
-            print(style(f"@{function}", "bold", sys.stdout.isatty()))
+            print(style(f"@{function}", "bold", colored(sys.stdout)))
         print(f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}")

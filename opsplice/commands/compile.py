@@ -57,12 +57,12 @@ def _write_kernels(options: argparse.Namespace, kernels: Mapping[tuple[str, str]
     """Write what the program is to be given when it is loaded."""
     if not kernels:
         return []
-    if options.output == "-" and options.provider is None:
+    if options.output == "-" and options.save_kernels is None:
         raise OpspliceError(
             "the program has kernels that are not in it, and there is no folder for them",
-            hint="name one: --provider DIR",
+            hint="name one: --save-kernels FOLDER",
         )
-    folder = Path(options.provider or Path(options.output).with_suffix(".kernels"))
+    folder = Path(options.save_kernels or Path(options.output).with_suffix(".kernels"))
     return write_folder(folder, kernels)
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 
-from opsplice.reports.render import style
+from opsplice.reports.render import colored, style
 from opsplice.targets import doctor
 
 
@@ -16,7 +16,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"checks": [dataclasses.asdict(c) for c in checks]}, indent=2))
         return 0
-    color = sys.stdout.isatty()
+    color = colored(sys.stdout)
     width = max(len(c.name) for c in checks)
     for check in checks:
         mark = style("ok", "green", color) if check.ok else style("--", "yellow", color)

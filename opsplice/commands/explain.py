@@ -8,6 +8,7 @@ import shutil
 import sys
 
 from opsplice.commands.jobs import explain_job
+from opsplice.reports.render import colored
 from opsplice.reports.render_explain import explanation_text
 
 
@@ -17,5 +18,5 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(explanation.to_json(), indent=2))
         return 0
     width = shutil.get_terminal_size((100, 24)).columns
-    print(explanation_text(explanation, width=width, color=sys.stdout.isatty(), verbose=options.verbose))
+    print(explanation_text(explanation, width=width, color=colored(sys.stdout), verbose=options.verbose))
     return 0

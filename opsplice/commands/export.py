@@ -70,7 +70,7 @@ def _export(options: argparse.Namespace, folder: str) -> Exported:
     return export(
         options.spec[0],
         options.flags,
-        archs=options.target,
+        targets=options.target,
         objects=options.objects,
         folder=folder,
         partial=options.partial,

@@ -31,9 +31,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         write_file(output, found.text.encode())
     if options.json:
-        print(json.dumps({"output": str(output), "rules": found.rules, "left_out": list(found.unread)}, indent=2))
+        print(json.dumps({"output": str(output), "rules": found.rules, "left_out": list(found.left_out)}, indent=2))
         return 0
-    for line in found.unread:
+    for line in found.left_out:
         print(f"left out: {line}", file=sys.stderr)
     if not to_stdout:
         print(f"wrote {output}: {_count(found.patterns, 'pattern')} and {_count(found.rules, 'rule')}", file=sys.stderr)

@@ -13,7 +13,7 @@ from opsplice import frontends
 from opsplice.commands import stdout
 from opsplice.compiling.job import Job, Question
 from opsplice.compiling.spec_sources import PackageOptions, SpecSource, resolve
-from opsplice.reports.render import Status, columns, report_text
+from opsplice.reports.render import Status, colored, columns, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,5 +127,5 @@ def _show(report: Report, options: argparse.Namespace, warnings: tuple[str, ...]
     for warning in warnings:
         print(warning, file=sys.stderr)
     if options.spec:
-        color, width = sys.stderr.isatty(), columns(sys.stderr)
+        color, width = colored(sys.stderr), columns(sys.stderr)
         print(report_text(report, verbose=options.verbose, color=color, width=width), file=sys.stderr)

@@ -41,7 +41,7 @@ def _plugin(options: argparse.Namespace) -> int:
     if options.spec is None:
         return _nothing(output)
     check_output(output, [options.spec])
-    built = plugin_kernels.build(options.spec, output.suffix, options.kernel, options.arch, options.features)
+    built = plugin_kernels.build(options.spec, output.suffix, options.kernel, options.target, options.features)
     write_file(output, built.data)
     functions = [str(function) for function in built.functions]
     if options.json:

@@ -14,7 +14,7 @@ from typing import Any
 from opsplice.commands import isolated
 from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError
-from opsplice.reports.render import style
+from opsplice.reports.render import colored, style
 
 # What there is to say as JSON, and as lines for people.
 _Said = tuple[dict[str, Any], list[str]]
@@ -117,7 +117,7 @@ def _lock(options: argparse.Namespace) -> _Said:
         entry = each.entry
         by = f"signed by key {trust.short(entry.key)}" if entry.key else "not signed, as allowed"
         lines += [f"{entry}  {entry.digest}", f"  {by}; {', '.join(entry.targets)}"]
-        lines += [f"{style('note:', 'cyan', sys.stdout.isatty())} {note}" for note in each.notes]
+        lines += [f"{style('note:', 'cyan', colored(sys.stdout))} {note}" for note in each.notes]
     notes = [note for each in update.added for note in each.notes]
     entries = [dataclasses.asdict(each) for each in update.lock.packages]
     return {"output": options.output, "packages": entries, "notes": notes}, [*lines, f"wrote {options.output}"]
@@ -145,7 +145,7 @@ def _audit(options: argparse.Namespace) -> int:
     for each in kernels:
         print("\n".join(_kernel_lines(each, known)))
         if each in reasons:
-            print(f"  {style(reasons[each], 'red', sys.stdout.isatty())}")
+            print(f"  {style(reasons[each], 'red', colored(sys.stdout))}")
     if reasons:
         raise OpspliceError(f"{len(reasons)} of {len(kernels)} kernels are revoked", hint="compile it without them")
     return 0

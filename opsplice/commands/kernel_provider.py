@@ -10,7 +10,7 @@ from pathlib import Path
 from opsplice.commands import isolated
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
-from opsplice.reports.render import style
+from opsplice.reports.render import colored, style
 from opsplice.runtime.providers import Key, linked, read_folder, read_kernel, registry_source
 from opsplice.targets.link import function_link
 from opsplice.targets.registry.store import Store
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"output": str(path), "kernels": found, "notes": notes}, indent=2))
         return 0
     for note in notes:
-        print(f"{style('note:', 'cyan', sys.stderr.isatty())} {note}", file=sys.stderr)
+        print(f"{style('note:', 'cyan', colored(sys.stderr))} {note}", file=sys.stderr)
     print(f"wrote {path}: {len(code)} kernel{'s' * (len(code) != 1)}", file=sys.stderr)
     return 0
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opsplice.commands import isolated
-from opsplice.libraries import library_list, library_template
-from opsplice.reports.render import style
+from opsplice.pattern_libraries import library_list, library_template
+from opsplice.reports.render import colored, style
 from opsplice.spec_lang.loading.libraries import Library
 
 if TYPE_CHECKING:
-    from opsplice.libraries.library_check import Finding
+    from opsplice.pattern_libraries.library_check import Finding
 
 _MARKS = {"ok": ("ok", "green"), "failed": ("failed", "red"), "skipped": ("--", "yellow")}
 
@@ -49,7 +49,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    written = library_template.create(options.name, None if options.dir is None else Path(options.dir))
+    written = library_template.create(options.name, None if options.folder is None else Path(options.folder))
     if options.json:
         print(json.dumps({"files": [str(path) for path in written]}, indent=2))
         return 0
@@ -68,7 +68,7 @@ def _check(options: argparse.Namespace) -> int:
         said = [{"library": library.name, **dataclasses.asdict(f)} for library, each in found for f in each]
         print(json.dumps({"failed": failed, "findings": said}, indent=2))
         return int(failed > 0)
-    color = sys.stdout.isatty()
+    color = colored(sys.stdout)
     for library, each in found:
         print(f"{library.name} in {library.folder}")
         for finding in each:
@@ -82,7 +82,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _findings(library: Library) -> list[Finding]:
     """Runs in the child: only there is the compiler imported."""
-    from opsplice.libraries import library_check
+    from opsplice.pattern_libraries import library_check
 
     return list(library_check.check(library))
 

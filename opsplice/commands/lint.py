@@ -7,16 +7,15 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from opsplice.commands import isolated
 from opsplice.commands.jobs import package_options
-from opsplice.compiling.linting import findings
+from opsplice.compiling.linting import is_transform_spec, lint_source
 from opsplice.compiling.spec_sources import SpecSource, resolve
+from opsplice.reports.render import colored
 from opsplice.spec_lang.linting.lint import CODES
-from opsplice.spec_lang.loading.loader import load
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, SpecError, did_you_mean, render
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, render
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({**counts, "findings": [_json(d) for d in shown]}, indent=2))
     else:
         for diagnostic in shown:
-            print(render(diagnostic, color=sys.stdout.isatty()))
+            print(render(diagnostic, color=colored(sys.stdout)))
         print(_summary(errors, len(shown) - errors, len(options.files)))
     return int(errors > 0)
 
@@ -62,22 +61,11 @@ def _check_codes(given: Sequence[str], flag: str) -> None:
 
 
 def _findings(source: SpecSource) -> Sequence[Diagnostic]:
-    try:
-        if source.path.suffix in (".mlir", ".mlirbc"):
-            return isolated.call(_imported_findings, source.path)
-        return findings(load(source.path, source.library, source.others))
-    except SpecError as failure:
-        return failure.diagnostics
-
-
-def _imported_findings(path: Path) -> Sequence[Diagnostic]:
-    """Those of a transform spec read as a `.splice` file. Runs in the child: only there is the compiler imported."""
-    from opsplice.compiling.spec_import import read_as_splice
-
-    spec, left_out = read_as_splice(path)
+    # A transform spec is read by the compiler, which is imported in a child only.
+    found, left_out = isolated.call(lint_source, source) if is_transform_spec(source) else lint_source(source)
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
-    return findings(spec)
+    return found
 
 
 def _json(diagnostic: Diagnostic) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import sys
 
 from opsplice.api import check_matched
 from opsplice.commands.jobs import preview_job
-from opsplice.reports.render import columns, report_text
+from opsplice.reports.render import colored, columns, report_text
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(report.to_json(), indent=2))
     else:
         width = columns(sys.stdout)
-        print(report_text(report, verbose=options.verbose, color=sys.stdout.isatty(), width=width, near=True))
+        print(report_text(report, verbose=options.verbose, color=colored(sys.stdout), width=width, near=True))
     if options.require_match:
         check_matched(report)
     return 0

@@ -69,7 +69,7 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     job, patterns = _patterns_after_specs(job)
     steps = _Steps(job, preview=False)
     commands = steps.commands()
-    flags = (*job.flags, *flags_for(job.archs, job.flags))
+    flags = (*job.flags, *flags_for(job.targets, job.flags))
     if steps.inlines_functions():
         flags = with_slp(flags)
     noting = []
@@ -180,14 +180,14 @@ class _Steps:
         self.phase = phase
         self.preview = preview
         self.report = Report(spec_warnings=linting.brief(self.specs))
-        self.devices = [target_step(job.archs, job.flags)] if job.archs else []
+        self.devices = [target_step(job.targets, job.flags)] if job.targets else []
         # Before `preprocessing` a module does not say what it is compiled for.
         early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())
         self.targets = targets_for(job.flags, self.devices) if early else None
         self.conversions = conversions_for(job.flags) if START in self.phases() else {}
         self.store = Store()
         self.brought = Brought()
-        self.flags = (*job.flags, *flags_for(job.archs, job.flags))
+        self.flags = (*job.flags, *flags_for(job.targets, job.flags))
         self.provided: late_binding.Provided = {}
 
     def note_kernels(self, module: ir.Module) -> None:

@@ -19,7 +19,7 @@ class Job:
     source: ModuleSource
     specs: tuple[SpecSource, ...] = ()
     flags: tuple[str, ...] = ()
-    archs: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     verbose: bool = False
     no_code: bool = False
 

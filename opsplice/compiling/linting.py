@@ -1,19 +1,20 @@
 """The warnings of specs: all of them for `opsplice lint`, and those that every compile shows.
 
-It does not import the compiler.
+It imports the compiler only to read transform specs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from opsplice.compiling.spec_sources import SpecSource
 from opsplice.matchers.overlap import shadow
 from opsplice.matchers.overlap.impossible_constants import misfits
 from opsplice.reports.report import SpecWarning
 from opsplice.spec_lang.linting import lint, named_ops
-from opsplice.spec_lang.loading.loader import LoadedSpec
+from opsplice.spec_lang.loading.loader import LoadedSpec, load
 from opsplice.spec_lang.syntax import tree
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, render, warning
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, SpecError, did_you_mean, render, warning
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import llvm
 from opsplice.targets.formats import spirv_names
@@ -23,6 +24,28 @@ _VULKAN = ("vulkan", "spirv", "wgsl")
 
 # Comparing rules with each other takes the square of their number, which a compile should not wait for.
 _MAX_COMPARED = 64
+
+
+def is_transform_spec(source: SpecSource) -> bool:
+    return source.path.suffix in (".mlir", ".mlirbc")
+
+
+def lint_source(source: SpecSource) -> tuple[Sequence[Diagnostic], Sequence[str]]:
+    """Every error and warning of a spec, and what of a transform spec cannot be read. It imports the compiler for one.
+
+    Raises OpspliceError for a file that cannot be read.
+    """
+    left_out: Sequence[str] = ()
+    try:
+        if is_transform_spec(source):
+            from opsplice.compiling.spec_import import read_as_splice
+
+            spec, left_out = read_as_splice(source.path)
+        else:
+            spec = load(source.path, source.library, source.others)
+        return findings(spec), left_out
+    except SpecError as failure:
+        return failure.diagnostics, left_out
 
 
 def findings(spec: LoadedSpec) -> tuple[Diagnostic, ...]:

@@ -70,10 +70,10 @@ def build(
 
 def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
     host = archs.host_arch()
-    names = list(architectures) or ([host] if host else [])
-    if not names:
-        raise OpspliceError("this machine's architecture is not known", hint=f"--arch={','.join(archs.ARCHS)}")
-    found = [archs.normalize(name) for name in names]
+    names = [host if name == "cpu" else name for name in architectures or ("cpu",)]
+    if None in names:
+        raise OpspliceError("this machine's architecture is not known", hint=f"--target={','.join(archs.ARCHS)}")
+    found = [archs.normalize(name) for name in names if name]
     if features and len(set(found)) > 1:
         raise OpspliceError("--features is for one architecture", hint="build each alone, then `opsplice kernel fat`")
     if features == "host" and found != [host]:

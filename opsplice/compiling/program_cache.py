@@ -121,7 +121,7 @@ def _key_of_job(job: Job) -> str:
         for spec in job.specs
     ]
     versions = [__version__, *(metadata.version(f"iree-base-{part}") for part in ("compiler", "runtime")), sys.version]
-    said = [job.source.name, job.flags, job.archs, job.no_code, specs, versions, arch.host_identity()]
+    said = [job.source.name, job.flags, job.targets, job.no_code, specs, versions, arch.host_identity()]
     return key_of(_WRITER, _own_code(), json.dumps(said), job.source.read())
 
 

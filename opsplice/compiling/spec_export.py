@@ -50,7 +50,7 @@ class Exported:
 def export_spec(
     spec: SpecPath | SpecSource,
     flags: Sequence[str] = (),
-    archs: Sequence[str] = (),
+    targets: Sequence[str] = (),
     objects: Carrier = "path",
     folder: Path = Path(),
     *,
@@ -59,7 +59,7 @@ def export_spec(
 ) -> Exported:
     """Make a transform spec of a `.splice` file.
 
-    flags, archs: what the programs will be compiled for. objects, folder: how kernels go along, and for copies the
+    flags, targets: what the programs will be compiled for. objects, folder: how kernels go along, and for copies the
     folder, relative to the spec's, that they go to. partial: leave out what has no counterpart. no_code: take prebuilt
     artifacts only.
 
@@ -70,10 +70,10 @@ def export_spec(
     check_name(source.path)
     loaded = prebuilt.only(load_splice(source, hint="export takes a spec in our own language"), no_code)
     flags = tuple(flags)
-    targets = targets_for(flags, [target_step(tuple(archs), flags)] if archs else [])
+    built_for = targets_for(flags, [target_step(tuple(targets), flags)] if targets else [])
     notes = (UNALIGNED,) if any(rule.kernel in loaded.kernels for rule in loaded.rules) else ()
     head = f"{source.path.name}, exported by opsplice: for --iree-preprocessing-transform-spec-filename."
-    found = export(loaded, targets, _resolver(objects), objects, folder, "\n".join([head, *notes]))
+    found = export(loaded, built_for, _resolver(objects), objects, folder, "\n".join([head, *notes]))
     if found.gaps and not partial:
         raise _no_counterpart(found)
     if not found.rules:

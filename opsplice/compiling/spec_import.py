@@ -21,15 +21,15 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
     """
     with Session() as session, session.context as context:  # it knows all of IREE's dialects
         found = import_spec(interpreter.parse(context, path))
-    if found.unread and not partial:
-        count = len(found.unread)
+    if found.left_out and not partial:
+        count = len(found.left_out)
         raise OpspliceError(
             f"{count} thing{'s' * (count != 1)} in {path} cannot be said in a .splice file",
-            details="\n".join(found.unread),
+            details="\n".join(found.left_out),
             hint="--partial imports the rest",
         )
     if not found.text:
-        reasons = found.unread or ("@__transform_main matches nothing, sets no attributes and runs no passes",)
+        reasons = found.left_out or ("@__transform_main matches nothing, sets no attributes and runs no passes",)
         raise OpspliceError(f"nothing of {path} can be imported", details="\n".join(reasons))
     return found
 
@@ -37,4 +37,4 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
 def read_as_splice(path: Path) -> tuple[LoadedSpec, tuple[str, ...]]:
     """A transform spec as one of our own, as far as it can be read, and what could not be. Raises as `import_file`."""
     found = import_file(path, partial=True)
-    return load_text(found.text, Path(f"{path}, read as .splice")), found.unread
+    return load_text(found.text, Path(f"{path}, read as .splice")), found.left_out

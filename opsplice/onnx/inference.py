@@ -32,7 +32,7 @@ _PROVIDERS = {
 }
 _DEVICES = ("local-task", "local-sync", "vulkan", "cuda", "hip", "metal")
 # What a program for a device is compiled for, where that is not this machine's CPU.
-_ARCHS = {"vulkan": "vulkan", "cuda": "cuda", "hip": "rocm", "metal": "metal"}
+_TARGETS = {"vulkan": "vulkan", "cuda": "cuda", "hip": "rocm", "metal": "metal"}
 
 # The word of ONNX for each element type of MLIR that is not the same.
 _ELEMENTS = {
@@ -113,9 +113,9 @@ class InferenceSession:
         if "inputs" not in source.facts:
             raise OpspliceError(f"{source.name} is not an ONNX model", hint="opsplice.compile takes programs in MLIR")
         driver = device.partition(":")[0]
-        archs = (_ARCHS[driver],) if driver in _ARCHS else ()
-        flags = for_this_cpu(tuple(flags), archs)
-        program = api.compile(source, specs, flags, archs=archs, packages=packages, no_code=no_code, cache=cache)
+        targets = (_TARGETS[driver],) if driver in _TARGETS else ()
+        flags = for_this_cpu(tuple(flags), targets)
+        program = api.compile(source, specs, flags, targets=targets, packages=packages, no_code=no_code, cache=cache)
         self._bind(program, source.facts, provider, program.direct(None, device=device, plugins=tuple(plugins)))
 
     @classmethod

@@ -89,26 +89,26 @@ def parse_archs(texts: Sequence[str]) -> tuple[CpuArch, ...]:
     return tuple(found.values())
 
 
-def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
+def target_step(targets: Sequence[str], flags: Sequence[str]) -> Step:
     """The edit that makes a module a program for several architectures and devices, in the order given.
 
-    archs: as for `parse_archs`, `cpu` for the host's, and `vulkan`, `cuda`, `rocm` and `metal`, each maybe with a chip
-    (`vulkan:llvmpipe`, `cuda:sm_80`). flags: the compile's; those about the CPU count for the architecture that they
-    name (the host's by default) unless its entry has features of its own.
+    targets: as for `parse_archs`, `cpu` for the host's, and `vulkan`, `cuda`, `rocm` and `metal`, each maybe with a
+    chip (`vulkan:llvmpipe`, `cuda:sm_80`). flags: the compile's; those about the CPU count for the architecture that
+    they name (the host's by default) unless its entry has features of its own.
     Raises OpspliceError as `parse_archs` does, when the flags name another device than CPUs, for a feature that the
     architecture does not have, and for a chip that IREE does not know.
     """
-    unknown = next((text for text in archs if not _is_known(text)), None)
+    unknown = next((text for text in targets if not _is_known(text)), None)
     if unknown is not None:
         hint = f"there are cpu, {', '.join(arch_names.ARCHS)}, {', '.join(_GPUS)}"
         if unknown.strip() in ("webgpu", "wgsl"):
             hint = "IREE 3.13 makes no programs for WebGPU; a kernel in WGSL runs on vulkan"
         raise OpspliceError(f"there is no target '{unknown}'", hint=hint)
-    cpus = parse_archs([_host(text) for text in archs if not _is_gpu(text)])
-    _check_flags(cpus, [text for text in archs if _is_gpu(text)], flags)
-    names = ", ".join([*map(str, cpus), *(text for text in archs if _is_gpu(text))])
+    cpus = parse_archs([_host(text) for text in targets if not _is_gpu(text)])
+    _check_flags(cpus, [text for text in targets if _is_gpu(text)], flags)
+    names = ", ".join([*map(str, cpus), *(text for text in targets if _is_gpu(text))])
     devices: dict[str, None] = {}
-    for text in archs:
+    for text in targets:
         if _is_gpu(text):
             devices[_gpu(text, flags)] = None
         else:
@@ -118,7 +118,7 @@ def target_step(archs: Sequence[str], flags: Sequence[str]) -> Step:
         if _ATTRIBUTE in module.operation.attributes:
             raise OpspliceError(
                 f"the module names its devices itself, so it cannot be compiled for {names}",
-                hint=f"remove the module's attribute {_ATTRIBUTE}, or do not name architectures",
+                hint=f"remove the module's attribute {_ATTRIBUTE}, or name no targets",
             )
         text = ", ".join(devices)
         text = f"[#hal.device.select<[{text}]> : !hal.device]" if len(devices) > 1 else f"[{text} : !hal.device]"
@@ -150,16 +150,16 @@ def _check_flags(cpus: Sequence[CpuArch], gpus: Sequence[str], flags: Sequence[s
         )
 
 
-def flags_for(archs: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
+def flags_for(targets: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
     """What a compile for these targets, or those that the flags name, needs besides the user's flags.
 
     IREE 3.13 crashes on linking executables of which only some variants have code of its own (`static_dispatch`), and
     for several GPUs it links the code for one of them and drops the others.
     """
-    if not archs and names_linking(flags):
+    if not targets and names_linking(flags):
         return ()
-    several = archs or (named_devices(flags) or named_backends(flags))
-    is_for_gpus = any(map(_is_gpu, archs)) if archs else not _ON_CPUS.issuperset(several)
+    several = targets or (named_devices(flags) or named_backends(flags))
+    is_for_gpus = any(map(_is_gpu, targets)) if targets else not _ON_CPUS.issuperset(several)
     return ("--iree-hal-link-executables=false",) if len(several) > 1 and is_for_gpus else ()
 
 

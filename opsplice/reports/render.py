@@ -20,6 +20,15 @@ _FLAGS = re.compile(r"(, shown)? with --verbose|\s+\(--verbose[^)]*\)")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
+def colored(stream: TextIO) -> bool:
+    """Whether to write colors: to a terminal, unless NO_COLOR is set; FORCE_COLOR asks for them anywhere."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def style(text: str, name: str, color: bool) -> str:
     """Text in a style (`bold`, `dim`, `red`, ...), or as it is without color."""
     return f"\033[{_CODES[name]}m{text}\033[0m" if color else text
@@ -27,7 +36,7 @@ def style(text: str, name: str, color: bool) -> str:
 
 def error_text(error: OpspliceError) -> str:
     """An error as the command line shows it."""
-    color = sys.stderr.isatty()
+    color = colored(sys.stderr)
     lines = [f"{style('error:', 'red', color)} {error.message}"]
     if error.details:
         lines.append(error.details.rstrip())

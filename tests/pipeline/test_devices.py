@@ -112,7 +112,7 @@ def test_the_same_architecture_once_more_is_no_harm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("archs", "message"),
+    ("targets", "message"),
     [
         (["x86_64", "x86_64+avx2"], "cannot hold code for both x86_64 and x86_64+avx2"),
         (["sparc"], "there is no target 'sparc'"),
@@ -120,9 +120,9 @@ def test_the_same_architecture_once_more_is_no_harm() -> None:
         (["x86_64+avx2+nonesuch"], "x86_64 has no CPU feature 'nonesuch'"),
     ],
 )
-def test_wrong_names(archs: list[str], message: str) -> None:
+def test_wrong_names(targets: list[str], message: str) -> None:
     with pytest.raises(OpspliceError, match=re.escape(message)):
-        target_step(archs, [])
+        target_step(targets, [])
 
 
 # ---- targets ----------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_a_module_that_names_its_own_devices() -> None:
     device = f'#hal.device.target<"local", [{target}]> : !hal.device'
     model = f"module attributes {{hal.device.targets = [{device}]}} {{}}"
     with pytest.raises(OpspliceError, match="names its devices itself"):
-        opsplice.compile(model, archs=["x86_64"])
+        opsplice.compile(model, targets=["x86_64"])
 
 
 # ---- programs ----------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_module_that_names_its_own_devices() -> None:
 
 @needs_host
 def test_a_program_without_specs_holds_code_for_each() -> None:
-    program = opsplice.compile(MODEL, archs=ARCHS)
+    program = opsplice.compile(MODEL, targets=ARCHS)
     assert set(elf_images(program.vmfb)) == set(ARCHS)
     np.testing.assert_array_equal(program.run("main", A, B), PLAIN)
 
@@ -217,7 +217,7 @@ def test_a_program_without_specs_holds_code_for_each() -> None:
 @needs_cross_compiler
 def test_each_architecture_gets_its_own_object(spec) -> None:
     clauses = "\n".join(f'cpu {arch} "{arch}.c"' for arch in reversed(ARCHS))
-    program = opsplice.compile(MODEL, [spec(*ARCHS, clauses=clauses)], archs=ARCHS)
+    program = opsplice.compile(MODEL, [spec(*ARCHS, clauses=clauses)], targets=ARCHS)
     assert {arch: marks(image) for arch, image in elf_images(program.vmfb).items()} == {a: [a] for a in ARCHS}
     np.testing.assert_array_equal(program.run("main", A, B), PLAIN + 1 + ARCHS.index(HOST))
 
@@ -226,27 +226,27 @@ def test_each_architecture_gets_its_own_object(spec) -> None:
 @needs_cross_compiler
 @pytest.mark.parametrize("form", ["", " as bitcode"])
 def test_one_source_serves_all(spec, form: str) -> None:
-    program = opsplice.compile(MODEL, [spec("all", clauses=f'cpu "all.c"{form}')], archs=ARCHS)
+    program = opsplice.compile(MODEL, [spec("all", clauses=f'cpu "all.c"{form}')], targets=ARCHS)
     assert {arch: marks(image) for arch, image in elf_images(program.vmfb).items()} == {a: ["all"] for a in ARCHS}
     np.testing.assert_array_equal(program.run("main", A, B), PLAIN + 1)
 
 
 @needs_cross_compiler
 def test_prebuilt_objects_for_each(spec, tmp_path: Path) -> None:
-    built = opsplice.compile(MODEL, [spec("all", clauses='cpu "all.c"')], archs=ARCHS)
+    built = opsplice.compile(MODEL, [spec("all", clauses='cpu "all.c"')], targets=ARCHS)
     clauses = []
     for use in built.report.replacements[0].artifacts:
         arch = arch_names.from_iree_key(use.target.split()[1])
         (tmp_path / f"{arch}.o").write_bytes(Path(use.path).read_bytes())
         clauses.append(f'cpu {arch} "{arch}.o"')
-    program = opsplice.compile(MODEL, [spec(clauses="\n".join(clauses))], archs=ARCHS)
+    program = opsplice.compile(MODEL, [spec(clauses="\n".join(clauses))], targets=ARCHS)
     assert {arch: marks(image) for arch, image in elf_images(program.vmfb).items()} == {a: ["all"] for a in ARCHS}
 
 
 @needs_cross_compiler
 def test_features_choose_the_clause(spec) -> None:
     path = spec("fast", "slow", clauses='cpu x86_64 when avx2 and fma "fast.c"\ncpu "slow.c"')
-    program = opsplice.compile(MODEL, [path], archs=["x86_64+avx2+fma", "aarch64"])
+    program = opsplice.compile(MODEL, [path], targets=["x86_64+avx2+fma", "aarch64"])
     found = {arch: marks(image) for arch, image in elf_images(program.vmfb).items()}
     assert found == {"x86_64": ["fast"], "aarch64": ["slow"]}
 
@@ -255,7 +255,7 @@ def test_features_choose_the_clause(spec) -> None:
 def test_a_target_without_an_artifact(spec) -> None:
     path = spec("x86_64", clauses='cpu x86_64 "x86_64.c"')
     with pytest.raises(OpspliceError, match="has no artifact for llvm-cpu embedded-elf-arm_64") as caught:
-        opsplice.compile(MODEL, [path], archs=["x86_64", "aarch64"])
+        opsplice.compile(MODEL, [path], targets=["x86_64", "aarch64"])
     assert "otherwise keep" in str(caught.value.hint)
 
 
@@ -263,7 +263,7 @@ def test_a_target_without_an_artifact(spec) -> None:
 @needs_cross_compiler
 def test_kept_targets_link_no_kernel(spec) -> None:
     path = spec("kernel", clauses=f'cpu {HOST} "kernel.c"', keep=True)
-    program = opsplice.compile(MODEL, [path], archs=ARCHS)
+    program = opsplice.compile(MODEL, [path], targets=ARCHS)
     found = {arch: marks(image) for arch, image in elf_images(program.vmfb).items()}
     assert found == {arch: ["kernel"] if arch == HOST else [] for arch in ARCHS}
     np.testing.assert_array_equal(program.run("main", A, B), PLAIN + 1)
@@ -273,8 +273,8 @@ def test_kept_targets_link_no_kernel(spec) -> None:
 def test_match_and_transform_know_the_targets(spec) -> None:
     path = spec("all", clauses='cpu "all.c"')
     wanted = [f"llvm-cpu {arch_names.iree_key(arch)}" for arch in ARCHS]
-    report = opsplice.match(MODEL, [path], archs=ARCHS)
+    report = opsplice.match(MODEL, [path], targets=ARCHS)
     assert [use.target for use in report.replacements[0].artifacts] == wanted
-    module, report = opsplice.transform(MODEL, [path], archs=ARCHS)
+    module, report = opsplice.transform(MODEL, [path], targets=ARCHS)
     assert [use.target for use in report.replacements[0].artifacts] == wanted
     assert [t.arch for t in targets_of(module)] == list(ARCHS)

@@ -308,7 +308,7 @@ def starts(op: ir.Operation, group: int) -> list[int | None]:
 
 @pytest.fixture(scope="module")
 def gpu_spec(tmp_path_factory) -> Path:
-    host = opsplice.compile(HOST, archs=["vulkan:llvmpipe"])
+    host = opsplice.compile(HOST, targets=["vulkan:llvmpipe"])
     return write_spec(tmp_path_factory.mktemp("gpus"), GPU_SPEC, {**GPU_FILES, "host.vmfb": host.vmfb})
 
 
@@ -336,7 +336,7 @@ def test_bindings_of_shaders_and_of_recorded_calls(gpu_spec, glslang):
 
 def test_shaders_get_the_right_slices(gpu_spec, glslang, vulkan):
     mlir = GPU_MLIR[: GPU_MLIR.index("func.func @joined_moved")]
-    program = opsplice.compile(mlir, [gpu_spec], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(mlir, [gpu_spec], targets=["vulkan:llvmpipe"])
     put = X.copy()
     put[AT : AT + 6] += 100
     rows = np.zeros((8, 12), np.float32)
@@ -351,7 +351,7 @@ def test_shaders_get_the_right_slices(gpu_spec, glslang, vulkan):
 def test_programs_for_other_gpus_compile(gpu_spec, code_object, target):
     gpu_spec.with_name("k.hsaco").write_bytes(code_object)
     mlir = GPU_MLIR[: GPU_MLIR.index("func.func @joined_moved")]
-    assert len(opsplice.compile(mlir, [gpu_spec], archs=[target]).report.replacements) == 7
+    assert len(opsplice.compile(mlir, [gpu_spec], targets=[target]).report.replacements) == 7
 
 
 ALIGNED = """

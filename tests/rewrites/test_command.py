@@ -145,7 +145,7 @@ EVERYWHERE = SPEC.replace('cpu "host.py" as command', "\n".join(f'{b} "host.py" 
 def mixed(tmp_path_factory):
     """A program for Vulkan and CPUs, with commands on both."""
     spec = write_spec(tmp_path_factory.mktemp("mixed"), EVERYWHERE, {"host.py": PYTHON})
-    return opsplice.compile(MODEL, [spec], archs=["vulkan:llvmpipe", "cpu"])
+    return opsplice.compile(MODEL, [spec], targets=["vulkan:llvmpipe", "cpu"])
 
 
 @pytest.mark.cell("command", "SPIR-V", "runs")
@@ -175,7 +175,7 @@ def test_a_device_without_the_command_keeps_the_compilers_code(tmp_path, vulkan)
     """The command is called where there is a clause for it, and nowhere else."""
     text = SPEC[: SPEC.index("kernel add_to")].replace("with negate(a)", "with negate(a) otherwise keep")
     spec = write_spec(tmp_path, text, {"host.py": "def negate(a, out):\n  out[...] = 1 - a\n"})
-    program = opsplice.compile(part("twice"), [spec], archs=["vulkan:llvmpipe", "cpu"])
+    program = opsplice.compile(part("twice"), [spec], targets=["vulkan:llvmpipe", "cpu"])
     x = np.arange(3, dtype=np.float32).reshape(1, 3)
     np.testing.assert_array_equal(program.run("twice", x, device="local-task")[0], 1 - x)
     np.testing.assert_array_equal(program.run("twice", x, device="vulkan")[0], -x)
@@ -192,7 +192,7 @@ def test_a_device_without_the_command_keeps_the_compilers_code(tmp_path, vulkan)
 def test_the_call_is_in_programs_for_other_devices(tmp_path, backend, target):
     text = SPEC[: SPEC.index("kernel add_to")].replace('cpu "host.py"', f'{backend} "host.py"')
     spec = write_spec(tmp_path, text, {"host.py": PYTHON})
-    program = opsplice.compile(part("twice", "loop"), [spec], archs=[target])
+    program = opsplice.compile(part("twice", "loop"), [spec], targets=[target])
     assert [r.action for r in program.report.replacements] == ["command"] * 3
     instance = iree.runtime.VmInstance()
     module = iree.runtime.VmModule.copy_buffer(instance, program.vmfb)

@@ -67,7 +67,7 @@ COMPILED = SPEC.replace('cpu "host.py" as command', 'cpu "host.vmfb" as command 
 
 @functools.cache
 def built(target: str, text: str = HOST, *flags: str) -> bytes:
-    return opsplice.compile(text, flags=flags, archs=[target]).vmfb
+    return opsplice.compile(text, flags=flags, targets=[target]).vmfb
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def program(request, tmp_path_factory):
     """A program, and the device that it is for."""
     code = built(request.param, HOST, ASYNC)
     spec = write_spec(tmp_path_factory.mktemp("compiled"), COMPILED, {"host.vmfb": code})
-    made = opsplice.compile(MODEL, [spec], archs=[request.param])
+    made = opsplice.compile(MODEL, [spec], targets=[request.param])
     assert {r.action for r in made.report.replacements} == {"command"}
     return made, "local-task" if request.param == "cpu" else "vulkan"
 
@@ -88,7 +88,7 @@ def program(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def on_cpus(tmp_path_factory):
     spec = write_spec(tmp_path_factory.mktemp("cpus"), COMPILED, {"host.vmfb": built("cpu", HOST, ASYNC)})
-    return opsplice.compile(part("two"), [spec], archs=["cpu"])
+    return opsplice.compile(part("two"), [spec], targets=["cpu"])
 
 
 @pytest.mark.parametrize("function", INPUTS)
@@ -150,7 +150,7 @@ def test_modules_that_do_not_fit_are_refused_when_a_program_is_compiled(tmp_path
     code = b"junk" if text is None else built("cpu", text, *flags)
     spec = write_spec(tmp_path, COMPILED, {"host.vmfb": code})
     with pytest.raises(OpspliceError, match=message) as error:
-        opsplice.compile(MODEL, [spec], archs=["cpu"])
+        opsplice.compile(MODEL, [spec], targets=["cpu"])
     assert "needed by the kernel at" in error.value.details
 
 

@@ -244,7 +244,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 @pytest.mark.skipif(toolchains.find("zig") is None, reason="no compiler for several architectures")
 def test_a_file_for_each_target(tmp_path):
     spec = write_spec(tmp_path, SPEC, {"k.c": C})
-    program = opsplice.compile(MODEL, [spec], archs=["x86_64", "aarch64", "riscv64"])
+    program = opsplice.compile(MODEL, [spec], targets=["x86_64", "aarch64", "riscv64"])
     assert len(program.provided) == 6
     np.testing.assert_array_equal(program.run("twice", whole(9), whole(10))[0], -whole(9))
 
@@ -259,7 +259,7 @@ def test_a_target_that_keeps_the_compilers_code_asks_for_nothing(tmp_path, own):
     text = NEGATE.replace('cpu "k.c" as provided', clause).replace("negate(a)\n", "negate(a) otherwise keep\n")
     assert text.count("otherwise keep") == 1
     spec = write_spec(tmp_path, text, {"k.c": C.replace("= -a[i]", "= 1 - a[i]")})
-    program = opsplice.compile(MODEL, [spec], archs=[host, other])
+    program = opsplice.compile(MODEL, [spec], targets=[host, other])
     assert len(program.provided) == 1
     np.testing.assert_array_equal(program.run("twice", whole(9), whole(10))[1], (1 if own else 0) - whole(10))
 
@@ -271,7 +271,7 @@ def test_one_way_for_all_targets(tmp_path):
     clauses = 'cpu x86_64 "k.c" as provided cpu "k.c"'
     spec = write_spec(tmp_path, NEGATE.replace('cpu "k.c" as provided', clauses), {"k.c": C})
     with pytest.raises(OpspliceError, match="is a dynamic dispatch for some targets"):
-        opsplice.match(MODEL, [spec], archs=["x86_64", "aarch64"])
+        opsplice.match(MODEL, [spec], targets=["x86_64", "aarch64"])
 
 
 def test_two_kernels_of_one_name(spliced):

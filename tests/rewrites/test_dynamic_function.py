@@ -465,7 +465,7 @@ replace p with k(a)
 """)
     specs = [tmp_path / f"{number}.splice" for number in range(2)]
     with pytest.raises(OpspliceError, match="k is the name of two functions in one program"):
-        opsplice.compile(TWO, specs, archs=["vulkan"])
+        opsplice.compile(TWO, specs, targets=["vulkan"])
 
 
 @pytest.mark.parametrize("suffix", plugin_kernels.SUFFIXES)
@@ -495,8 +495,8 @@ replace negated with f(a)
 """
     path = write_spec(tmp_path, spec, {"k.c": CODE})
     with pytest.raises(OpspliceError, match="linked for some CPUs of the program and comes from a plugin for"):
-        opsplice.compile(NEGATE, [path], archs=["x86_64", "aarch64"])
-    made = opsplice.compile(NEGATE, [path], archs=["aarch64"])
+        opsplice.compile(NEGATE, [path], targets=["x86_64", "aarch64"])
+    made = opsplice.compile(NEGATE, [path], targets=["aarch64"])
     assert made.report.replacements[0].action == "dynamic function"
 
 
@@ -510,7 +510,7 @@ pattern negated(a: tensor<m x f32>) {{ negf(a) }}
 replace negated with f(a) otherwise keep
 """
     path = write_spec(tmp_path, spec, {"k.c": CODE.replace("void f(", "void kept(")})
-    program = opsplice.compile(NEGATE, [path], archs=["x86_64", "aarch64"])
+    program = opsplice.compile(NEGATE, [path], targets=["x86_64", "aarch64"])
     x = np.ones(3, np.float32)
     assert program.run("main", x)[0].tolist() == [-1, -1, -1]
     if imported_on == "aarch64":
@@ -646,7 +646,7 @@ def test_an_optional_function_of_a_cpu_beside_a_shader_of_vulkan(tmp_path, vulka
     clauses = 'vulkan "k.comp"  grid (ceildiv(m, 64))  workgroup (64)  cpu "k.c" as plugin'
     code = CODE.replace("size_t m)", "size_t m, size_t workgroup)")
     path, plugin = optional(tmp_path, "mixed", OPTIONAL.replace('cpu "k.c" as plugin', clauses), code)
-    program = opsplice.compile(NEGATE, [path], archs=["cpu", "vulkan:llvmpipe"])
+    program = opsplice.compile(NEGATE, [path], targets=["cpu", "vulkan:llvmpipe"])
     x = np.ones(3, np.float32)
     assert program.run("main", x)[0].tolist() == [-1, -1, -1]
     assert program.run("main", x, device="vulkan")[0].tolist() == [9, 9, 9]

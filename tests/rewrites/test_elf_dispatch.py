@@ -88,7 +88,7 @@ def elf(tmp_path_factory):
 
 
 def compiled(folder: Path, clauses: str, files: dict[str, str | bytes], targets: str = "cpu", otherwise: str = ""):
-    return opsplice.compile(MODEL, [write_spec(folder, SPEC % (clauses, otherwise), files)], archs=targets.split(","))
+    return opsplice.compile(MODEL, [write_spec(folder, SPEC % (clauses, otherwise), files)], targets=targets.split(","))
 
 
 def check(program: opsplice.Program, more: float = 10) -> None:

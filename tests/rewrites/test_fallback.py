@@ -205,11 +205,11 @@ CASES = {
 }
 
 
-def _compile(folder: Path, case: Case, clauses: str, archs: tuple[str, ...] = ARCHS, flags: tuple[str, ...] = ()):
+def _compile(folder: Path, case: Case, clauses: str, targets: tuple[str, ...] = ARCHS, flags: tuple[str, ...] = ()):
     (folder / "kernels.c").write_text(KERNELS)
     spec = folder / "spec.splice"
     spec.write_text(case.spec.format(clauses=clauses))
-    return opsplice.compile(case.model, [spec], flags, archs=archs)
+    return opsplice.compile(case.model, [spec], flags, targets=targets)
 
 
 def _clauses(*archs: str | None) -> str:
@@ -240,7 +240,7 @@ def test_the_host_keeps_the_compilers_code_where_it_has_no_kernel(name: str, tmp
 
 
 def test_the_report_says_what_each_target_gets(tmp_path: Path) -> None:
-    program = _compile(tmp_path, CASES["dynamic"], _clauses("aarch64"), archs=("x86_64", "aarch64"))
+    program = _compile(tmp_path, CASES["dynamic"], _clauses("aarch64"), targets=("x86_64", "aarch64"))
     (replacement,) = program.report.replacements
     uses = {use.target: (use.form, Path(use.source).name) for use in replacement.artifacts}
     assert uses == {
@@ -251,7 +251,7 @@ def test_the_report_says_what_each_target_gets(tmp_path: Path) -> None:
 
 def test_no_artifact_at_all_leaves_the_match_alone(tmp_path: Path) -> None:
     case = CASES["dynamic"]
-    program = _compile(tmp_path, case, _clauses(OTHERS[0]), archs=(str(HOST),))
+    program = _compile(tmp_path, case, _clauses(OTHERS[0]), targets=(str(HOST),))
     (kept,) = program.report.kept
     assert kept.action == "keep"
     assert "has no artifact for llvm-cpu embedded-elf-" in kept.reason
@@ -297,7 +297,7 @@ def test_a_spec_after_it_may_change_either_branch(tmp_path: Path) -> None:
     partly, wholly = tmp_path / "partly.splice", tmp_path / "wholly.splice"
     partly.write_text(case.spec.format(clauses=_clauses(*OTHERS)))
     wholly.write_text(case.spec.format(clauses=_clauses(*ARCHS)))
-    program = opsplice.compile(case.model, [partly, wholly], archs=ARCHS)
+    program = opsplice.compile(case.model, [partly, wholly], targets=ARCHS)
     assert len(program.report.replacements) == 2
     np.testing.assert_array_equal(_outputs(program, case)[0], case.replaced[0])
 
@@ -308,7 +308,7 @@ def test_transform_leaves_a_partial_match_alone(tmp_path: Path) -> None:
     (tmp_path / "kernels.c").write_text(KERNELS)
     spec = tmp_path / "spec.splice"
     spec.write_text(case.spec.format(clauses=_clauses(HOST)))
-    _, report = opsplice.transform(case.model, [spec], archs=ARCHS)
+    _, report = opsplice.transform(case.model, [spec], targets=ARCHS)
     assert not report.replacements
     assert "devices of the program are not chosen yet" in report.kept[0].reason
 

@@ -68,8 +68,8 @@ def wgsl(tmp_path: Path) -> Path:
     return path
 
 
-def compiled(folder: Path, clause: str, archs: str, otherwise: str = "", model: str = MODEL) -> opsplice.Program:
-    return opsplice.compile(model, [write_spec(folder, SPEC % (clause, otherwise), {})], archs=archs.split(","))
+def compiled(folder: Path, clause: str, targets: str, otherwise: str = "", model: str = MODEL) -> opsplice.Program:
+    return opsplice.compile(model, [write_spec(folder, SPEC % (clause, otherwise), {})], targets=targets.split(","))
 
 
 def inputs(rows: int = 37) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +136,7 @@ def test_a_function_in_the_loop_of_a_matmul_beside_another(tmp_path, vulkan, wgs
     other = tmp_path / "expmul.wgsl"
     other.write_text("fn helper(x: f32) -> f32 { return x + 3.0; } fn expmul(x: f32, y: f32) -> f32 "
                      "{ return helper(exp(x) * y); }")  # fmt: skip
-    program = opsplice.compile(model, [write_spec(tmp_path, spec, {})], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(model, [write_spec(tmp_path, spec, {})], targets=["vulkan:llvmpipe"])
     a, b = (np.random.default_rng(s).standard_normal((32, 32)).astype(np.float32) / 8 for s in (1, 2))
     m = a @ b
     want = np.exp(m / (1 + abs(m)) + 10) * b + 3
@@ -178,7 +178,7 @@ def test_element_types(tmp_path, vulkan, element, op, arguments, wgsl, expected)
     plugin = tmp_path / "f.wgsl"
     plugin.write_text(wgsl)
     model = BINARY.replace("TYPE", element).replace("OP", f"arith.{op}")
-    program = opsplice.compile(model, [write_spec(tmp_path, spec, {})], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(model, [write_spec(tmp_path, spec, {})], targets=["vulkan:llvmpipe"])
     dtype = {"i32": np.int32, "f32": np.float32, "f16": np.float16}[element]
     x, y = (np.random.default_rng(s).integers(1, 9, 37).astype(dtype) * sign for s, sign in ((1, -1), (2, 1)))
     once = expected(x, y).astype(dtype)

@@ -236,18 +236,18 @@ F32 = SPEC.replace("{f32, f64}", "{f32}").replace("grid (m)", "grid (m)\n  workg
 
 
 @pytest.mark.usefixtures("vulkan")
-@pytest.mark.parametrize("archs", [["vulkan"], ["cpu", "vulkan"]], ids=" and ".join)
-def test_a_shader(tmp_path, archs):
+@pytest.mark.parametrize("targets", [["vulkan"], ["cpu", "vulkan"]], ids=" and ".join)
+def test_a_shader(tmp_path, targets):
     if shaders.find("glslang") is None:
         pytest.skip("glslang is not installed")
     spec = F32.replace("}\npattern", '  vulkan "shader.py" as generated\n}\npattern')
     path = write_spec(tmp_path, spec, {"scale.py": C, "shader.py": SHADER})
     start = MODEL.index("func.func @doubles")
     model = MODEL[:start] + MODEL[MODEL.index("func.func @dynamic") :]
-    program = opsplice.compile(model, [path], archs=archs)
+    program = opsplice.compile(model, [path], targets=targets)
     assert {r.action for r in program.report.replacements} == {"static dispatch"}
     plain = Plain(model)
-    for device in ("vulkan", "local-task") if "cpu" in archs else ("vulkan",):
+    for device in ("vulkan", "local-task") if "cpu" in targets else ("vulkan",):
         for function in INPUTS.keys() - {"doubles"}:
             inputs = INPUTS[function]
             np.testing.assert_array_equal(program.run(function, *inputs, device=device), plain.run(function, *inputs))
@@ -266,7 +266,7 @@ def generate(request):
 
 def test_code_for_cuda(tmp_path):
     path = write_spec(tmp_path, F32.replace('cpu "scale.py"', 'cuda "scale.py"'), {"scale.py": PTX})
-    program = opsplice.compile(MODEL[: MODEL.index("func.func @doubles")], [path], archs=["cuda:sm_80"])
+    program = opsplice.compile(MODEL[: MODEL.index("func.func @doubles")], [path], targets=["cuda:sm_80"])
     texts = {Path(r.artifacts[0].path).read_bytes() for r in program.report.replacements}
     assert len(texts) == 2
     assert all(b".entry scale_f32_" in text and text in program.vmfb for text in texts)
@@ -348,7 +348,7 @@ def test_functions_on_elements_are_not_generated(spliced, backend):
 def test_some_cpus_only(tmp_path):
     spec = SPEC.replace('cpu "', 'cpu aarch64 "none.c"\n  cpu "')
     with pytest.raises(OpspliceError, match="is generated for some CPUs of the program and not for others"):
-        opsplice.compile(ONE, [write_spec(tmp_path, spec, {"scale.py": C})], archs=["x86_64", "aarch64"])
+        opsplice.compile(ONE, [write_spec(tmp_path, spec, {"scale.py": C})], targets=["x86_64", "aarch64"])
 
 
 def test_what_stands_beside_the_generator_is_imported(spliced):

@@ -57,7 +57,7 @@ def glslang() -> None:
 def compiled(tmp_path) -> Callable[..., opsplice.Program]:
     def build(clause, target, files, *, workgroup="workgroup (64)", more="", argument="") -> opsplice.Program:
         text = SPEC.format(clause=clause, workgroup=workgroup, more=more, argument=argument)
-        return opsplice.compile(PROGRAM, [write_spec(tmp_path, text, files)], archs=[target])
+        return opsplice.compile(PROGRAM, [write_spec(tmp_path, text, files)], targets=[target])
 
     return build
 
@@ -168,7 +168,7 @@ def test_a_grid_that_the_device_does_not_take(tmp_path):
     text = text.replace("grid (ceildiv(n, 64))", "grid (1, n * 70000)")
     spec = write_spec(tmp_path, text, {"scale.ll": PTX})
     with pytest.raises(OpspliceError, match="has 350000 workgroups in dim 1 of its grid, and cuda takes 65535"):
-        opsplice.compile(PROGRAM.replace("?", "5"), [spec], archs=["cuda:sm_80"])
+        opsplice.compile(PROGRAM.replace("?", "5"), [spec], targets=["cuda:sm_80"])
 
 
 def test_more_constants_than_vulkan_takes(compiled):
@@ -241,8 +241,8 @@ replace p with mlir {
     ],
 )
 def test_inserted_mlir_is_in_the_code(tmp_path, target, constant):
-    plain = opsplice.compile(PROGRAM, archs=[target])
-    program = opsplice.compile(PROGRAM, [write_spec(tmp_path, INLINE, {})], archs=[target])
+    plain = opsplice.compile(PROGRAM, targets=[target])
+    program = opsplice.compile(PROGRAM, [write_spec(tmp_path, INLINE, {})], targets=[target])
     assert [r.action for r in program.report.replacements] == ["inline"]
     assert constant in program.vmfb
     assert constant not in plain.vmfb
@@ -250,7 +250,7 @@ def test_inserted_mlir_is_in_the_code(tmp_path, target, constant):
 
 @pytest.mark.cell("inline IR", "SPIR-V", "runs")
 def test_inserted_mlir_on_vulkan(tmp_path, vulkan):
-    program = opsplice.compile(PROGRAM, [write_spec(tmp_path, INLINE, {})], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(PROGRAM, [write_spec(tmp_path, INLINE, {})], targets=["vulkan:llvmpipe"])
     x = np.arange(5, dtype=np.float32)
     np.testing.assert_allclose(program.run("main", x, device="vulkan"), x * np.float32(np.pi))
 
@@ -269,7 +269,7 @@ def test_clauses_for_one_architecture_only(tmp_path, clauses, target, chosen):
     text = "\n".join(f'cuda {arch} "{arch}.ll"' for arch in clauses)
     spec = SPEC.format(more="", argument="", workgroup="workgroup (64)", clause=text)
     path = write_spec(tmp_path, spec, {f"{arch}.ll": PTX for arch in clauses})
-    (replacement,) = opsplice.compile(PROGRAM, [path], archs=[target]).report.replacements
+    (replacement,) = opsplice.compile(PROGRAM, [path], targets=[target]).report.replacements
     assert [Path(use.source).stem for use in replacement.artifacts] == [chosen]
 
 
@@ -314,10 +314,10 @@ def test_floats_where_the_kernel_has_none(tmp_path, suffix, words, wrong):
     path = write_spec(tmp_path, spec, {f"scale{suffix}": template.format(words=words)})
     target = ["cuda:sm_80" if backend == "cuda" else "vulkan:llvmpipe"]
     if wrong is None:
-        assert len(opsplice.compile(PROGRAM, [path], archs=target).report.replacements) == 1
+        assert len(opsplice.compile(PROGRAM, [path], targets=target).report.replacements) == 1
         return
     with pytest.raises(OpspliceError) as error:
-        opsplice.compile(PROGRAM, [path], archs=target)
+        opsplice.compile(PROGRAM, [path], targets=target)
     assert wrong in error.value.message
     assert error.value.hint == "the words are, in order: s (f32), dim n (i32)"
 
@@ -343,10 +343,10 @@ void main() {{
     spec = SPEC.format(more="", argument="", workgroup="workgroup (64)", clause='vulkan "scale.comp"')
     path = write_spec(tmp_path, spec, {"scale.comp": code})
     if fits:
-        assert len(opsplice.compile(PROGRAM, [path], archs=[target]).report.replacements) == 1
+        assert len(opsplice.compile(PROGRAM, [path], targets=[target]).report.replacements) == 1
         return
     with pytest.raises(OpspliceError, match=f"shares {4 * count} bytes in a workgroup") as error:
-        opsplice.compile(PROGRAM, [path], archs=[target])
+        opsplice.compile(PROGRAM, [path], targets=[target])
     assert "when memory >=" in error.value.hint
 
 

@@ -261,7 +261,7 @@ def shaders(tmp_path_factory):
     spec = SPEC
     for name in SHADERS:
         spec = spec.replace('cpu "k.c"', f'vulkan "{name}"', 1)
-    return opsplice.compile(MLIR, [write_spec(tmp_path_factory.mktemp("shaders"), spec, SHADERS)], archs=["vulkan"])
+    return opsplice.compile(MLIR, [write_spec(tmp_path_factory.mktemp("shaders"), spec, SHADERS)], targets=["vulkan"])
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def compiled(tmp_path):
     def build(clauses='metal "k.metal"', targets="metal", otherwise="", program=PROGRAM, files=None, spec=SPEC):
         files = {"k.metal": SHADER, "k.c": PLAIN} | (files or {})
         path = write_spec(tmp_path, spec.format(clauses=clauses, otherwise=otherwise), files)
-        return opsplice.compile(program, [path], archs=targets.split(","))
+        return opsplice.compile(program, [path], targets=targets.split(","))
 
     return build
 

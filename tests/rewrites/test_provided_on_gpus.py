@@ -81,7 +81,7 @@ def written(folder: Path, clauses: str, otherwise: str = "", shader: str = SHADE
 @pytest.fixture
 def compiled(tmp_path) -> Callable[..., opsplice.Program]:
     def build(clauses: str, targets: str, otherwise: str = "", shader: str = SHADER) -> opsplice.Program:
-        return opsplice.compile(MODEL, [written(tmp_path, clauses, otherwise, shader)], archs=targets.split(","))
+        return opsplice.compile(MODEL, [written(tmp_path, clauses, otherwise, shader)], targets=targets.split(","))
 
     return build
 
@@ -148,7 +148,7 @@ def test_a_shader_in_wgsl(tmp_path, vulkan):
     if shaders.find("naga") is None:
         pytest.skip(f"naga is not installed ({shaders.HOW_TO_GET['naga']})")
     spec = SPEC.format(clauses='wgsl "k.wgsl" as provided', otherwise="")
-    program = opsplice.compile(MODEL, [write_spec(tmp_path, spec, {"k.wgsl": WGSL})], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(MODEL, [write_spec(tmp_path, spec, {"k.wgsl": WGSL})], targets=["vulkan:llvmpipe"])
     assert list(program.provided) == [("neg_abs_mul", FORM)]
     a, b = numbers(5, 300)
     np.testing.assert_allclose(program.run("main", a, b, device="vulkan"), np.exp(expected(a, b)), rtol=1e-5)
@@ -170,7 +170,7 @@ kernel void neg_abs_mul(constant Buffers& buffers [[buffer(0)]], constant Words&
 @pytest.mark.cell("dynamic dispatch", "Metal", "builds")
 def test_a_shader_for_metal(tmp_path):
     spec = SPEC.format(clauses='metal "k.metal" as provided', otherwise="")
-    program = opsplice.compile(MODEL, [write_spec(tmp_path, spec, {"k.metal": METAL})], archs=["metal"])
+    program = opsplice.compile(MODEL, [write_spec(tmp_path, spec, {"k.metal": METAL})], targets=["metal"])
     (key,) = program.provided
     assert key == ("neg_abs_mul", "metal-msl-fb")
     assert METAL.encode() in program.provided[key]
@@ -189,7 +189,7 @@ def test_a_code_object(tmp_path, code_object):
     model = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  %0 = math.absf %x : tensor<?xf32>\n"
     model += "  return %0 : tensor<?xf32>\n}\n"
     spec = write_spec(tmp_path, spec, {"scale.hsaco": code_object})
-    program = opsplice.compile(model, [spec], archs=["rocm:gfx942"])
+    program = opsplice.compile(model, [spec], targets=["rocm:gfx942"])
     ((name, form), code), *others = program.provided.items()
     assert (name, others) == ("scale", [])
     assert form.startswith("rocm")
@@ -217,7 +217,7 @@ def test_the_compilers_code_for_another_device(compiled, vulkan):
 
 def test_another_shader_in_its_place_without_compiling_the_program_again(tmp_path, vulkan):
     """The other one was compiled for a program of other sizes."""
-    program = opsplice.compile(MODEL, [written(tmp_path, VULKAN)], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(MODEL, [written(tmp_path, VULKAN)], targets=["vulkan:llvmpipe"])
     (tmp_path / "other").mkdir()
     other = opsplice.compile(
         MODEL.replace("?x?x", "3x8x"),
@@ -226,7 +226,7 @@ def test_another_shader_in_its_place_without_compiling_the_program_again(tmp_pat
                 tmp_path / "other", VULKAN, shader=SHADER.replace("result[y * n + i] = -", "result[y * n + i] = 1 - ")
             )
         ],
-        archs=["vulkan:llvmpipe"],
+        targets=["vulkan:llvmpipe"],
     )
     loaded = load_program(program.vmfb, "vulkan", provider=Provider([other.provided]))
     a, b = numbers(5, 300)
@@ -262,7 +262,7 @@ func.func @main(%x: tensor<?xf32>, %s: f32, %t: tensor<f32>) -> (tensor<?xf32>, 
 
 def test_in_place_with_scalars_of_the_host_and_the_device(tmp_path, vulkan):
     spec = write_spec(tmp_path, SCALED, {"scale.comp": SCALE})
-    program = opsplice.compile(SCALARS, [spec], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(SCALARS, [spec], targets=["vulkan:llvmpipe"])
     assert len(program.report.replacements) == 2
     assert list(program.provided) == [("scale", FORM)]  # wherever the scalar is, it comes in words
     x = np.arange(200, dtype=np.float32)
@@ -279,10 +279,10 @@ def test_two_kernels_of_one_file_are_asked_for_apart(tmp_path, vulkan):
         tmp_path, SCALED + second.replace("replace p with scale", "replace q with other"), {"scale.comp": SCALE}
     )
     model = SCALARS.replace("%1 = arith.mulf", "%1 = arith.divf")
-    program = opsplice.compile(model, [spec], archs=["vulkan:llvmpipe"])
+    program = opsplice.compile(model, [spec], targets=["vulkan:llvmpipe"])
     (tmp_path / "other").mkdir()
     spec = write_spec(tmp_path / "other", SCALED, {"scale.comp": SCALE.replace("*= s", "*= 100 * s")})
-    other = opsplice.compile(SCALARS, [spec], archs=["vulkan:llvmpipe"])
+    other = opsplice.compile(SCALARS, [spec], targets=["vulkan:llvmpipe"])
     assert set(program.provided) > set(other.provided)
     provider = Provider([{**program.provided, **other.provided}])
     x = np.arange(70, dtype=np.float32)
@@ -306,7 +306,7 @@ def test_what_does_not_fit_the_signature(tmp_path, clauses, target, message):
     if clauses == CUDA:
         spec.write_text(spec.read_text().replace("k: i64", "k: i32"))
     with pytest.raises(OpspliceError, match=message) as error:
-        opsplice.compile(MODEL, [spec], archs=[target])
+        opsplice.compile(MODEL, [spec], targets=[target])
     assert "needed by the kernel at" in error.value.details
 
 
@@ -322,7 +322,7 @@ def test_two_kernels_of_one_name(tmp_path):
     spec = write_spec(tmp_path, SCALED.replace("grid", 'symbol "scale" grid') + second, {"scale.comp": SCALE})
     model = SCALARS.replace("%1 = arith.mulf", "%1 = arith.divf")
     with pytest.raises(OpspliceError, match="two kernels that differ are provided as scale"):
-        opsplice.compile(model, [spec], archs=["vulkan:llvmpipe"])
+        opsplice.compile(model, [spec], targets=["vulkan:llvmpipe"])
 
 
 def test_a_program_without_its_shader(compiled, vulkan, tmp_path):

@@ -143,7 +143,7 @@ INPUTS = {
 
 
 def compiled(folder: Path, spec: str = SPEC, host: str = HOST, target: str = "cpu") -> opsplice.Program:
-    return opsplice.compile(MODEL, [write_spec(folder, spec, {"host.vmfb": built(target, host)})], archs=[target])
+    return opsplice.compile(MODEL, [write_spec(folder, spec, {"host.vmfb": built(target, host)})], targets=[target])
 
 
 @pytest.fixture(scope="module")

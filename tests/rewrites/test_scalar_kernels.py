@@ -521,7 +521,7 @@ def test_otherwise_keep_for_one_of_several_targets(tmp_path: Path) -> None:
     other = next(a for a in arch.ARCHS if a != host)
     spec = SOFTSIGN.replace("softsign(x)\n", "softsign(x) otherwise keep\n") % f'cpu {host} "softsign.c"'
     path = write_spec(tmp_path, spec, SOFTSIGN_C)
-    program = opsplice.compile(softsign_model("?x8"), [path], archs=[str(host), other])
+    program = opsplice.compile(softsign_model("?x8"), [path], targets=[str(host), other])
     x = numbers(5, 8)
     np.testing.assert_allclose(program.run("main", x), softsign_of(x), rtol=1e-6)
 
@@ -530,7 +530,7 @@ def test_one_program_for_several_architectures(tmp_path: Path, zig: None) -> Non
     from opsplice.targets.artifacts import arch
 
     path = write_spec(tmp_path, SOFTSIGN % 'cpu "softsign.c" as bitcode', SOFTSIGN_C)
-    program = opsplice.compile(softsign_model("?x8"), [path], archs=arch.ARCHS)
+    program = opsplice.compile(softsign_model("?x8"), [path], targets=arch.ARCHS)
     x = numbers(5, 8)
     np.testing.assert_allclose(program.run("main", x), softsign_of(x), rtol=1e-6)
 

@@ -117,7 +117,7 @@ def compiled(tmp_path: Path) -> Callable[..., opsplice.Program]:
     def build(clauses: str, targets: str, otherwise: str = "", program: str = PROGRAM) -> opsplice.Program:
         spec = write_spec(tmp_path, SPEC.format(clauses=clauses, otherwise=otherwise), FILES)
         flags = ["--iree-input-demote-f64-to-f32=false"]
-        return opsplice.compile(program, [spec], flags, archs=targets.split(","))
+        return opsplice.compile(program, [spec], flags, targets=targets.split(","))
 
     return build
 
@@ -294,7 +294,7 @@ void main() { if (gl_GlobalInvocationID.x < n) x[gl_GlobalInvocationID.x] *= s; 
 
 def scaled(tmp_path: Path, clauses: str, target: str, device: str) -> None:
     spec = write_spec(tmp_path, IN_PLACE.format(clauses=clauses), IN_PLACE_FILES)
-    program = opsplice.compile(SCALED, [spec], archs=[target])
+    program = opsplice.compile(SCALED, [spec], targets=[target])
     assert len(program.report.replacements) == 1
     x = np.arange(200, dtype=np.float32)
     for _ in range(2):
@@ -343,7 +343,7 @@ func.func @main(%x: tensor<{shape}x{element}>) -> (tensor<{shape}x{element}>, te
   return %0, %x : tensor<{shape}x{element}>, tensor<{shape}x{element}>
 }}"""
     spec = write_spec(tmp_path, NARROW.format(element=element, op=op), {"bump.comp": BUMP.format(kind=kind)})
-    return opsplice.compile(model, [spec], ["--iree-input-demote-f64-to-f32=false"], archs=[target])
+    return opsplice.compile(model, [spec], ["--iree-input-demote-f64-to-f32=false"], targets=[target])
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ int bits(const void *environment, const opsplice_dispatch *d, const opsplice_wor
 }
 """,
     }
-    program = opsplice.compile(model, [write_spec(tmp_path, spec, files)], archs=[target])
+    program = opsplice.compile(model, [write_spec(tmp_path, spec, files)], targets=[target])
     s = np.array(-2.5, {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[element])
     result = program.run("main", np.int32([1, 2, 3]), s, device="local-sync" if target == "cpu" else "vulkan")
     np.testing.assert_array_equal(result, np.int32([1, 2, 3]) + int(s.view(np.uint16)))

@@ -14,11 +14,11 @@ import opsplice
 )
 def test_the_newest_that_the_target_takes(samples: Path, chip: str, taken: str) -> None:
     sample = samples / "cuda_dispatch"
-    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], archs=[f"cuda:{chip}"])
+    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], targets=[f"cuda:{chip}"])
     assert (sample / f"axpy_{taken}.ptx").read_bytes() in program.vmfb
 
 
 def test_irees_own_code_is_for_a_gpu_that_it_knows(samples: Path) -> None:
     model = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  %0 = math.exp %x : tensor<?xf32>\n"
-    program = opsplice.compile(model + "  return %0 : tensor<?xf32>\n}\n", archs=["cuda:sm_90"])
+    program = opsplice.compile(model + "  return %0 : tensor<?xf32>\n}\n", targets=["cuda:sm_90"])
     assert b".target sm_89" in program.vmfb

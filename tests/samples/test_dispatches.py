@@ -56,7 +56,7 @@ def test_numbers_are_the_compilers_own(sample: Path, vulkan: None, suffix: str) 
     spec = sample / "replace.splice"
     text = spec.read_text().replace('  cuda "scale_bias.cu"\n', "")
     spec.write_text(text.replace("scale_bias.comp", f"scale_bias.{suffix}"))
-    program = opsplice.compile(sample / "model.mlir", [spec], archs=["vulkan:llvmpipe", "cpu"])
+    program = opsplice.compile(sample / "model.mlir", [spec], targets=["vulkan:llvmpipe", "cpu"])
     assert len(program.report.replacements) == 1
     plain = Plain(sample / "model.mlir")
     rng = np.random.default_rng(0)

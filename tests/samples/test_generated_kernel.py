@@ -40,6 +40,6 @@ def test_on_vulkan(samples: Path, plain: Plain) -> None:
     if shaders.find("glslang") is None:
         pytest.skip("glslang is not installed")
     sample = samples / "generated_kernel"
-    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], archs=["vulkan"])
+    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], targets=["vulkan"])
     assert [r.action for r in program.report.replacements] == ["static dispatch"] * 3
     check(program, plain, "vulkan")

@@ -37,7 +37,7 @@ def test_the_readme(sample: Path) -> None:
 )
 def test_numbers_are_the_compilers_own(sample: Path, device: str, counts: tuple[int, ...]) -> None:
     target = "vulkan:llvmpipe" if device == "vulkan" else "cpu"
-    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], archs=[target])
+    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], targets=[target])
     assert [r.action for r in program.report.replacements] == ["command"]
     plain = Plain(sample / "model.mlir")
     random = np.random.default_rng(0)

@@ -176,7 +176,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path, c
     path = tmp_path / "large.splice"
     with path.open("wb") as file:
         file.truncate(100 << 20)
-    for command in ("lint", "fmt"):
+    for command in ("lint", "format"):
         assert main([command, str(path)]) == 1
         assert f"is larger than {MAX_BYTES >> 20} MiB" in capsys.readouterr().err
 

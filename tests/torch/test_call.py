@@ -123,7 +123,7 @@ def test_integers_without_a_sign_stay_so():
 
 
 def test_devices_with_memory_of_their_own(vulkan):
-    shaders = opsplice.compile(MODEL, archs=["vulkan"])
+    shaders = opsplice.compile(MODEL, targets=["vulkan"])
     y, v, w, number = compiled_call(shaders, "vulkan")([torch.arange(5.0), Parameter(torch.ones(4)), 3])
     assert (y.tolist(), v.tolist(), w.tolist(), number) == ([0, 2, 4, 6, 8], [2] * 4, [1] * 4, 3)
 

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
+CPUS = "cpu (this machine's, the default), x86_64, aarch64, riscv64"
 EXIT_CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted."
 _EPILOG = f"""\
 Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile
 (write --flag=value).
 {EXIT_CODES}
 """
+
+
+def grouped(groups: Mapping[str, Sequence[str]]) -> type[argparse.HelpFormatter]:
+    """How help lists commands under titles. groups: the names of the commands under each title, every command once."""
+
+    class Formatter(argparse.RawDescriptionHelpFormatter):
+        def _format_action(self, action: argparse.Action) -> str:
+            if not isinstance(action, argparse._SubParsersAction):
+                return super()._format_action(action)
+            listed = {each.dest: each for each in action._get_subactions()}
+            text = ""
+            for title, names in groups.items():
+                lines = "".join(super(Formatter, self)._format_action(listed[name]) for name in names)
+                text += f"\n{' ' * self._current_indent}{title}\n{textwrap.indent(lines, '  ')}"
+            return text
+
+    return Formatter
 
 
 def add_command(commands: Commands, name: str, about: str, *, flags: bool, more: str = "") -> argparse.ArgumentParser:

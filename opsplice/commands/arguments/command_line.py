@@ -11,6 +11,7 @@ from typing import NoReturn
 from opsplice import __version__, streams
 from opsplice.commands.arguments import registry_arguments
 from opsplice.commands.arguments.argument_parts import (
+    CPUS,
     EXIT_CODES,
     Commands,
     Joined,
@@ -18,6 +19,7 @@ from opsplice.commands.arguments.argument_parts import (
     add_command,
     add_dims,
     add_json,
+    grouped,
     names,
     targets,
 )
@@ -35,6 +37,13 @@ A first look:
 Each command says more with --help, as `opsplice capture --help`.
 {EXIT_CODES}
 """
+_GROUPS = {
+    "look at a model": ("match", "explain"),
+    "build and run": ("compile", "run"),
+    "write specs": ("capture", "lint", "format", "import", "export"),
+    "kernels and libraries": ("kernel", "library"),
+    "this machine": ("doctor",),
+}
 _MODEL = "MLIR text or bytecode, or an .onnx file"
 _NEAR_MISSES = """
 A near miss is a place in the model where a part of a pattern holds and another
@@ -72,10 +81,10 @@ def parser() -> argparse.ArgumentParser:
         prog="opsplice",
         description="Find computations in MLIR programs by pattern and splice in your own kernels.",
         epilog=_START,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=grouped(_GROUPS),
     )
     parser.add_argument("--version", action="version", version=f"opsplice {__version__}")
-    commands: Commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    commands: Commands = parser.add_subparsers(title="commands", dest="command", metavar="command", required=True)
     _add_compile(commands)
     _add_run(commands)
     _add_match(commands)
@@ -83,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     _add_export(commands)
     _add_import(commands)
     _add_capture(commands)
-    _add_fmt(commands)
+    _add_format(commands)
     _add_lint(commands)
     registry_arguments.add_kernel(commands)
     registry_arguments.add_library(commands)
@@ -152,8 +161,8 @@ def _add_compile(commands: Commands) -> None:
     _add_no_code(parser)
     _add_cache(parser)
     parser.add_argument(
-        "--provider",
-        metavar="DIR",
+        "--save-kernels",
+        metavar="FOLDER",
         help="where to write kernels that are `as provided`, so not in the program (default: the output's name with "
         "the ending .kernels)",
     )
@@ -176,7 +185,7 @@ def _add_run(commands: Commands) -> None:
         "--provider",
         action="append",
         default=[],
-        metavar="DIR",
+        metavar="FOLDER",
         help="a folder of kernels that are not in the program, as `compile` writes it, or a .vmfb of them; the first "
         "that has a kernel wins",
     )
@@ -201,7 +210,7 @@ def _add_run(commands: Commands) -> None:
         default=[],
         metavar="FILE",
         help="a file with functions that the program imports (`as plugin`): .so or .sos for a CPU, .spv, .wgsl, .ptx "
-        "or .ll for GPUs; the last one that has a function is taken",
+        "or .ll for GPUs; the last file with a function wins",
     )
     parser.add_argument(
         "--parameters",
@@ -277,8 +286,8 @@ def _add_export(commands: Commands) -> None:
         type=targets,
         action=Joined,
         default=(),
-        metavar="ARCH,...",
-        help="the CPUs that kernels are built for: cpu (this machine's, default), x86_64, aarch64, riscv64",
+        metavar="TARGET,...",
+        help=f"the CPUs that kernels are built for: {CPUS}",
     )
     add_building(parser)
     registry_arguments.add_package_options(parser)
@@ -346,8 +355,8 @@ def _add_capture(commands: Commands) -> None:
     _add_common(parser, "")
 
 
-def _add_fmt(commands: Commands) -> None:
-    parser = add_command(commands, "fmt", "format .splice files in place", flags=False)
+def _add_format(commands: Commands) -> None:
+    parser = add_command(commands, "format", "format .splice files in place", flags=False)
     parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; - reads stdin and writes stdout")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file would change")
     add_json(parser)

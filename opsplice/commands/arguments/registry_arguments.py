@@ -7,6 +7,7 @@ from pathlib import Path
 
 from opsplice.commands.arguments import key_arguments
 from opsplice.commands.arguments.argument_parts import (
+    CPUS,
     Commands,
     Joined,
     add_building,
@@ -15,8 +16,17 @@ from opsplice.commands.arguments.argument_parts import (
     add_mirror,
     add_trust,
     add_unsigned,
+    grouped,
     targets,
 )
+
+_GROUPS = {
+    "kernels that programs load at run time": ("plugin", "fat", "provider"),
+    "make and publish packages": ("build", "push", "sign", "keygen"),
+    "use packages": ("pull", "lock", "mirror", "trust"),
+    "look at packages": ("list", "show", "verify", "audit"),
+    "the cache": ("gc",),
+}
 
 
 def add_kernel(commands: Commands) -> None:
@@ -26,7 +36,8 @@ def add_kernel(commands: Commands) -> None:
         "build kernels that programs load at run time, and packages of kernels: publish, pull, sign, audit",
         flags=True,
     )
-    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
+    parser.formatter_class = grouped(_GROUPS)
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="action", required=True)
 
     about = "build a plugin: the kernels of a spec that are `as plugin`, for --plugin of `opsplice run`"
     plugin = add_command(actions, "plugin", about, flags=False)
@@ -43,12 +54,12 @@ def add_kernel(commands: Commands) -> None:
         "--kernel", action="append", default=[], metavar="NAME", help="only this kernel; several times for several"
     )
     plugin.add_argument(
-        "--arch",
+        "--target",
         type=targets,
         action=Joined,
         default=(),
-        metavar="ARCH,...",
-        help="the CPUs to build for (default: this machine's); several go into one .sos",
+        metavar="TARGET,...",
+        help=f"the CPUs to build for: {CPUS}; several go into one .sos",
     )
     plugin.add_argument(
         "--features",
@@ -75,7 +86,7 @@ def add_kernel(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a .spv, .wgsl, .ptx or .ll with functions that the kernels import; the last one that has one is taken",
+        help="a .spv, .wgsl, .ptx or .ll with functions that the kernels import; the last file with a function wins",
     )
     add_json(provider)
 
@@ -219,7 +230,7 @@ def add_library(commands: Commands) -> None:
         actions, "new", "make a package with a library that works: a pattern, a kernel, a test", flags=False
     )
     new.add_argument("name", help="the library's name, as acme_kernels")
-    new.add_argument("--dir", metavar="FOLDER", help="where to write it (default: a folder of its name)")
+    new.add_argument("--folder", metavar="FOLDER", help="where to write it (default: a folder of its name)")
     add_json(new)
 
     about = "try a library: its text, its code for all targets, each pattern on an example, and its numbers"

@@ -70,12 +70,12 @@ class Collected:
 
 @dataclass(frozen=True)
 class Imported:
-    """text: the `.splice` file. patterns, rules: how many it has. unread: what could not be read, with its place."""
+    """text: the `.splice` file. patterns, rules: how many it has. left_out: what could not be read, with its place."""
 
     text: str
     patterns: int
     rules: int
-    unread: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 def import_spec(module: ir.Module) -> Imported:
@@ -90,7 +90,7 @@ class _Importer:
             ir.StringAttr(op.attributes["sym_name"]).value: op for op in tops if "sym_name" in op.attributes
         }
         includes.expand(self.symbols)
-        self.unread: dict[str, None] = {}
+        self.left_out: dict[str, None] = {}
         self.runs: list[str] = []
         self.cleaning: ir.Operation | None = None  # the first pass after matching
         self.called: dict[str, None] = {}  # functions that inserted MLIR calls
@@ -108,12 +108,12 @@ class _Importer:
             try:
                 self._entry(op, handles)
             except UnreadableError as error:
-                self.unread[str(error)] = None
-        rules = ordered(self.pairs, self.unread)
+                self.left_out[str(error)] = None
+        rules = ordered(self.pairs, self.left_out)
         codes = [insertions.symbols_text(self.called, self.symbols)] if self.called else []
         parts = [*self.runs, *codes, *self.kernels, *self.patterns, *rules]
         text = formatter.format("\n".join(parts)) if parts else ""
-        return Imported(text, len(self.patterns), len(rules), tuple(self.unread))
+        return Imported(text, len(self.patterns), len(rules), tuple(self.left_out))
 
     def _entry(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         """An op of the entry. handles: what is known of what its handles stand for."""
@@ -152,7 +152,7 @@ class _Importer:
             try:
                 self._rule(self.symbols[matcher], self.symbols[action])
             except UnreadableError as error:
-                self.unread[str(error)] = None
+                self.left_out[str(error)] = None
 
     def _collect(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         if not isinstance(handles.get(op.operands[0]), Scope):
@@ -172,7 +172,7 @@ class _Importer:
                 name, text = attribute_set(each, handles)
                 texts[name] = text
             except UnreadableError as error:
-                self.unread[str(error)] = None
+                self.left_out[str(error)] = None
         if not texts:
             return
         for sequence in collected.matchers:
@@ -190,7 +190,7 @@ class _Importer:
                 rule = f"annotate {pattern} with {{{', '.join(texts.values())}}}"
                 _check(f"{self._text(pattern)}\n{rule}", op, "rule")
             except UnreadableError as error:
-                self.unread[str(error)] = None
+                self.left_out[str(error)] = None
                 continue
             self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(texts), collected.stage))
 

@@ -120,7 +120,7 @@ def test_ops_by_their_names(sides: Sider, context: ir.Context) -> None:
     assert sets(found.ours) == sets(found.theirs) == marked
     with context, ir.Location.unknown():
         back = import_spec(ir.Module.parse(exported(spec).text))
-    assert not back.unread
+    assert not back.left_out
     assert sets(sides(text, back.text).theirs) == marked
 
 
@@ -145,7 +145,7 @@ def test_ops_of_several_names_and_untuned_ones(
     assert sets(found.ours) == sets(found.theirs) == expected
     with context, ir.Location.unknown():
         back = import_spec(ir.Module.parse(exported(spec).text))
-    assert not back.unread
+    assert not back.left_out
     assert sets(sides(text, back.text).ours) == sets(found.theirs)
 
 
@@ -158,7 +158,7 @@ def test_import_reads_what_export_writes(context: ir.Context, sides: Sider) -> N
     """
     with context, ir.Location.unknown():
         back = import_spec(ir.Module.parse(exported(spec).text))
-    assert not back.unread
+    assert not back.left_out
     again = load_text(back.text)
     assert [rule.pattern for rule in again.rules] == ["match_0_p_0"] * 2 + ["match_1_q_0"] * 2
     text = program("math.exp math.exp math.exp")
@@ -174,7 +174,7 @@ def test_attributes_that_one_rule_sets_are_read_back_as_one_rule(context: ir.Con
     """
     with context, ir.Location.unknown():
         back = import_spec(ir.Module.parse(exported(spec).text))
-    assert not back.unread
+    assert not back.left_out
     again = [(rule.pattern, [a.name for a in rule.attributes]) for rule in load_text(back.text).rules]
     # p holds below and above 4.
     every = ["my.n", "my.tag", "my.s"]
@@ -199,7 +199,7 @@ def test_what_import_cannot_read_of_it(old: str, new: str, why: str, context: ir
     text = text.replace("%place0_0 = ", f"{part}%place0_0 = ", 1)
     with context, ir.Location.unknown():
         back = import_spec(ir.Module.parse(text))
-    assert any(why in line for line in back.unread)
+    assert any(why in line for line in back.left_out)
     assert not back.rules
 
 
@@ -268,5 +268,5 @@ def test_bodies(sides: Sider, context: ir.Context) -> None:
         assert re.findall(r"least|most, my.tag|my.tag", str(side)) == ["least", "most, my.tag"]
     with context, ir.Location.unknown():
         back = import_spec(ir.Module.parse(exported(spec).text))
-    assert not back.unread
+    assert not back.left_out
     assert sides(text, back.text).texts[0] == found.texts[0]

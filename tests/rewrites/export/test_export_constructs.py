@@ -552,5 +552,5 @@ def test_what_rules_write_is_put_in_by_a_function(sides: Sider, context: ir.Cont
     assert "opsplice." not in made.text.replace("opsplice.rule", "")
     with context, ir.Location.unknown():
         back = import_spec(ir.Module.parse(made.text))
-    assert not back.unread
+    assert not back.left_out
     assert back.text.count("util.call @opsplice_call_0_p_0") == 1

@@ -122,7 +122,7 @@ def test_what_is_included_is_read(case: str, context: ir.Context) -> None:
     spec, tagged = SAME[case]
     with context:
         back = import_spec(ir.Module.parse(spec))
-    assert not back.unread
+    assert not back.left_out
     expected = dict.fromkeys(tagged, "it")
     assert by_iree(PROGRAM, spec, context) == expected
     assert by_us(PROGRAM, back, context) == expected
@@ -159,10 +159,10 @@ def test_what_cannot_be_put_in_is_named_at_its_own_line(case: str, context: ir.C
     with context:
         back = import_spec(ir.Module.parse(spec))
     assert not back.rules
-    assert len(back.unread) == 1
-    assert f"-:{line}:" in back.unread[0]
-    assert ": transform.include: " in back.unread[0]
-    assert all(part in back.unread[0] for part in why)
+    assert len(back.left_out) == 1
+    assert f"-:{line}:" in back.left_out[0]
+    assert ": transform.include: " in back.left_out[0]
+    assert all(part in back.left_out[0] for part in why)
 
 
 def test_an_entry_that_includes_what_it_cannot_is_named(context: ir.Context) -> None:
@@ -170,5 +170,5 @@ def test_an_entry_that_includes_what_it_cannot_is_named(context: ir.Context) -> 
         back = import_spec(
             ir.Module.parse(spec_of(NAMED + _GO, include("named"), entry=include("go", mode="suppress", given="%m")))
         )
-    assert len(back.unread) == 1
-    assert "transform.include: with failures(suppress)" in back.unread[0]
+    assert len(back.left_out) == 1
+    assert "transform.include: with failures(suppress)" in back.left_out[0]

@@ -444,7 +444,7 @@ def test_the_same_ops_are_marked(case: str, context: ir.Context) -> None:
     spec, expected = CASES[case]
     with context:
         back = import_spec(ir.Module.parse(spec))
-    assert not back.unread
+    assert not back.left_out
     assert by_iree(PROGRAM, spec, context) == expected
     assert by_us(PROGRAM, back, context) == expected
 
@@ -468,7 +468,7 @@ def test_what_is_imported_is_exported_again(case: str, context: ir.Context) -> N
     assert by_iree(PROGRAM, again.text, context) == expected
     with context:
         twice = import_spec(ir.Module.parse(again.text))
-    assert not twice.unread
+    assert not twice.left_out
     assert by_us(PROGRAM, twice, context) == expected
 
 
@@ -505,7 +505,7 @@ def test_attention_that_also_makes_values_for_each_row(context: ir.Context) -> N
     spec = spec_of(wrong=online(sizes("k2", "6")), online=_UNTUNED + online(sizes("n", "7") + sizes("k2", "5")))
     with context:
         back = import_spec(ir.Module.parse(spec))
-    assert not back.unread
+    assert not back.left_out
     assert by_iree(ONLINE, spec, context) == by_us(ONLINE, back, context) == {"online": "online"}
     again = exported(load_text(back.text))
     assert not again.gaps
@@ -602,7 +602,7 @@ def test_the_same_ops_are_marked_in_other_programs(
     spec = spec_of(it=body)
     with context:
         back = import_spec(ir.Module.parse(spec))
-    assert not back.unread
+    assert not back.left_out
     expected = dict.fromkeys(tagged, "it")
     assert by_iree(program, spec, context) == expected
     assert by_us(program, back, context) == expected
@@ -684,8 +684,8 @@ def test_what_cannot_be_read_is_named(case: str, context: ir.Context) -> None:
     with context:
         back = import_spec(ir.Module.parse(spec_of(matcher=body)))
     assert not back.rules
-    assert len(back.unread) == 1
-    assert why in back.unread[0]
+    assert len(back.left_out) == 1
+    assert why in back.left_out[0]
 
 
 # A function that is no shim around a C function: it goes along as MLIR, with what it refers to.

@@ -181,7 +181,7 @@ def test_rules_do_what_the_interpreter_does(case: str, context: ir.Context) -> N
     stages, rules = SAME[case]
     spec = spec_of(*stages)
     back = imported(spec, context)
-    assert not back.unread
+    assert not back.left_out
     assert back.rules == rules
     for program in map(program_of, PROGRAMS):
         assert by_us(program, back, context) == by_iree(program, spec, context)
@@ -207,7 +207,7 @@ def test_what_is_imported_of_random_pairs_does_the_same(seed: int, context: ir.C
     rng = random.Random(seed)
     spec = spec_of(*_pairs(rng))
     back = imported(spec, context)
-    assume(not back.unread)
+    assume(not back.left_out)
     for _ in range(4):
         program = program_of(" ".join(rng.choice(("neg", "abs", "mul")) for _ in range(rng.randint(1, 7))))
         assert by_us(program, back, context) == by_iree(program, spec, context)
@@ -248,8 +248,8 @@ def test_what_rules_cannot_do_is_named(case: str, context: ir.Context) -> None:
     stages, why = REFUSED[case]
     spec = spec_of(*stages)
     back = imported(spec, context)
-    assert len(back.unread) == 1
-    assert why in back.unread[0]
+    assert len(back.left_out) == 1
+    assert why in back.left_out[0]
     assert back.rules == sum(map(len, stages)) - 1
 
 
@@ -294,7 +294,7 @@ def restricted(entry: str) -> str:
 )
 def test_rules_are_for_the_whole_program(entry: str, why: str, context: ir.Context) -> None:
     back = imported(restricted(entry), context)
-    assert any(why in line for line in back.unread)
+    assert any(why in line for line in back.left_out)
 
 
 def test_a_root_that_is_restricted_is_named(context: ir.Context) -> None:
@@ -306,7 +306,7 @@ def test_all_functions_are_the_whole_program(context: ir.Context) -> None:
     """A pass on functions runs on functions."""
     passes = f'%part = transform.apply_registered_pass "canonicalize" to %all : {_TYPE}'
     back = imported(restricted(f"%all = {_FUNCTIONS} in %m0 : {_TYPE}\n{passes}"), context)
-    assert not back.unread
+    assert not back.left_out
     assert back.rules == 1
     assert 'run "util.func(canonicalize)" at preprocessing' in back.text
 
@@ -319,11 +319,11 @@ def test_cleaning_before_matching_is_a_pass(context: ir.Context) -> None:
         "transform.yield\n  }\n}", "transform.apply_cse to %m1 : !transform.any_op\ntransform.yield\n  }\n}"
     )
     back = imported(spec, context)
-    assert not back.unread
+    assert not back.left_out
     assert [run.passes for run in load_text(back.text).runs] == ["cse", "util.func(canonicalize)"]
 
 
 def test_templates_with_shared_parts_are_compared_once(context: ir.Context) -> None:
     back = imported(spec_of([("a", "mul " * 40 + "neg", ""), ("b", "mul " * 30, "")]), context)
-    assert not back.unread
+    assert not back.left_out
     assert back.rules == 2

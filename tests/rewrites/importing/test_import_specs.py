@@ -71,7 +71,7 @@ def test_what_was_exported_is_read_back(seed: int, context: ir.Context) -> None:
     with context:
         back = import_spec(ir.Module.parse(found.text))
     # Where a pattern undoes its own transpose, a function may hand on what it has transposed.
-    assert all("an operand of the dispatch that is no argument" in line for line in back.unread)
+    assert all("an operand of the dispatch that is no argument" in line for line in back.left_out)
     sizes = rng.choice(({}, {"m": 4, "n": 6, "k": 8}))
     chosen = rng.sample(templates(spec, sizes, context), 3)
     program = "".join(program_of(template, i, rng) for i, (_, template) in enumerate(chosen))
@@ -118,7 +118,7 @@ def test_a_grid_is_read_back(imported: Callable[[str], Any], grid: str) -> None:
 
 def test_packs_types_and_conditions_are_read_back(imported: Callable[[str], Any]) -> None:
     back = imported(exported(LAYERS).text)
-    assert not back.unread
+    assert not back.left_out
     loaded = load_text(back.text)
     assert not [w for w in loaded.warnings if w.severity == "error"]
     # linear of four ranks; rows of four ranks, two types and two ranges; one product. Spellings come to one pattern.
@@ -174,7 +174,7 @@ def test_packs_of_all_ranks_are_read_back(shape: str, element: str, context: ir.
     """
     with context:
         back = import_spec(ir.Module.parse(exported(spec).text))
-        assert not back.unread
+        assert not back.left_out
         pattern = load_text(spec).patterns["p"]
         made = [
             spell(pattern, {}, Instance({"m": rank}, {}, {}), spelling)
@@ -281,7 +281,7 @@ def test_contraction_matchers_with_their_dims(imported: Callable[[str], Any]) ->
         "    %out = transform.get_result %root[0] : (!transform.any_op) -> !transform.any_value\n",
     )
     back = imported(text)
-    assert not back.unread
+    assert not back.left_out
     pattern = next(iter(load_text(back.text).patterns.values()))
     written = pattern.span.source.text[pattern.span.start : pattern.span.end]
     assert "contract[d0 d1, d1 d2 -> d0 d2](x0, x1)" in " ".join(written.split())
@@ -362,14 +362,14 @@ def test_what_is_done_to_other_ops_than_the_root_is_named(
 ) -> None:
     back = imported(INNER.replace("ACTION", action))
     assert not back.rules
-    assert len(back.unread) == 1
-    assert why in back.unread[0]
+    assert len(back.left_out) == 1
+    assert why in back.left_out[0]
 
 
 @pytest.mark.parametrize("action", ['transform.annotate %root "tag" : !transform.any_op', _CALL.format("root", "root")])
 def test_what_is_done_to_the_root_is_read(action: str, imported: Callable[[str], Any]) -> None:
     back = imported(INNER.replace("ACTION", action))
-    assert not back.unread
+    assert not back.left_out
     assert back.rules == 1
 
 
@@ -382,7 +382,7 @@ def test_passes_after_matching_run_at_the_next_phase_there_and_back(imported: Ca
     end = "    transform.yield\n  }\n}"
     tagged = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
     back = imported(tagged.replace(end, f"    {_CLEANED}\n{end}"))
-    assert not back.unread
+    assert not back.left_out
     runs = [line for line in back.text.splitlines() if line.startswith("run")]
     assert runs == ['run "cse" at global-optimization', 'run "util.func(canonicalize)" at global-optimization']
     again = exported(load_text(back.text))
@@ -397,8 +397,8 @@ def test_matching_after_a_pass_that_follows_other_matching_is_named(imported: Ca
     more = "%3 = transform.foreach_match in %1 @match -> @act : (!transform.any_op) -> !transform.any_op"
     back = imported(tagged.replace(end, f"    {_CLEANED}\n    {more}\n{end}"))
     assert back.rules == 1
-    assert len(back.unread) == 1
-    assert "transform.foreach_match: matching after the pass at" in back.unread[0]
+    assert len(back.left_out) == 1
+    assert "transform.foreach_match: matching after the pass at" in back.left_out[0]
 
 
 def test_a_call_in_the_place_of_a_second_result_is_read(imported: Callable[[str], Any], context: ir.Context) -> None:
@@ -411,7 +411,7 @@ def test_a_call_in_the_place_of_a_second_result_is_read(imported: Callable[[str]
     inner = "%inner = transform.get_producer_of_operand %root[0] : (!transform.any_op) -> !transform.any_op"
     same = "%inner = transform.merge_handles %root : !transform.any_op"
     back = imported((text[:start] + asked + text[end:]).replace(inner, same))
-    assert not back.unread
+    assert not back.left_out
     module = ir.Module.parse(TWO, context=context)
     found = engine.find(module, graphs_of(load_text(back.text)))
     assert [ir.OpResult(root).result_number for match in found.matches for root in match.roots] == [1]
@@ -428,7 +428,7 @@ def test_a_sequence_without_a_body_is_named(imported: Callable[[str], Any]) -> N
         declared = f"  transform.named_sequence private @{name}({given}){results}\n"
         back = imported(text[:start] + declared + text[end:])
         assert not back.rules
-        assert "transform.named_sequence: no sequence with a body" in back.unread[0]
+        assert "transform.named_sequence: no sequence with a body" in back.left_out[0]
 
 
 def test_a_constant_in_a_resource_is_named(imported: Callable[[str], Any]) -> None:
@@ -440,7 +440,7 @@ def test_a_constant_in_a_resource_is_named(imported: Callable[[str], Any]) -> No
     blob = '{-# dialect_resources: { builtin: { blob: "0x04000000000000000000803F" } } #-}'
     back = imported(f"{text}\n{blob}")
     assert not back.rules
-    assert "util.func: a constant in a resource of the file" in back.unread[0]
+    assert "util.func: a constant in a resource of the file" in back.left_out[0]
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ def test_arguments_of_other_types_are_named(argument: str, why: str, imported: C
     text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
     start = text.index("    ^bb0")
     back = imported(text[:start] + text[start:].replace("tensor<?xf32>", argument))
-    assert why in back.unread[0]
+    assert why in back.left_out[0]
 
 
 def test_a_constant_that_is_no_number_is_named(imported: Callable[[str], Any]) -> None:
@@ -468,7 +468,7 @@ def test_a_constant_that_is_no_number_is_named(imported: Callable[[str], Any]) -
 def test_matchers_of_any_name_become_patterns(name: str, imported: Callable[[str], Any]) -> None:
     text = INNER.replace("ACTION", _CALL.format("root", "root"))
     back = imported(text.replace("@match", f"@{name}"))
-    assert not back.unread
+    assert not back.left_out
     loaded = load_text(back.text)
     assert len(loaded.patterns) == len(loaded.rules) == 1
 
@@ -499,7 +499,7 @@ def test_products_of_two_types_are_read(imported: Callable[[str], Any], context:
     start, end = text.index("    ^bb0"), text.index("    } :")
     block = f"^bb0(%a: tensor<4x8xf32>, %b: tensor<8x6xf16>):\n{body}\n"
     back = imported(text[:start] + block + text[end:])
-    assert not back.unread
+    assert not back.left_out
     found = engine.find(ir.Module.parse(MIXED, context=context), graphs_of(load_text(back.text)))
     assert len(found.matches) == 1
 

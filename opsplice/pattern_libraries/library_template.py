@@ -159,7 +159,7 @@ def create(name: str, folder: Path | None = None) -> list[Path]:
         )
     root = Path(name) if folder is None else folder
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise OpspliceError(f"{root} is there already", hint="name a new folder: --dir FOLDER")
+        raise OpspliceError(f"{root} is there already", hint="name a new folder: --folder FOLDER")
     words = {"name": name, "project": name.replace("_", "-"), "group": GROUP}
     written = []
     for path, text in _FILES.items():

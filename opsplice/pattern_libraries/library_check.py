@@ -94,7 +94,7 @@ def _text(library: Library, part: str, specs: dict[str, LoadedSpec]) -> Iterator
     try:
         text = loader.read(path).replace("\r\n", "\n")
         is_formatted = formatter.format(text, path) == text
-        yield Finding("format", name, *(("ok", "") if is_formatted else ("failed", f"run: opsplice fmt {path}")))
+        yield Finding("format", name, *(("ok", "") if is_formatted else ("failed", f"run: opsplice format {path}")))
         specs[part] = spec = loader.load(path, library)
     except OpspliceError as error:
         yield Finding("lint", name, "failed", str(error))

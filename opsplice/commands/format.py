@@ -1,4 +1,4 @@
-"""`opsplice fmt`: format .splice files in place."""
+"""`opsplice format`: format .splice files in place."""
 
 from __future__ import annotations
 
