@@ -211,7 +211,7 @@ def types_of(kernel: tree.Kernel) -> Iterator[Mapping[str, str]]:
 
 
 def _arguments(kernel: tree.Kernel, types: Mapping[str, str]) -> Iterator[Argument]:
-    """The order of docs/kernels.md: parameters, fresh results, dims, workgroup numbers."""
+    """The order of docs/kernels.md: parameters, fresh results, dims, strides, workgroup numbers."""
     overwritten = {result.alias for result in kernel.results}
     dims: dict[str, None] = {}
     for parameter in kernel.parameters:
@@ -226,7 +226,10 @@ def _arguments(kernel: tree.Kernel, types: Mapping[str, str]) -> Iterator[Argume
         if isinstance(result.type, tree.TensorType):
             dims.update(dict.fromkeys(dim.symbol for dim in result.type.dims if dim.symbol is not None))
             yield Argument(types.get(result.type.element.name, result.type.element.name), pointer=True)
-    yield from [SIZE] * (len(dims) + len(kernel.grid))
+    kinds = [p.type for p in kernel.parameters] + [result.type for result in kernel.results]
+    strided = [kind for kind in kinds if isinstance(kind, tree.TensorType) and kind.strided]
+    strides = sum(dim.pack is None for kind in strided for dim in kind.dims)
+    yield from [SIZE] * (len(dims) + strides + len(kernel.grid))
 
 
 def _functions_in(file: str, kernels: Sequence[tree.Kernel], defined: frozenset[str]) -> list[Function]:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice import cli
 from opsplice.errors import OpspliceError
 from opsplice.reports.render import report_text
+from tests.plain import Plain
 
 SPEC = """
 kernel dots(x: f32[...b, m, k] strided, w: f32[...b, n, k] strided) -> f32[...b, m, n] strided {
@@ -289,6 +291,15 @@ def test_a_result_that_is_used_itself_is_written_as_it_is(tmp_path):
 def test_a_call_that_is_kept_for_some_targets_reads_and_writes_as_it_should(pairs):
     spec = SPEC.replace("dots(x, w)", "dots(x, w) otherwise keep").replace('cpu "dots.c"', 'cpu "dots.c" as plugin')
     pairs(PROJECTED + DYNAMIC, spec, {"dots.c": CODE}).run("dynamic", filled(2, 5, 3, 4, 8))
+
+
+def test_a_plugin_has_the_functions_that_are_called(tmp_path):
+    (tmp_path / "dots.c").write_text(CODE)
+    (tmp_path / "k.splice").write_text(SPEC.replace('"dots.c"', '"dots.c" as plugin'))
+    assert cli.main(["kernel", "plugin", str(tmp_path / "k.splice"), "-o", str(tmp_path / "k.so")]) == 0
+    program = opsplice.compile(PROJECTED, [tmp_path / "k.splice"])
+    found = program.run("projected", filled(2, 16, 96), plugins=[tmp_path / "k.so"])
+    np.testing.assert_array_equal(found, Plain(PROJECTED, []).run("projected", filled(2, 16, 96)))
 
 
 def test_a_function_without_parameters_for_strides_is_refused(pairs):
