@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from opsplice import api
 from tests import kept
 from tests.approaches import Cells
 
@@ -64,10 +65,34 @@ def must_end() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+_on_gpus: list[Any] = []
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _programs_on_gpus() -> Iterator[None]:
+    """Note programs that are loaded on GPUs."""
+    load = api.Program._loaded
+
+    def noted(self: Any, *arguments: Any) -> Any:
+        loaded = load(self, *arguments)
+        if not loaded.on_host:
+            _on_gpus.append(self)
+        return loaded
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api.Program, "_loaded", noted)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _gpus_close() -> Iterator[None]:
-    """Devices of GPUs close with their tests, errors that hold them too: Mesa's for the CPU keeps a core busy."""
+    """Devices of GPUs close with the test that opens them: Mesa's for the CPU keeps cores busy.
+
+    Programs that several tests share are loaded again; what errors hold is garbage.
+    """
     yield
+    while _on_gpus:
+        _on_gpus.pop()._programs.clear()
     devices = sys.modules.get("opsplice.runtime.runtime_devices")
     if devices and devices._others:
         gc.collect()
