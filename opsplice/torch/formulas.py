@@ -135,7 +135,7 @@ def squeeze(tensor: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
 def view(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     if not is_misread(_fixed(tensor.shape), _fixed(sizes)):
         return NotImplemented
-    return aten.view(aten.view(tensor, [-1]), sizes)
+    return aten.view(aten.view(tensor.contiguous(), [-1]), sizes)
 
 
 def _fixed(sizes: Sequence[int]) -> list[int | None]:

@@ -219,3 +219,13 @@ def test_histograms_are_those_of_eager():
     torch.testing.assert_close(formulas.histogram(x, 4, 0, 4), torch.histc(x, 4, 0, 4))
     for numbers in (x[:-1], x[:1]):
         torch.testing.assert_close(formulas.histogram(numbers, 5), torch.histc(numbers, 5))
+
+
+def test_views_of_what_does_not_lie_in_order():
+    def f(x):
+        return x.transpose(2, 3).view(12, 8, -1) * 2
+
+    compiled = torch.compile(f, backend="opsplice", dynamic=True)
+    x = torch.randn(3, 4, 5, 8)
+    torch._dynamo.mark_dynamic(x, 2)
+    assert torch.equal(compiled(x), f(x))
