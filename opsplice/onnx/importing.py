@@ -166,8 +166,8 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
 
 def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in the oldest version of the operators that IREE has all of; as it is where ONNX cannot convert it."""
-    (version,) = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")] or [_OLDEST]
-    if version >= _OLDEST:
+    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    if max(versions, default=_OLDEST) >= _OLDEST:
         return model
     try:
         return onnx.version_converter.convert_version(model, _OLDEST)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import io
 import itertools
 import re
@@ -681,6 +682,34 @@ def _has_naga() -> bool:
     return shaders.find("naga") is not None
 
 
+def _has_onnx() -> bool:
+    return importlib.util.find_spec("onnx") is not None
+
+
+def _onnx_models() -> list[bytes]:
+    import numpy as np
+
+    from tests.onnx.models import make_model, node
+
+    weights = {"w": np.ones((4, 4), np.float32), "shape": np.array([-1, 2, 2])}
+    nodes = [node("MatMul", "x w", "m"), node("Reshape", "m shape", "r"), node("ReduceMean", "r", "y", keepdims=0)]
+    scaled = {"s": np.float32(0.5), "z": np.uint8(3)}
+    quantised = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
+    models = [
+        make_model(nodes, {"x": ["batch", 4]}, {"y": []}, weights, 17),
+        make_model(quantised, {"x": [2, 4]}, {"y": [2, 4]}, scaled),
+    ]
+    return [model.SerializeToString() for model in models]
+
+
+def _import_onnx(data: bytes) -> None:
+    from opsplice.frontends.importing import Request
+    from opsplice.onnx.importing import import_model
+
+    with _file(data, "model.onnx") as path:
+        import_model(Request(path, "model.onnx", path.parent, {}))
+
+
 TARGETS = (
     Target("spec", _read_spec, _specs),
     Target("match", _match_spec, _specs),
@@ -705,5 +734,6 @@ TARGETS = (
     Target("vmfb", _read_program, _programs, native=True),
     Target("bitcode", _read_bitcode, _bitcode, native=True),
     Target("llvm", _compile_llvm, _llvm_texts, native=True),
+    *([Target("onnx", _import_onnx, _onnx_models, native=True)] if _has_onnx() else []),
     *([Target("wgsl", _compile_shader, _shaders, native=True)] if _has_naga() else []),
 )
