@@ -302,4 +302,10 @@ def _vulkan(environ: Mapping[str, str]) -> Check:
 def _cuda() -> Check:
     if ctypes.util.find_library("cuda") is None:
         return Check("device cuda", False, "there is no libcuda.so.1", "install NVIDIA's driver")
-    return Check("device cuda", True, "libcuda.so.1 is there (not tried)")
+    if not cuda_compilers.has_bindings():
+        return Check("device cuda", True, "libcuda.so.1 is there (not tried)")
+    try:
+        version, gpus = cuda_compilers.gpus()
+    except OpspliceError as error:
+        return Check("device cuda", False, _reason(error), error.hint)
+    return Check("device cuda", True, f"{', '.join(gpus)}; driver of CUDA {version}")

@@ -1,6 +1,6 @@
 """Compilers of CUDA sources to PTX: which are here, which GPUs each knows, and how it is run.
 
-nvcc is preferred, then NVRTC of the wheel nvidia-cuda-nvrtc, then clang and the clang inside the ziglang wheel, which
+nvcc is preferred, then NVRTC through `cuda.bindings`, then clang and the clang inside the ziglang wheel, which
 have neither NVIDIA's headers nor its mathematics; the environment variable OPSPLICE_CUDA_CC overrides that. None needs
 a driver or a GPU. It must not know the store, nor what a source is a kernel of.
 """
@@ -38,7 +38,7 @@ HOW_TO_GET = {
     "zig": toolchains.HOW_TO_GET["zig"],
 }
 
-_WORKER = Path(__file__).with_name("nvrtc_worker.py")
+_WORKER = Path(__file__).with_name("cuda_worker.py")
 
 # LLVM's smallest PTX version for each capability ("PTX ISA", release notes), which the oldest driver that knows the
 # GPU reads. clang itself would choose by an SDK that it finds, or one that is too small.
@@ -139,10 +139,9 @@ class CudaCompiler:
     def _compile_in_library(
         self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str]
     ) -> frozenset[Path]:
-        answer = _ask_nvrtc(
+        answer = _ask(
             {
                 "do": "compile",
-                "library": self.command[0],
                 "source": str(source),
                 "output": str(output),
                 "options": [f"--gpu-architecture=compute_{target.sm}", "--std=c++17", *flags, f"-I{source.parent}"],
@@ -172,7 +171,7 @@ def find(name: str) -> CudaCompiler | None:
 def find_all(environ: Mapping[str, str] = os.environ) -> tuple[CudaCompiler, ...]:
     """The compilers at hand, in order of preference; with OPSPLICE_CUDA_CC set, that one alone.
 
-    OPSPLICE_CUDA_CC: `nvcc`, `nvrtc`, `clang`, `zig`, or the path of an nvcc, a clang or a libnvrtc.so.
+    OPSPLICE_CUDA_CC: `nvcc`, `nvrtc`, `clang`, `zig`, or the path of an nvcc or a clang.
     Raises OpspliceError when OPSPLICE_CUDA_CC names none that is here.
     """
     return tuple(_in_order(environ))
@@ -236,8 +235,10 @@ def _find_zig() -> CudaCompiler | None:
 
 
 def _find_nvrtc() -> CudaCompiler | None:
-    library = wheel_file("lib/libnvrtc.so.*")
-    return _nvrtc("nvrtc", library) if library else None
+    about = _about_nvrtc() if has_bindings() else {}
+    if not about:
+        return None
+    return CudaCompiler("nvrtc", "nvrtc", (about["library"],), about["version"], frozenset(about["capabilities"]))
 
 
 _FINDERS: dict[str, Callable[[], CudaCompiler | None]] = {
@@ -270,8 +271,6 @@ def _from_path(chosen: str) -> CudaCompiler:
             hint=f"give {', '.join(NAMES)} or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
         )
     name = Path(path).name
-    if name.startswith("libnvrtc"):
-        return _nvrtc(name, Path(path).absolute())
     said = toolchains.output_of((path, "--version"))
     compiler = _nvcc(path) if "nvcc" in said.lower() else _clang(name, (path,)) if "clang" in said else None
     if compiler is None:
@@ -297,11 +296,6 @@ def _clang(name: str, command: tuple[str, ...]) -> CudaCompiler | None:
     return CudaCompiler(name, "clang", command, release[0] if release else "(unknown version)", _capabilities(listed))
 
 
-def _nvrtc(name: str, library: Path) -> CudaCompiler:
-    about = _about_nvrtc(str(library))
-    return CudaCompiler(name, "nvrtc", (str(library),), about["version"], frozenset(about["capabilities"]))
-
-
 def _nvptx_cpus(command: tuple[str, ...]) -> str:
     """clang's version and the GPUs that it knows, which it writes as diagnostics."""
     return toolchains.output_of((*command, "--target=nvptx64-nvidia-cuda", "--print-supported-cpus"), diagnostics=True)
@@ -311,20 +305,38 @@ def _capabilities(listed: str) -> frozenset[int]:
     return frozenset(int(number) for number in re.findall(r"\b(?:sm|compute)_(\d+)\b", listed))
 
 
+def has_bindings() -> bool:
+    """Whether NVIDIA's libraries can be asked: `cuda.bindings` of the extra `cuda`."""
+    try:
+        return importlib.util.find_spec("cuda.bindings") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def gpus() -> tuple[str, tuple[str, ...]]:
+    """The CUDA version of the driver and its GPUs, such as `NVIDIA H200 (sm_90)`. Raises OpspliceError for no GPU."""
+    found = _ask({"do": "gpus"}, what="the CUDA driver", hint="nvidia-smi says what is wrong with the driver")
+    return found["version"], tuple(found["gpus"])
+
+
 @functools.cache
-def _about_nvrtc(library: str) -> dict[str, Any]:
-    return _ask_nvrtc({"do": "about", "library": library})
+def _about_nvrtc() -> dict[str, Any]:
+    return _ask({"do": "about"})
 
 
-def _ask_nvrtc(job: Mapping[str, Any]) -> dict[str, Any]:
+def _ask(
+    job: Mapping[str, Any],
+    what: str = "NVRTC",
+    hint: str = "pip install --force-reinstall nvidia-cuda-nvrtc cuda-bindings",
+) -> dict[str, Any]:
     # -P keeps this folder off the child's import path: its module names are not meant for the top level.
     done = toolchains.run_program([sys.executable, "-P", str(_WORKER)], text=json.dumps(job))
     if done.returncode == 0:
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
     raise OpspliceError(
-        f"NVRTC failed ({job['library']})",
-        hint="pip install --force-reinstall nvidia-cuda-nvrtc",
+        f"{what} failed",
+        hint=hint,
         details="\n".join(done.stderr.splitlines()[-3:]) or f"its process ended with status {done.returncode}",
     )
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -390,13 +391,13 @@ def test_with_no_compiler_the_way_to_get_one_is_told(monkeypatch):
     assert "opsplice[cuda]" in caught.value.hint
 
 
-def test_the_newest_nvrtc_of_several_wheels_is_taken(tmp_path, monkeypatch):
-    for place in ("cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12", "cu9/lib/libnvrtc.so.9"):
+def test_the_newest_of_several_wheels_is_taken(tmp_path, monkeypatch):
+    for place in ("cu13/lib/libnvvm.so.13", "cuda_nvcc/lib/libnvvm.so.12", "cu9/lib/libnvvm.so.9"):
         (tmp_path / "nvidia" / place).parent.mkdir(parents=True)
         (tmp_path / "nvidia" / place).write_text("")
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
     monkeypatch.setattr(cuda_compilers.importlib.util, "find_spec", lambda name: spec)
-    assert cuda_compilers.wheel_file("lib/libnvrtc.so.*").name == "libnvrtc.so.13"
+    assert cuda_compilers.wheel_file("lib/libnvvm.so.*").name == "libnvvm.so.13"
     assert cuda_compilers.wheel_file("bin/ptxas") is None
 
 
@@ -416,10 +417,20 @@ def test_a_path_that_is_no_compiler_is_told(value, said):
         cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": value})
 
 
-def test_a_library_that_is_no_nvrtc_is_told(write):
-    path = write(b"\x7fELF", "libnvrtc.so.13")
-    with pytest.raises(OpspliceError, match=r"NVRTC failed \(.*libnvrtc\.so\.13\)"):
-        cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": str(path)})
+def test_an_nvrtc_that_fails_is_told(write, monkeypatch):
+    broken = write("raise SystemExit('no such symbol: nvrtcVersion')", "worker.py")
+    monkeypatch.setattr(cuda_compilers, "_WORKER", broken)
+    monkeypatch.setattr(cuda_compilers, "_about_nvrtc", cuda_compilers._about_nvrtc.__wrapped__)
+    monkeypatch.setattr(cuda_compilers, "has_bindings", lambda: True)
+    with pytest.raises(OpspliceError, match="NVRTC failed") as caught:
+        cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": "nvrtc"})
+    assert "no such symbol" in caught.value.details
+
+
+def test_without_the_bindings_there_is_no_nvrtc(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    assert not cuda_compilers.has_bindings()
+    assert cuda_compilers.find("nvrtc") is None
 
 
 @pytest.mark.parametrize(("name", "sm"), [("sm_80", 80), ("sm_90a", 90), ("sm_120", 120)])

@@ -64,6 +64,24 @@ def test_broken_cuda_tools_are_not_ok(broken):
     assert "asks for nvrtc" in broken["CUDA kernels"].detail
 
 
+def test_the_driver_is_asked_for_its_gpus(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.ctypes.util, "find_library", lambda name: "libcuda.so.1")
+    monkeypatch.setattr(cuda_compilers, "has_bindings", lambda: True)
+    for text, ok, said in (
+        (
+            'print(\'{"version": "13.0", "gpus": ["NVIDIA H200 (sm_90)"]}\')',
+            True,
+            "NVIDIA H200 (sm_90); driver of CUDA 13.0",
+        ),
+        ("raise SystemExit('CUDA_ERROR_NO_DEVICE (100)')", False, "the CUDA driver failed: CUDA_ERROR_NO_DEVICE (100)"),
+    ):
+        (tmp_path / "worker.py").write_text(text)
+        monkeypatch.setattr(cuda_compilers, "_WORKER", tmp_path / "worker.py")
+        check = doctor._cuda()
+        assert (check.ok, check.detail) == (ok, said)
+        assert ok or check.how_to_get
+
+
 def test_extras_say_how_to_get_them(checks, store, monkeypatch):
     assert checks["packages of registries"].detail.startswith("by requests 2.")
     assert checks["signatures of packages"].ok
