@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.rewrites.approaches import insertion, link_conflicts, scalar_function, static_dispatch, static_function
+from opsplice.rewrites.approaches import insertion, link_conflicts
 from opsplice.rewrites.approaches.annotation import annotate
-from opsplice.rewrites.approaches.command import CommandWriter, is_recorded
-from opsplice.rewrites.approaches.dynamic_dispatch import LateDispatches, LateWriter
-from opsplice.rewrites.approaches.recorded_command import RecordedWriter
+from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.placing import Placer
 from opsplice.rewrites.ir.raw_symbols import Locate
-from opsplice.rewrites.plan.actions import Annotation, Approach, Insertion, KernelCall
+from opsplice.rewrites.plan.actions import Annotation, Insertion, KernelCall
 from opsplice.spec_lang.syntax import tree
 
 
@@ -27,18 +24,16 @@ def apply(
     codes: Sequence[tree.Code] = (),
     locate: Locate | None = None,
     brought: Collection[str] = (),
-) -> scalar_function.Functions:
+) -> None:
     """Put each action in the place of its match and remove what is then dead.
-
-    Returns the functions on elements that are to be linked at later phases (`scalar_link.py`).
 
     The payload values that the actions hold must be of this very module, unchanged since they were found. codes: raw
     MLIR that insertions refer to; locate finds the files that it names; brought: the symbols that other specs have
     brought. Raises OpspliceError: before anything is
     changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
-    calls = [action for action in actions if isinstance(action, KernelCall)]
-    link_conflicts.check(module, [call for call in calls if call.approach not in ("dynamic dispatch", "command")])
+    approaches = {action: approach_of(action) for action in actions if isinstance(action, KernelCall)}
+    link_conflicts.check(module, [call for call, approach in approaches.items() if approach.shares_names])
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
         spec = raw_symbols.Helpers()
@@ -48,28 +43,12 @@ def apply(
         if inserting is not None:
             spec = raw_symbols.put_into(module, codes, locate, brought, inserting.rule.phase)
         placer = Placer(module)
-        functions = static_function.Writer(placer)
-        writers: dict[Approach, Any] = {
-            "static function": functions,
-            "dynamic function": functions,
-            "static dispatch": static_dispatch.Writer(placer, functions.varies),
-            "dynamic dispatch": LateWriter(placer),
-            "command": CommandWriter(placer),
-        }
-        recorded = RecordedWriter(placer)
-        dispatches = LateDispatches(placer, functions.varies)
-        scalars = scalar_function.Writer(placer, functions.varies)
+        writers = {approach: approach.writer(placer) for approach in dict.fromkeys(approaches.values())}
         for action in actions:
             if isinstance(action, KernelCall):
-                writer = scalars if action.kernel.is_scalar else writers[action.approach]
-                if action.approach == "dynamic dispatch" and action.externals:
-                    writer = dispatches
-                if action.approach == "command" and is_recorded(action.kernel):
-                    writer = recorded
-                make = partial(writer.results, action)
+                make = partial(writers[approaches[action]].results, action)
                 views = [view for buffer in action.strided for view in buffer.views]
                 placer.place(action.match, make, whole=action.rule.keep, outputs=action.outputs, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)
         placer.sweep()
-        return scalars.functions

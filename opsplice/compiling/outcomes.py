@@ -13,10 +13,11 @@ from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.search.matches import Match, NearMiss, Size
 from opsplice.matchers.terms.views import Views
 from opsplice.reports.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
+from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import strides
-from opsplice.rewrites.plan.actions import Action, KernelCall
-from opsplice.rewrites.plan.planner import Choice, Plan
+from opsplice.rewrites.plan.actions import Action, Choice, KernelCall
+from opsplice.rewrites.plan.planner import Plan
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
@@ -61,13 +62,10 @@ def report(
     for of, None for all. views: of the module, as it was searched.
     """
     replacements = []
-    for action, choices, others in zip(chosen.actions, chosen.choices, chosen.kept, strict=True):
-        optional = isinstance(action, KernelCall) and action.optional
-        uses = (_artifact_use(choice, _package(spec, choice), optional=optional) for choice in choices)
-        artifacts = (*uses, *map(_compiler_use, others))
-        replacements.append(
-            _replacement(action.match, action.rule, _action_name(action), "", artifacts, _views(action))
-        )
+    for action in chosen.actions:
+        artifacts = _artifacts(spec, action) if isinstance(action, KernelCall) else ()
+        name, views = _action_name(action), _views(action)
+        replacements.append(_replacement(action.match, action.rule, name, "", artifacts, views))
     replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     replacements = [dataclasses.replace(each, round=number) for each in replacements]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
@@ -112,7 +110,7 @@ def _views(action: Action) -> tuple[str, ...]:
 
 
 def _action_name(action: Action) -> str:
-    return action.approach if isinstance(action, KernelCall) else "inline"
+    return approach_of(action).name(action) if isinstance(action, KernelCall) else "inline"
 
 
 def _replacement(
@@ -159,6 +157,11 @@ def _package(spec: LoadedSpec, choice: Choice) -> PackageUse | None:
     path = choice.clause.span.source.path
     library = None if path is None else spec.libraries.get(path)
     return None if library is None else PackageUse(library.name, library.version, library.digest, library.key)
+
+
+def _artifacts(spec: LoadedSpec, call: KernelCall) -> tuple[ArtifactUse, ...]:
+    uses = (_artifact_use(each, _package(spec, each), optional=call.is_optional) for each in call.choices)
+    return (*uses, *map(_compiler_use, call.kept))
 
 
 def _artifact_use(choice: Choice, package: PackageUse | None, *, optional: bool) -> ArtifactUse:

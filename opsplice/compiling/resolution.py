@@ -12,9 +12,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.rewrites.approaches.command import COMPILED
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
-from opsplice.rewrites.plan.actions import External, KernelCall
 from opsplice.rewrites.plan.generation import Generators, Request, told
-from opsplice.rewrites.plan.planner import Choice
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import (
@@ -182,8 +180,3 @@ def named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget |
 def unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
     """The file of a clause whether it is there or not: what would match does not depend on that."""
     return Artifact(path=clause.file, form="object", digest="", arch=None, toolchain=None, built=False)
-
-
-def unchecked(call: KernelCall, choice: Choice) -> External:
-    """The dispatch of a file that was not read."""
-    return External(choice.target.text, choice.code.path, call.symbol, (1, 1, 1))

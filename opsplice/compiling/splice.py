@@ -25,16 +25,14 @@ from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Step
 from opsplice.reports.report import ArtifactUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.approaches import dispatch_files, insertion, link_conflicts, recorded_command
-from opsplice.rewrites.approaches.command import is_recorded
-from opsplice.rewrites.approaches.dynamic_dispatch import provided_name
-from opsplice.rewrites.approaches.scalar_function import Function
+from opsplice.rewrites.approaches import insertion, link_conflicts
+from opsplice.rewrites.approaches import table as approaches
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.ir.symbols import Brought, symbols
-from opsplice.rewrites.link import elf_link, fallback, metal_link, object_files, scalar_link
+from opsplice.rewrites.link import fallback, object_files
 from opsplice.rewrites.plan import forbidden_passes
 from opsplice.rewrites.plan import type_conversions as conversions
-from opsplice.rewrites.plan.actions import Action, Insertion, KernelCall, Written
+from opsplice.rewrites.plan.actions import Insertion, KernelCall, Written
 from opsplice.rewrites.plan.generation import Generators
 from opsplice.rewrites.plan.planner import Plan, Resolver, plan
 from opsplice.rewrites.transform_dialect import interpreter
@@ -76,9 +74,7 @@ class Splicer:
         before = fallback.executables(module)
         split = False
         reports = []
-        functions: dict[str, Function] = {}
-        on_metal = is_recording = False
-        libraries: dict[tuple[str, str], Path] = {}
+        calls: list[KernelCall] = []
         patterns = engine.Patterns(graphs_of(spec))
         beside = functools.partial(self._beside, spec)
         for number in itertools.count():
@@ -89,12 +85,10 @@ class Splicer:
             near_misses = near_misses_of(module, patterns, looked, views)
             reports.append(outcomes.report(spec, near_misses, chosen, number, looked, views))
             actions = chosen.actions
-            if any(map(fallback.is_split, actions, chosen.kept)):
-                split, actions = True, fallback.split(module, actions, chosen.kept, self._targets_of(module))
-            functions |= apply(module, actions, chosen.annotations, spec.codes, beside, self.brought.digests)
-            on_metal = on_metal or _is_on_metal(actions)
-            is_recording = is_recording or _is_recorded(actions)
-            libraries |= _libraries(actions)
+            if any(map(fallback.is_split, actions)):
+                split, actions = True, fallback.split(module, actions)
+            apply(module, actions, chosen.annotations, spec.codes, beside, self.brought.digests)
+            calls += [action for action in actions if isinstance(action, KernelCall)]
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break
@@ -102,16 +96,9 @@ class Splicer:
         if len(reports) > 1:
             insertion.forget_rules(module)
         drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
-        later = (Step(fallback.DROP_PHASE, "targets without an artifact", drop),) if split else ()
-        edits = scalar_link.EDITS if functions else ()
-        calls = tuple(Step(phase, what, functools.partial(edit, functions=functions)) for phase, what, edit in edits)
-        linked = [Step(metal_link.PHASE, "shaders for Metal", metal_link.link)] if on_metal else []
-        if is_recording:
-            linked.append(Step(recorded_command.PHASE, "commands that are recorded", recorded_command.record_anew))
-        if libraries:
-            put_in = functools.partial(elf_link.link, files=libraries)
-            linked.append(Step(elf_link.PHASE, "executables for CPUs", put_in))
-        return outcomes.joined(reports), (*later, *calls, *linked)
+        dropped = [Step(fallback.DROP_PHASE, "targets without an artifact", drop)] if split else []
+        later = [Step(each.phase, each.what, each.edit) for each in approaches.later(calls)]
+        return outcomes.joined(reports), (*dropped, *later)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing built. A transform spec can only be interpreted, and passes only be run.
@@ -144,7 +131,7 @@ class Splicer:
         try:
             chosen = self._plan(module, spec, found, resolution.unread)
         except OpspliceError as error:
-            chosen, reason = Plan((), (), (), (), ()), error.message
+            chosen, reason = Plan((), (), ()), error.message
         return outcomes.by_match(found.matches, chosen, reason)
 
     def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver | None = None) -> Plan:
@@ -155,12 +142,12 @@ class Splicer:
         artifacts = Artifacts(self.store)
         inputs = (found.matches, spec.rules, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
         if resolve is not None:
-            chosen = plan(*inputs, resolution.unchecked, codes=spec.codes)
+            chosen = plan(*inputs, read=False, codes=spec.codes)
         else:
             generate = functools.partial(artifacts.generate, Generators(self.store))
-            chosen = plan(*inputs, dispatch_files.of, artifacts.of_function, generate, spec.codes)
-            _check_commands(chosen)
-        conversions.check((a for a in chosen.actions if isinstance(a, KernelCall)), self.conversions)
+            chosen = plan(*inputs, True, artifacts.of_function, generate, spec.codes)
+            command_files.check(chosen.calls)
+        conversions.check(chosen.calls, self.conversions)
         return chosen
 
     def _targets_of(self, module: ir.Module) -> Sequence[ProgramTarget]:
@@ -224,12 +211,6 @@ class Splicer:
         arch = target.arch or target.format.removeprefix("embedded-elf-")
         wanted = CpuTarget.of(arch, target.features)
         return cpu.resolve(ArtifactRequest(beside, ()), wanted, self.store)
-
-
-def _is_on_metal(actions: Sequence[Action]) -> bool:
-    """Whether a call is one of a shader for Metal."""
-    calls = (action for action in actions if isinstance(action, KernelCall))
-    return any(external.on_metal for call in calls for external in call.externals)
 
 
 def at_phase(spec: LoadedSpec, phase: str, default: str) -> LoadedSpec:
@@ -298,42 +279,10 @@ def near_misses_of(
     return engine.find(module, graphs, outcomes.NEAREST, views).near_misses if graphs else ()
 
 
-def _is_recorded(actions: Sequence[Action]) -> bool:
-    """Whether a call records commands."""
-    return any(isinstance(action, KernelCall) and is_recorded(action.kernel) for action in actions)
-
-
-def _libraries(actions: Sequence[Action]) -> elf_link.Files:
-    """The executables of IREE's for CPUs that calls are of."""
-    calls = [action for action in actions if isinstance(action, KernelCall)]
-    found = [external for call in calls for external in call.externals if external.is_library]
-    return {(each.entry, parse_target(each.target).format): each.path for each in found}
-
-
 def _only_new(chosen: Plan) -> Plan:
     """Without the calls that were chosen before rules wrote anything, which are still to be made."""
     new = [
         isinstance(action, Insertion) or any(insertion.is_written(op) for op in action.match.ops)
         for action in chosen.actions
     ]
-    return dataclasses.replace(
-        chosen,
-        actions=tuple(itertools.compress(chosen.actions, new)),
-        choices=tuple(itertools.compress(chosen.choices, new)),
-        kept=tuple(itertools.compress(chosen.kept, new)),
-    )
-
-
-def _check_commands(chosen: Plan) -> None:
-    """Raise OpspliceError for a command whose file lacks the function that is to be called, or cannot be recorded."""
-    checked = set()
-    for action, choices in zip(chosen.actions, chosen.choices, strict=True):
-        if isinstance(action, KernelCall) and action.approach == "command":
-            for choice in choices if is_recorded(action.kernel) else ():
-                dispatch_files.check_copies(action, choice.target)
-            for path in dict.fromkeys(choice.clause.file for choice in choices):
-                # Which types are passed depends on nothing else but where the program has its scalars.
-                key = (path, provided_name(action), *(a.element for a in action.arguments))
-                if key not in checked:
-                    checked.add(key)
-                    command_files.check(action, path)
+    return dataclasses.replace(chosen, actions=tuple(itertools.compress(chosen.actions, new)))

@@ -23,8 +23,20 @@ _DYNAMIC = ("globals", "exec", "setattr", "__getattr__", "vars", "locals")
 _ALIKE = {"index": "i64"}
 
 
-def check(call: KernelCall, path: Path) -> None:
-    """Raise OpspliceError if a file has no such function, is damaged, or the function is known to take other values."""
+def check(calls: Iterable[KernelCall]) -> None:
+    """Raise OpspliceError if the file of a command lacks the function that is to be called, or is damaged, or the
+    function is known to take other values."""
+    checked = set()
+    for call in calls:
+        for path in dict.fromkeys(choice.clause.file for choice in call.choices if choice.clause.is_command):
+            # Which types are passed depends on nothing else but where the program has its scalars.
+            key = (path, provided_name(call), *(a.element for a in call.arguments))
+            if key not in checked:
+                checked.add(key)
+                _check(call, path)
+
+
+def _check(call: KernelCall, path: Path) -> None:
     try:
         if path.suffix == COMPILED:
             _check_compiled(call, path)

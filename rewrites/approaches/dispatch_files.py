@@ -5,25 +5,62 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.rewrites.approaches import static_dispatch
+from opsplice.rewrites.ir import dispatch_words
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import workgroups
-from opsplice.rewrites.plan.actions import Buffer, External, KernelCall
+from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
 from opsplice.targets.formats import hsaco, metal_source, ptx, spirv_binary
-
-if TYPE_CHECKING:
-    from opsplice.rewrites.plan.planner import Choice
 
 _Threads = tuple[int, int, int]
 _STORED = re.compile(r"\bstorage = ([b\d|]+)")
 
 
+@dataclass(frozen=True)
+class External:
+    """A whole dispatch that a file holds, for one target of the program.
+
+    target: as MLIR writes it. entry: the function's name in the file. workgroup: how many threads a workgroup has.
+    on_cpu: whether it is a CPU's, in IREE's own ABI for executables. on_metal: whether it is a shader for Metal.
+    """
+
+    target: str
+    path: Path
+    entry: str
+    workgroup: tuple[int, int, int]
+    on_cpu: bool = False
+    on_metal: bool = False
+    is_library: bool = False
+
+
+def constants(call: KernelCall) -> int:
+    """How many constants a call has."""
+    return len(word_names(call))
+
+
+def word_names(call: KernelCall) -> list[tuple[str, str]]:
+    """For each constant what it is of, a scalar or a dim, and the element type; a dim is an i32."""
+    scalars = [(a.name, a.element) for a in call.arguments if isinstance(a, Scalar)]
+    held = [each for each in scalars for _ in range(dispatch_words.count(each[1]))]
+    return [*held, *((f"dim {name}", "i32") for name in call.dims)]
+
+
+def written(call: KernelCall) -> tuple[bool, ...]:
+    """For each binding whether the kernel writes to it."""
+    aliases = {o.alias for o in call.outputs}
+    buffers = [a for a in call.arguments if isinstance(a, Buffer)]
+    return (*(a.name in aliases for a in buffers), *(True for o in call.outputs if o.alias is None))
+
+
 def of(call: KernelCall, choice: Choice) -> External:
     """The dispatch of an artifact. Raises OpspliceError where its ABI is not that of the call."""
+    if choice.target.is_cpu:
+        path, is_library = choice.code.path, choice.code.form == "library"
+        return External(choice.target.text, path, call.symbol, (1, 1, 1), on_cpu=True, is_library=is_library)
     threads = call.kernel.workgroup
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
     try:
@@ -54,14 +91,14 @@ def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Thr
 def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
     entry, name = choice.code.entry, choice.clause.path
     module = spirv_binary.reflect(choice.code.path.read_bytes(), name)
-    written, size = static_dispatch.written(call), 4 * static_dispatch.constants(call)
+    size = 4 * constants(call)
     if size > spirv_binary.MOST_PUSH_CONSTANT_BYTES:
         raise OpspliceError(
             f"kernel {call.kernel.name} has {size} bytes of scalars and dims, and Vulkan devices take "
             f"{spirv_binary.MOST_PUSH_CONSTANT_BYTES}",
             hint="put scalars into a buffer, or give dims as numbers in the signature",
         )
-    spirv_binary.check(module, name, entry, buffers=written, push_constant_bytes=size, workgroup=workgroup)
+    spirv_binary.check(module, name, entry, buffers=written(call), push_constant_bytes=size, workgroup=workgroup)
     found = next(e for e in module.entries if e.name == entry)
     assert found.local_size is not None, "it was checked"
     _check_words(call, found.floats, f"entry '{entry}' of {name}")
@@ -85,8 +122,8 @@ def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> 
             hint="give it a size in the source: __shared__ float tile[256] instead of extern __shared__",
         )
     threads = _threads(call, workgroup or (found.max_threads if found.exact else None))
-    buffers, constants = len(static_dispatch.written(call)), static_dispatch.constants(call)
-    ptx.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
+    buffers, words = len(written(call)), constants(call)
+    ptx.check(module, name, entry, buffers=buffers, constants=words, workgroup=threads)
     floats = [number for number, each in enumerate(found.parameters[buffers:]) if each.type == "f32"]
     _check_words(call, floats, f"'{entry}' in {name}")
     return threads
@@ -101,8 +138,8 @@ def _check_code_object(call: KernelCall, choice: Choice, workgroup: _Threads | N
         )
     module = hsaco.reflect(choice.code.path.read_bytes(), name)
     threads = _threads(call, workgroup or hsaco.find_entry(module, name, entry).workgroup)
-    buffers, constants = len(static_dispatch.written(call)), static_dispatch.constants(call)
-    hsaco.check(module, name, entry, buffers=buffers, constants=constants, workgroup=threads)
+    buffers, words = len(written(call)), constants(call)
+    hsaco.check(module, name, entry, buffers=buffers, constants=words, workgroup=threads)
     return threads
 
 
@@ -110,8 +147,8 @@ def _check_metal(call: KernelCall, choice: Choice, workgroup: _Threads | None) -
     entry, name = choice.code.entry, choice.clause.path
     module = metal_source.reflect(choice.code.path.read_text(encoding="utf-8"), name)
     threads = _threads(call, workgroup)
-    written, constants = static_dispatch.written(call), static_dispatch.constants(call)
-    metal_source.check(module, name, entry, buffers=written, constants=constants, workgroup=threads)
+    buffers, words = written(call), constants(call)
+    metal_source.check(module, name, entry, buffers=buffers, constants=words, workgroup=threads)
     return threads
 
 
@@ -120,7 +157,7 @@ def _check_words(call: KernelCall, floats: Collection[int], where: str) -> None:
 
     floats: the numbers of the words that are floats in the code.
     """
-    given = static_dispatch.word_names(call)
+    given = word_names(call)
     for number in sorted(floats):
         if number < len(given) and given[number][1] != "f32":
             name, element = given[number]

@@ -29,6 +29,8 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import static_dispatch
+from opsplice.rewrites.approaches.approach import Approach
+from opsplice.rewrites.approaches.static_dispatch import DispatchCall
 from opsplice.rewrites.approaches.static_function import (
     Shim,
     Site,
@@ -40,17 +42,59 @@ from opsplice.rewrites.approaches.static_function import (
     stored,
 )
 from opsplice.rewrites.ir import dispatch_words, emit
+from opsplice.rewrites.ir.placing import Placer
+from opsplice.rewrites.link.late_binding import PREFIX
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.spec_lang.syntax import tree
-
-# No kernel's name has a `$`, so nothing else in a program is called so.
-PREFIX = "provided$"
 
 _INTERFACE = "opsplice.interface"
 _READ_ONLY, _INDIRECT = 1, 2
 # Stands for a value of the program that is not known: an executable is the same for all of them.
 _UNKNOWN: Any = object()
+
+
+class ProvidedFunction(Approach):
+    """A C function for each CPU, with a shim, in an executable that a provider has."""
+
+    shares_names = False
+
+    def name(self, call: KernelCall) -> str:
+        return "dynamic dispatch"
+
+    def fits(self, call: KernelCall) -> bool:
+        return _is_provided(call) and any(choice.is_function for choice in call.choices)
+
+    def check(self, call: KernelCall) -> None:
+        super().check(call)
+        cpu = next(choice for choice in call.choices if choice.is_function)
+        other = next((target for target in call.targets if not target.is_cpu), None)
+        if other is not None:
+            raise OpspliceError(
+                f"kernel '{call.kernel.name}' comes from a provider, and the program is for {cpu.target} and {other} "
+                "at once",
+                hint="compile a program for each, or link the kernel into the program: no `as provided`",
+                details="a provider's kernel is called in another way on CPUs than elsewhere: "
+                f"the clause at {cpu.clause.span}",
+            )
+
+    def writer(self, placer: Placer) -> LateWriter:
+        return LateWriter(placer)
+
+
+class ProvidedDispatch(static_dispatch.StaticDispatch):
+    """Whole dispatches that a provider has."""
+
+    shares_names = False
+
+    def name(self, call: KernelCall) -> str:
+        return "dynamic dispatch"
+
+    def fits(self, call: KernelCall) -> bool:
+        return _is_provided(call)
+
+    def writer(self, placer: Placer) -> LateDispatches:
+        return LateDispatches(placer)
 
 
 class LateWriter(Writer):
@@ -115,14 +159,20 @@ class LateDispatches(static_dispatch.Writer):
         """All dims, those that are known too: the executable knows none."""
         return [_as_value(size) for size in sizes]
 
-    def entries(self, call: KernelCall) -> tuple[ir.Attribute, ...]:
+    def entries(self, call: DispatchCall) -> tuple[ir.Attribute, ...]:
         name, interface = PREFIX + call.symbol, _interface_text(call)
         known = _find(self.placer.module, name)
         if known is None:
-            return static_dispatch.build(self.placer.module, name, _late(call), {_INTERFACE: emit.text(interface)})
+            return static_dispatch.build(
+                self.placer.module, name, static_dispatch.prepared(_late(call)), {_INTERFACE: emit.text(interface)}
+            )
         if _known_interface(known) != interface:
             raise _two_kernels(call, call.symbol)
         return static_dispatch.entries_of(name, call)
+
+
+def _is_provided(call: KernelCall) -> bool:
+    return all(choice.clause.is_provided for choice in call.choices)
 
 
 def _two_kernels(call: KernelCall, name: str) -> OpspliceError:
@@ -163,9 +213,10 @@ def _known_interface(executable: ir.Operation) -> str:
 def _interface_text(call: KernelCall) -> str:
     """What two calls must agree on to share an executable: all that its code is made from."""
     # In a whole dispatch it does not matter where the program has a scalar.
-    arguments = [(a.name, a.element, not call.externals and is_binding(a)) for a in call.arguments]
+    externals = call.externals if isinstance(call, DispatchCall) else ()
+    arguments = [(a.name, a.element, not externals and is_binding(a)) for a in call.arguments]
     outputs = [(o.element, o.alias) for o in call.outputs]
-    code = sorted(map(str, call.objects.items())), call.externals, call.empty
+    code = sorted(map(str, call.objects.items())), externals, [target.text for target in call.kept]
     return repr((call.kernel.name, arguments, outputs, list(call.dims), *code))
 
 

@@ -138,8 +138,9 @@ def _called_in(module: ir.Module) -> Iterator[_Called]:
 
 def _linked_by(calls: Iterable[KernelCall]) -> Iterator[_Linked]:
     for call in calls:
+        files = {choice.artifact.path: choice.clause.file for choice in call.choices if choice.artifact is not None}
         for target, path in call.objects.items():
-            caller, name = f"kernel {call.kernel.name} at {call.kernel.span}", str(call.sources.get(path, path))
+            caller, name = f"kernel {call.kernel.name} at {call.kernel.span}", str(files[path])
             yield _Linked(target, path, call.symbol, caller, name)
 
 

@@ -14,98 +14,72 @@ What comes from constants alone IREE would compute while it compiles, where ther
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Size
+from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.ir.placing import Placer, builtin_type
-from opsplice.rewrites.link import spirv_function
+from opsplice.rewrites.link import scalar_link, spirv_function
+from opsplice.rewrites.link.marked_functions import WORD, Function
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
-from opsplice.targets.artifacts.artifact import Artifact
 
-# No assembler knows the word, so that a mark that is left over is an error.
-_WORD = "opsplice.call "
 _LLVM_TYPES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 
 
-@dataclass(frozen=True)
-class Function:
-    """A function that marks stand for.
+class ElementFunction(Approach):
+    """A function that IREE's own loops call for each element."""
 
-    inputs, output: its types, as MLIR writes them.
-    objects: for each executable target of the program, as MLIR writes it, the file with the function's code.
-    harmless: those of these targets for which LLVM may inline it and run it on any numbers.
-    imported: such targets for which the function comes when the program is loaded.
-    origins: the files that the kernel names for these.
-    """
+    def name(self, call: KernelCall) -> str:
+        return "dynamic function" if any(choice.artifact is None for choice in call.choices) else "static function"
 
-    kernel: str
-    symbol: str
-    inputs: tuple[str, ...]
-    output: str
-    objects: tuple[tuple[str, Path], ...]
-    harmless: tuple[str, ...] = ()
-    imported: tuple[str, ...] = ()
-    origins: tuple[tuple[str, Path], ...] = ()
+    def fits(self, call: KernelCall) -> bool:
+        return call.kernel.is_scalar
 
-    @property
-    def name(self) -> str:
-        """A name that no other function has, made of letters and digits."""
-        code = (*(f"{target}{path}" for target, path in (*self.objects, *self.origins)), *self.imported)
-        parts = (self.symbol, *self.inputs, self.output, *code)
-        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-        return f"{self.stem}_{digest}"
+    def check(self, call: KernelCall) -> None:
+        """Raise OpspliceError for a function that is known to have other types than the kernel."""
+        super().check(call)
+        inputs = ", ".join(_LLVM_TYPES.get(a.element, a.element) for a in call.arguments)
+        wanted = f"{_LLVM_TYPES.get(call.outputs[0].element, call.outputs[0].element)} ({inputs})"
+        for choice in call.choices:
+            known = choice.artifact is not None and not choice.target.is_cpu
+            written = choice.code.signatures.get(call.symbol, wanted) if known else wanted
+            if written != wanted:
+                raise OpspliceError(
+                    f"function {call.symbol} is `{written}`, and kernel {call.kernel.name} is `{wanted}`",
+                    details=f"needed by the kernel at {call.kernel.span}",
+                )
 
-    @property
-    def stem(self) -> str:
-        """What the names of all functions of this symbol begin with."""
-        return re.sub(r"[^A-Za-z0-9_]", "_", self.symbol)
+    def elements(self, call: KernelCall) -> set[str]:
+        return set()
 
-    def file(self, target: str) -> Path | None:
-        """The file for a target given as MLIR writes it, None where there is none."""
-        found = dict(self.objects)
-        return next((found[key] for key in _keys(target) if key in found), None)
+    def writer(self, placer: Placer) -> Writer:
+        return Writer(placer)
 
-    def is_harmless(self, target: str) -> bool:
-        """Whether the function may run on any numbers where the code for a target, as MLIR writes it, has it."""
-        return any(key in self.harmless for key in _keys(target))
-
-    def is_imported(self, target: str) -> bool:
-        """Whether the function comes later for a target given as MLIR writes it."""
-        return any(key in self.imported for key in _keys(target))
-
-
-Functions = Mapping[str, Function]
-
-
-def _keys(target: str) -> tuple[str, str]:
-    """What a target may be known as: in full, or by its backend and format alone."""
-    parsed = parse_target(target)
-    return target, f'#hal.executable.target<"{parsed.backend}", "{parsed.format}">'
+    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
+        functions = {function.name: function for function in map(_function, calls)}
+        edits = scalar_link.EDITS
+        return [Later(phase, what, partial(edit, functions=functions)) for phase, what, edit in edits]
 
 
 class Writer:
-    """Writes marked loops into the module of a placer. `functions` are those that they call.
+    """Writes marked loops into the module of a placer. `known` are the functions that they call, by name."""
 
-    varies: whether a value is made from something else than constants.
-    """
-
-    def __init__(self, placer: Placer, varies: Callable[[ir.Value], bool]) -> None:
+    def __init__(self, placer: Placer) -> None:
         self.placer = placer
-        self.varies = varies
-        self.functions: dict[str, Function] = {}
+        self.known: set[str] = set()
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a loop at the current point. Raises OpspliceError for a file in MLIR that does not fit."""
-        function = self._function(call)
+        function = _function(call)
+        if function.name not in self.known:
+            for path in sorted({path for _, path in function.objects if path.suffix == spirv_function.SUFFIX}):
+                spirv_function.check(path, function.symbol, function.inputs, function.output, call.kernel.span)
+            self.known.add(function.name)
         (output,) = call.outputs
         kind = ir.RankedTensorType(builtin_type(output.root))
         dims = [self._size(output.sizes[axis]) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
@@ -117,30 +91,13 @@ class Writer:
             assert isinstance(alone, Scalar), "a tensor is an operand"
             number = emit.constant(alone.number, ir.Type.parse(function.inputs[0]))
             given[0] = emit.value("tensor.from_elements", [number], ir.RankedTensorType.get([], number.type))
-        if not any(self.varies(value) for value in operands):
+        if not any(map(self.placer.varies, operands)):
             first = next(i for i, value in enumerate(given) if value is not None)
             held = given[first]
             assert held is not None
             given[first] = emit.value("util.optimization_barrier", [held], held.type)
         empty = emit.value("tensor.empty", dims, kind)
         return [_loop(function, call.arguments, given, empty)]
-
-    def _function(self, call: KernelCall) -> Function:
-        function = Function(
-            kernel=call.kernel.name,
-            symbol=call.symbol,
-            inputs=tuple(a.element for a in call.arguments),
-            output=call.outputs[0].element,
-            objects=tuple(sorted(call.objects.items())),
-            harmless=call.harmless,
-            imported=call.importing,
-            origins=tuple(sorted(call.origins.items())),
-        )
-        if function.name not in self.functions:
-            for path in sorted({path for _, path in function.objects if path.suffix == spirv_function.SUFFIX}):
-                spirv_function.check(path, function.symbol, function.inputs, function.output, call.kernel.span)
-            self.functions[function.name] = function
-        return function
 
     def _operand(
         self, argument: Buffer | Scalar, kind: ir.RankedTensorType, dims: Sequence[ir.Value], call: KernelCall
@@ -167,30 +124,18 @@ class Writer:
         return emit.index(size) if isinstance(size, int) else self.placer.axis(size)
 
 
-def check_artifacts(call: KernelCall, artifacts: Sequence[Artifact]) -> None:
-    """Raise OpspliceError for a function that is known to have other types than the kernel."""
-    inputs = ", ".join(_LLVM_TYPES.get(a.element, a.element) for a in call.arguments)
-    wanted = f"{_LLVM_TYPES.get(call.outputs[0].element, call.outputs[0].element)} ({inputs})"
-    for artifact in artifacts:
-        written = artifact.signatures.get(call.symbol, wanted)
-        if written != wanted:
-            raise OpspliceError(
-                f"function {call.symbol} is `{written}`, and kernel {call.kernel.name} is `{wanted}`",
-                details=f"needed by the kernel at {call.kernel.span}",
-            )
-
-
-def name_in(mark: ir.Operation) -> str | None:
-    """The name of the function that an op marks a call of, None if it is no mark."""
-    if mark.name != "llvm.inline_asm":
-        return None
-    text = ir.StringAttr(mark.attributes["asm_string"]).value
-    return text.removeprefix(_WORD) if text.startswith(_WORD) else None
-
-
-def stem_of(name: str) -> str:
-    """What a function's name begins with."""
-    return name.rpartition("_")[0]
+def _function(call: KernelCall) -> Function:
+    linked = [c for c in call.choices if c.artifact is not None and c.artifact.form == "bitcode"]
+    return Function(
+        kernel=call.kernel.name,
+        symbol=call.symbol,
+        inputs=tuple(a.element for a in call.arguments),
+        output=call.outputs[0].element,
+        objects=tuple(sorted(call.objects.items())),
+        harmless=tuple(sorted(call.key(c.target) for c in linked if call.symbol in c.code.harmless)),
+        imported=tuple(sorted(call.key(c.target) for c in call.choices if c.artifact is None)),
+        origins=tuple(sorted(call.origins.items())),
+    )
 
 
 def _shaped(value: ir.Value, kind: ir.RankedTensorType, dims: Sequence[ir.Value]) -> ir.Value:
@@ -224,7 +169,7 @@ def _loop(
             for argument, value in zip(arguments, given, strict=True)
         ]
         attributes = {
-            "asm_string": emit.text(_WORD + function.name),
+            "asm_string": emit.text(WORD + function.name),
             "constraints": emit.text(",".join(["=r", *["r"] * len(values)])),
         }
         made = emit.op("llvm.inline_asm", values, [kind.element_type], attributes).results[0]

@@ -21,53 +21,77 @@ besides is compiled with `--iree-hal-link-executables=false`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.rewrites.approaches import dispatch_files
 from opsplice.rewrites.approaches import static_function as plain
+from opsplice.rewrites.approaches.approach import Approach, Later
+from opsplice.rewrites.approaches.dispatch_files import External, constants, written
 from opsplice.rewrites.ir import dispatch_words, emit
+from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.ir.placing import Placer, builtin_type
-from opsplice.rewrites.link import metal_link
+from opsplice.rewrites.link import elf_link, metal_link
 from opsplice.rewrites.plan import workgroups
-from opsplice.rewrites.plan.actions import Buffer, External, KernelCall, Scalar
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
 
-# What the names of empty functions begin with that stand for dispatches of executables in files; no kernel's has a `$`.
-STAND_IN = "elf$"
+
+@dataclass(frozen=True, eq=False)
+class DispatchCall(KernelCall):
+    """A call of one dispatch for all targets. externals: those that files hold."""
+
+    externals: tuple[External, ...] = ()
+
+    @property
+    def functions(self) -> list[tuple[str, Path | None]]:
+        """The CPUs that call a function: each with the file to link, None where a plugin has it."""
+        functions = [choice for choice in self.choices if choice.is_function]
+        functions.sort(key=lambda choice: (choice.artifact is None, choice.target.text))
+        return [(c.target.text, None if c.artifact is None else c.artifact.path) for c in functions]
 
 
-def constants(call: KernelCall) -> int:
-    """How many constants a call has."""
-    scalars = [a for a in call.arguments if isinstance(a, Scalar)]
-    return sum(dispatch_words.count(s.element) for s in scalars) + len(call.dims)
+class StaticDispatch(Approach):
+    """Whole dispatches for some targets, and functions with a shim for others."""
+
+    def name(self, call: KernelCall) -> str:
+        return "static dispatch"
+
+    def fits(self, call: KernelCall) -> bool:
+        return not any(choice.clause.is_command or choice.clause.is_provided for choice in call.choices)
+
+    def prepared(self, call: KernelCall) -> KernelCall:
+        externals = tuple(dispatch_files.of(call, choice) for choice in call.choices if not choice.is_function)
+        return DispatchCall(**vars(call), externals=externals)
+
+    def writer(self, placer: Placer) -> Writer:
+        return Writer(placer)
+
+    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
+        externals = [external for call in calls for external in prepared(call).externals]
+        libraries = {(e.entry, parse_target(e.target).format): e.path for e in externals if e.is_library}
+        put_in = partial(elf_link.link, files=libraries)
+        shaders = [Later(metal_link.PHASE, "shaders for Metal", metal_link.link)]
+        files = [Later(elf_link.PHASE, "executables for CPUs", put_in)]
+        return [*shaders * any(e.on_metal for e in externals), *files * bool(libraries)]
 
 
-def word_names(call: KernelCall) -> list[tuple[str, str]]:
-    """For each constant what it is of, a scalar or a dim, and the element type; a dim is an i32."""
-    scalars = [(a.name, a.element) for a in call.arguments if isinstance(a, Scalar)]
-    held = [each for each in scalars for _ in range(dispatch_words.count(each[1]))]
-    return [*held, *((f"dim {name}", "i32") for name in call.dims)]
-
-
-def written(call: KernelCall) -> tuple[bool, ...]:
-    """For each binding whether the kernel writes to it."""
-    aliases = {o.alias for o in call.outputs}
-    buffers = [a for a in call.arguments if isinstance(a, Buffer)]
-    return (*(a.name in aliases for a in buffers), *(True for o in call.outputs if o.alias is None))
+def prepared(call: KernelCall) -> DispatchCall:
+    """A call whose files were read."""
+    assert isinstance(call, DispatchCall), "it was prepared"
+    return call
 
 
 class Writer:
-    """Writes dispatches, and an executable for each kernel, into the module of a placer.
+    """Writes dispatches, and an executable for each kernel, into the module of a placer."""
 
-    varies: whether a value is made from something other than constants.
-    """
-
-    def __init__(self, placer: Placer, varies: Callable[[ir.Value], bool]) -> None:
+    def __init__(self, placer: Placer) -> None:
         self.placer = placer
-        self.varies = varies
         self.executables: dict[Any, tuple[ir.Attribute, ...]] = {}
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
@@ -85,13 +109,13 @@ class Writer:
         constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
         constants += [_word(size) for size in sizes.values()]
         held = operands or constants
-        if held and not any(map(self.varies, [*operands, *constants])):
+        if held and not any(map(placer.varies, [*operands, *constants])):
             # IREE would compute the result when it compiles, on a device that may not be there.
             held[0] = emit.op("util.optimization_barrier", held[:1], [held[0].type]).results[0]
         workload = self.workload(list(sizes.values()))
         result_dims = [placer.axes(o.sizes) for o in call.outputs]
         return emit.dispatch(
-            self.entries(call),
+            self.entries(prepared(call)),
             workload,
             [*operands, *constants],
             operand_dims,
@@ -119,9 +143,9 @@ class Writer:
         """What the executable makes the workgroup counts from."""
         return [size for size in sizes if isinstance(size, ir.Value)]
 
-    def entries(self, call: KernelCall) -> tuple[ir.Attribute, ...]:
+    def entries(self, call: DispatchCall) -> tuple[ir.Attribute, ...]:
         """The entry points of the executable for a call, one for each variant."""
-        key = (plain.signature(call), call.externals, call.importing, call.empty)
+        key = (plain.signature(call), call.externals, call.kept)
         if key not in self.executables:
             name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}", call.symbol)
             self.executables[key] = build(self.placer.module, name, call)
@@ -176,7 +200,7 @@ def _word(size: int | ir.Value) -> ir.Value:
 
 
 def build(
-    module: ir.Module, name: str, call: KernelCall, extra: Mapping[str, ir.Attribute] | None = None
+    module: ir.Module, name: str, call: DispatchCall, extra: Mapping[str, ir.Attribute] | None = None
 ) -> tuple[ir.Attribute, ...]:
     """Build the executable. Returns the entry points, one for each variant."""
     executable = emit.op(
@@ -199,7 +223,7 @@ def build(
                 elif external.on_cpu:
                     _hand_on(name, external.entry)
                 emit.op("hal.executable.variant_end")
-        for number, (target, path) in enumerate(_functions(call), len(call.externals)):
+        for number, (target, path) in enumerate(call.functions, len(call.externals)):
             variant = _variant(f"v{number}", target, path and ir.ArrayAttr.get([_object(str(path))]))
             with ir.InsertionPoint(variant):
                 _export(name, layout, call)
@@ -207,8 +231,8 @@ def build(
                 with ir.InsertionPoint(inner):
                     _Shim(call, layout).build_call(name)
                 emit.op("hal.executable.variant_end")
-        for number, target in enumerate(call.empty, len(call.externals) + len(_functions(call))):
-            variant = _variant(f"v{number}", target, None)
+        for number, kept in enumerate(call.kept, len(call.choices)):
+            variant = _variant(f"v{number}", kept.text, None)
             with ir.InsertionPoint(variant):
                 _export(name, layout, call)
                 _build_nothing(name)
@@ -217,21 +241,16 @@ def build(
     return entries_of(name, call)
 
 
-def entries_of(name: str, call: KernelCall) -> tuple[ir.Attribute, ...]:
+def entries_of(name: str, call: DispatchCall) -> tuple[ir.Attribute, ...]:
     """The entry points of the executable of this name for a call: of its variants in order."""
-    others = len(_functions(call)) + len(call.empty)
+    others = len(call.functions) + len(call.kept)
     exports = [*(_export_name(name, external) for external in call.externals), *[name] * others]
     return tuple(emit.symbol(name, f"v{number}", export) for number, export in enumerate(exports))
 
 
-def _functions(call: KernelCall) -> list[tuple[str, Path | None]]:
-    """The CPUs that call a function: each with the file to link, None where a plugin has it."""
-    return [*sorted(call.objects.items()), *((target, None) for target in call.importing)]
-
-
 def _export_name(name: str, external: External) -> str:
     if external.is_library:
-        return f"{STAND_IN}{external.entry}${name}"
+        return f"{elf_link.STAND_IN}{external.entry}${name}"
     return name if external.on_cpu else external.entry
 
 

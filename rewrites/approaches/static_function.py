@@ -37,8 +37,8 @@ from iree.compiler import ir
 
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.address import Amount
-from opsplice.matchers.terms.views import defining_op
 from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, builtin_type
 from opsplice.rewrites.memory import strides
@@ -52,14 +52,26 @@ _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "
 _WIDENED = {"i1": "arith.extui", "i8": "arith.extsi", "i16": "arith.extsi"}
 
 
+class LinkedFunction(Approach):
+    """A C function for each CPU, linked into the program or imported from a plugin."""
+
+    def name(self, call: KernelCall) -> str:
+        return "dynamic function" if call.imported else "static function"
+
+    def fits(self, call: KernelCall) -> bool:
+        is_linked = all(choice.is_function and not choice.clause.is_provided for choice in call.choices)
+        return is_linked and all(target.is_cpu for target in call.kept)
+
+    def writer(self, placer: Placer) -> Writer:
+        return Writer(placer)
+
+
 class Writer:
     """Writes kernel calls, and an executable for each kernel, into the module of a placer."""
 
     def __init__(self, placer: Placer) -> None:
         self.placer = placer
         self.executables: dict[Any, str] = {}
-        self.varying: set[ir.Operation] = set()
-        self.constant: set[ir.Operation] = set()
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
@@ -82,7 +94,7 @@ class Writer:
     def operands(self, passed: Sequence[Buffer | Scalar]) -> list[ir.Value]:
         """The values of arguments as they are now, which IREE is kept from computing when it compiles."""
         operands = [self.placer.current(a.value) for a in passed]
-        if operands and not any(self.varies(v) for v in operands):
+        if operands and not any(map(self.placer.varies, operands)):
             operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
         return operands
 
@@ -93,26 +105,6 @@ class Writer:
         operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
         result_dims = [self.placer.axes(o.sizes) for o in call.outputs]
         return site.emit(site.executable, operands, [builtin_type(o.root) for o in call.outputs], result_dims, tied)
-
-    def varies(self, value: ir.Value) -> bool:
-        """Whether a value is made from an argument of its function or of a loop, and not from constants alone.
-
-        IREE computes what comes from constants when it compiles, on this machine, where a kernel may be unable to run.
-        """
-        first = defining_op(value)
-        seen: set[ir.Operation] = set()
-        pending = [value]
-        while pending:
-            maker = defining_op(pending.pop())
-            if maker is None or maker in self.varying or maker.name == "flow.dispatch":
-                if first is not None:
-                    self.varying.add(first)
-                return True
-            if maker not in seen and maker not in self.constant:
-                seen.add(maker)
-                pending.extend(maker.operands)
-        self.constant.update(seen)
-        return False
 
     def _executable(self, call: KernelCall) -> str:
         key = signature(call)
@@ -197,7 +189,7 @@ def signature(call: KernelCall) -> Any:
         tuple(sorted(call.objects.items())),
         call.imported,
         tuple(sorted(call.origins.items())),
-        call.optional,
+        call.is_optional,
         strides.signature(call),
     )
 
@@ -327,7 +319,7 @@ class Shim:
                 external[dynamic_function.IMPORTED] = ir.ArrayAttr.get([emit.text(f) for f in self.call.imported])
                 origins = {target: emit.text(str(path)) for target, path in sorted(self.call.origins.items())}
                 external[dynamic_function.ORIGINS] = ir.DictAttr.get(origins)
-                if self.call.optional:
+                if self.call.is_optional:
                     external[dynamic_function.OPTIONAL] = ir.UnitAttr.get()
             else:
                 external["hal.import.static"] = ir.UnitAttr.get()

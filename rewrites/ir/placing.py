@@ -26,6 +26,8 @@ class Placer:
         self._symbols = _symbols(module)
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._dead: dict[ir.Operation, None] = {}
+        self._varying: set[ir.Operation] = set()
+        self._constant: set[ir.Operation] = set()
 
     def place(
         self,
@@ -56,6 +58,26 @@ class Placer:
         while value in self._replaced:
             value = self._replaced[value]
         return to_builtin(value)
+
+    def varies(self, value: ir.Value) -> bool:
+        """Whether a value is made from an argument of its function or of a loop, and not from constants alone.
+
+        IREE computes what comes from constants when it compiles, on this machine, where a kernel may be unable to run.
+        """
+        first = defining_op(value)
+        seen: set[ir.Operation] = set()
+        pending = [value]
+        while pending:
+            maker = defining_op(pending.pop())
+            if maker is None or maker in self._varying or maker.name == "flow.dispatch":
+                if first is not None:
+                    self._varying.add(first)
+                return True
+            if maker not in seen and maker not in self._constant:
+                seen.add(maker)
+                pending.extend(maker.operands)
+        self._constant.update(seen)
+        return False
 
     def size(self, size: Size | tuple[Size, ...]) -> int | ir.Value:
         """A dim as a number or, when some of it is dynamic, as a value of type index. A pack is the product."""

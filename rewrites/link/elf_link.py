@@ -16,12 +16,13 @@ from pathlib import Path
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.rewrites.approaches.static_dispatch import STAND_IN
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.link.late_binding import Binder, Provided, symbols_in
 
 PHASE = "hal"
+# What the names of empty functions begin with that stand for dispatches of executables in files; no kernel's has a `$`.
+STAND_IN = "elf$"
 # The file of a dispatch by its name and the format of executables.
 Files = Mapping[tuple[str, str], Path]
 

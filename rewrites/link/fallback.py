@@ -52,27 +52,20 @@ def obstacle(module: ir.Module, targets: Sequence[ProgramTarget]) -> str:
     return ""
 
 
-def is_split(call: Action, kept: Sequence[ProgramTarget]) -> bool:
+def is_split(call: Action) -> bool:
     """Whether it is known only at run time if a call is made: by the target, or by what plugins have."""
-    return bool(kept) or (isinstance(call, KernelCall) and call.optional)
+    return isinstance(call, KernelCall) and (bool(call.kept) or call.is_optional)
 
 
-def split(
-    module: ir.Module,
-    calls: Sequence[Action],
-    kept: Sequence[tuple[ProgramTarget, ...]],
-    targets: Sequence[ProgramTarget],
-) -> tuple[Action, ...]:
+def split(module: ir.Module, calls: Sequence[Action]) -> tuple[Action, ...]:
     """Move each match into a branch that is not taken on targets without an artifact, nor without an optional plugin.
 
-    kept: for each call, the targets that keep the compiler's own code; where there are some, the module's targets must
-    have no `obstacle`. targets: all of the program's.
+    Where a call keeps targets to the compiler, the module's targets must have no `obstacle`.
     Returns the calls in the same order, for the matches as they are now; those given are no longer valid.
     """
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        splitter = _Splitter(module, targets)
-        return tuple(splitter.call(call, targets) for call, targets in zip(calls, kept, strict=True))
+        return tuple(map(_Splitter(module).call, calls))
 
 
 def executables(module: ir.Module) -> frozenset[str]:
@@ -99,23 +92,22 @@ def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
 class _Splitter:
     """`replaced` holds what took the place of the roots of earlier matches."""
 
-    def __init__(self, module: ir.Module, targets: Sequence[ProgramTarget]) -> None:
+    def __init__(self, module: ir.Module) -> None:
         self.module = module
-        self.targets = targets
         self.replaced: dict[Any, ir.Value] = {}
 
-    def call(self, call: Action, kept: Sequence[ProgramTarget]) -> Action:
+    def call(self, call: Action) -> Action:
         if isinstance(call, Insertion):
             return dataclasses.replace(call, match=_moved(call.match, self.replaced))
         mapped = _mapped(call, self.replaced)
-        return self._branch(mapped, kept) if is_split(call, kept) else mapped
+        return self._branch(mapped) if is_split(call) else mapped
 
-    def _branch(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> KernelCall:
+    def _branch(self, call: KernelCall) -> KernelCall:
         match = call.match
         anchor = anchor_of(match, whole=True)
         with ir.InsertionPoint(anchor), anchor.location:
             kinds = [root.type for root in match.roots]
-            branch = emit.op("scf.if", [self._condition(call, kept)], kinds, regions=2)
+            branch = emit.op("scf.if", [self._condition(call)], kinds, regions=2)
             _copy_into(branch.regions[0].blocks.append(), match)
             copies = _copy_into(branch.regions[1].blocks.append(), match)
             # The size of the branch's result is stated, because it is not to be seen from outside.
@@ -128,17 +120,17 @@ class _Splitter:
         inside = dataclasses.replace(match, roots=tuple(copies[r] for r in match.roots), ops=tuple(dict.fromkeys(ops)))
         return dataclasses.replace(_mapped(call, copies), match=inside)
 
-    def _condition(self, call: KernelCall, kept: Sequence[ProgramTarget]) -> ir.Value:
-        """Whether the device runs code for one of these targets, or no plugin has what the call wants."""
+    def _condition(self, call: KernelCall) -> ir.Value:
+        """Whether the device runs the compiler's code for the match, or no plugin has what the call wants."""
         flag = ir.IntegerType.get_signless(1)
         found: ir.Value | None = None
-        if call.optional:
-            function = optional_import.lacks(self.module, call.symbol, self.targets, call.imported)
+        if call.is_optional:
+            function = optional_import.lacks(self.module, call.symbol, call.targets, call.imported)
             found = emit.op("util.call", [], [flag], {"callee": ir.FlatSymbolRefAttr.get(function)}).results[0]
-        if kept:
+        if call.kept:
             device = ir.FlatSymbolRefAttr.get(device_globals(self.module)[0])
             held = emit.value("util.global.load", [], ir.Type.parse("!hal.device"), **{"global": device})
-        for target in kept:
+        for target in call.kept:
             attributes = {
                 "category": emit.text(_QUERY),
                 "key": emit.text(target.format),

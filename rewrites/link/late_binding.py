@@ -1,6 +1,6 @@
 """What makes dispatches dynamic: their code leaves the program, which asks a provider for it when it is loaded.
 
-At `TAKE_PHASE` each executable whose name begins with `dynamic_dispatch.PREFIX` is compiled on its own, for each
+At `TAKE_PHASE` each executable whose name begins with `PREFIX` is compiled on its own, for each
 target, and what stays of it is empty functions: IREE needs their layout, and may link them with all others into one
 executable.
 At `BIND_PHASE` each dispatch on such a function is turned to an executable that an initializer has made:
@@ -29,13 +29,15 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.matchers.terms.views import defining_op
-from opsplice.rewrites.approaches.dynamic_dispatch import PREFIX
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.link import metal_link
 from opsplice.targets.formats import metal_executable
 from opsplice.targets.link import function_link
+
+# No kernel's name has a `$`, so nothing else in a program is called so.
+PREFIX = "provided$"
 
 TAKE_PHASE = "executable-sources"
 BIND_PHASE = "hal"

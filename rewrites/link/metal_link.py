@@ -18,8 +18,8 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import symbol_of
+from opsplice.rewrites.approaches.dispatch_files import External
 from opsplice.rewrites.ir.executables import binaries, code_of, data_of, executables
-from opsplice.rewrites.plan.actions import External
 from opsplice.targets.formats import metal_executable
 
 PHASE = "hal"

@@ -20,11 +20,11 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
-from opsplice.rewrites.approaches.scalar_function import Function, Functions, name_in, stem_of
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.link import remainder_mark, spirv_function
+from opsplice.rewrites.link.marked_functions import Function, Functions, name_in, stem_of
 from opsplice.targets.link import function_link
 
 # The backend whose functions have C's calling conventions.

@@ -6,15 +6,15 @@ Everything that takes; made by the planner, independent of the approach, holding
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from opsplice.matchers.search.matches import Binding, Match, Size
 from opsplice.matchers.terms.address import Layout
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, object_key
 from opsplice.spec_lang.syntax import tree
-
-Approach = Literal["static function", "dynamic function", "static dispatch", "dynamic dispatch", "command"]
+from opsplice.targets.artifacts.artifact import Artifact
 
 
 @dataclass(frozen=True)
@@ -62,38 +62,36 @@ class Output:
 
 
 @dataclass(frozen=True)
-class External:
-    """A whole dispatch that a file holds, for one target of the program.
+class Choice:
+    """The artifact for a target of the program, and the clause of the kernel that it comes from.
 
-    target: as MLIR writes it. entry: the function's name in the file. workgroup: how many threads a workgroup has.
-    on_cpu: whether it is a CPU's, in IREE's own ABI for executables. on_metal: whether it is a shader for Metal.
+    artifact: None where a plugin has the code at run time.
     """
 
-    target: str
-    path: Path
-    entry: str
-    workgroup: tuple[int, int, int]
-    on_cpu: bool = False
-    on_metal: bool = False
-    is_library: bool = False
+    target: ProgramTarget
+    clause: tree.ArtifactClause
+    artifact: Artifact | None
+
+    @property
+    def code(self) -> Artifact:
+        """The artifact, of a choice that is not a plugin's."""
+        assert self.artifact is not None, "the code is known"
+        return self.artifact
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a plain C function for a CPU."""
+        return self.target.is_cpu and not self.clause.is_command and self.clause.form != "dispatch"
 
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A kernel in the place of a match.
+    """A kernel in the place of a match. Which approach makes the call follows from it (`approaches/table.py`).
 
     symbol:  the function's name in the artifacts.
     dims:    the kernel's dims in order of their first appearance; the size of a pack is a tuple.
-    objects: for each CPU of the program's targets, as MLIR writes it, the file to link.
-    harmless: those of these whose file LLVM may inline and run on any numbers.
-    externals: whole dispatches for other targets; then the call is made for all targets as one such dispatch.
-    empty:   the targets that get neither, as MLIR writes them; the program does not come here on these.
-    imported: the formats of the targets whose code imports the function by its name, from a plugin at run time; then
-             nothing is linked. importing: these targets, as MLIR writes them, where other targets have dispatches.
-    origins: for each target that imports the function, as MLIR writes it, the file that the kernel names for that.
-    optional: whether the compiler's own code runs where no plugin has the function.
-    approach: how the kernel's code gets into the program, or does not.
-    sources: for the files of `objects` in the store, the user's files that they were made of.
+    choices: the artifact for each target of the program that has one.
+    kept:    the targets that have none; the program does not come here on these.
     """
 
     match: Match
@@ -103,16 +101,40 @@ class KernelCall:
     arguments: tuple[Buffer | Scalar, ...]
     outputs: tuple[Output, ...]
     dims: Mapping[str, Size | tuple[Size, ...]]
-    objects: Mapping[str, Path]
-    harmless: tuple[str, ...] = ()
-    externals: tuple[External, ...] = ()
-    empty: tuple[str, ...] = ()
-    imported: tuple[str, ...] = ()
-    importing: tuple[str, ...] = ()
-    origins: Mapping[str, Path] = field(default_factory=dict)
-    optional: bool = False
-    approach: Approach = "static function"
-    sources: Mapping[Path, Path] = field(default_factory=dict)
+    choices: tuple[Choice, ...] = ()
+    kept: tuple[ProgramTarget, ...] = ()
+
+    @property
+    def targets(self) -> tuple[ProgramTarget, ...]:
+        """All targets of the program."""
+        return (*(choice.target for choice in self.choices), *self.kept)
+
+    def key(self, target: ProgramTarget) -> str:
+        """What a target's files are listed under, as MLIR writes it."""
+        return object_key(target, self.targets)
+
+    @property
+    def objects(self) -> dict[str, Path]:
+        """The file with the function's code, for each target by its key: to link, or to keep apart."""
+        linked = [c for c in self.choices if c.artifact is not None and (c.is_function or self.kernel.is_scalar)]
+        return {self.key(choice.target): choice.code.path for choice in linked}
+
+    @property
+    def imported(self) -> tuple[str, ...]:
+        """The formats of the targets whose code imports a function of C by its name, from a plugin at run time."""
+        importing = [c for c in self.choices if c.artifact is None and not self.kernel.is_scalar]
+        return tuple(sorted({choice.target.format for choice in importing}))
+
+    @property
+    def origins(self) -> dict[str, Path]:
+        """For each target that imports the function, as MLIR writes it, the file that the kernel names for that."""
+        named = [c for c in self.choices if c.clause.is_plugin and c.clause.path]
+        return {choice.target.text: choice.clause.file.resolve() for choice in named}
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the compiler's own code runs where no plugin has the function."""
+        return self.rule.keep and bool(self.imported)
 
     @property
     def strided(self) -> tuple[Buffer | Output, ...]:

@@ -22,19 +22,19 @@ from opsplice.matchers.search.matches import Match, Size, flat, paired
 from opsplice.matchers.terms.address import NONE, Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views, defining_op, element_type
-from opsplice.rewrites.approaches import dispatch_files, scalar_function, static_function
+from opsplice.rewrites.approaches import static_function
 from opsplice.rewrites.approaches.annotation import setters
 from opsplice.rewrites.approaches.insertion import Calls, written_by
-from opsplice.rewrites.ir.executable_targets import ProgramTarget, object_key, sm_of
+from opsplice.rewrites.approaches.table import approach_of
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, sm_of
 from opsplice.rewrites.ir.placing import anchor_of, needs
 from opsplice.rewrites.memory import strides
-from opsplice.rewrites.plan import c_types, generation, workgroups
+from opsplice.rewrites.plan import generation
 from opsplice.rewrites.plan.actions import (
     Action,
     Annotation,
-    Approach,
     Buffer,
-    External,
+    Choice,
     Insertion,
     KernelCall,
     Output,
@@ -52,8 +52,6 @@ Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
 Generate = Callable[[tree.ArtifactClause, generation.Request, ProgramTarget], Artifact]
 # The MLIR for a rule that puts another pattern in the place of its own.
 CodeWriter = Callable[[Match, tree.Rule], Written]
-# The whole dispatch that an artifact holds, checked against the call that is to be made.
-ExternalOf = Callable[[KernelCall, "Choice"], External]
 _OWN: judge.Sizes = {}
 _NOT_DENSE = "is no value of the program by itself"
 
@@ -72,37 +70,18 @@ class Left:
     lost: bool = False
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The artifact for a target of the program, and the clause of the kernel that it comes from.
-
-    artifact: None where a plugin has the code at run time.
-    """
-
-    target: ProgramTarget
-    clause: tree.ArtifactClause
-    artifact: Artifact | None
-
-    @property
-    def code(self) -> Artifact:
-        """The artifact, of a choice that is not a plugin's."""
-        assert self.artifact is not None, "the code is known"
-        return self.artifact
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What will be done: the actions in program order, and what is left alone.
-
-    choices: for each action, in the same order, the artifact for each target of the program that has one.
-    kept: for each action, the targets that have none and keep the compiler's own code.
-    """
+    """What will be done: the actions in program order, and what is left alone."""
 
     actions: tuple[Action, ...]
     annotations: tuple[Annotation, ...]
     left: tuple[Left, ...]
-    choices: tuple[tuple[Choice, ...], ...]
-    kept: tuple[tuple[ProgramTarget, ...], ...]
+
+    @property
+    def calls(self) -> list[KernelCall]:
+        """The actions that call kernels."""
+        return [action for action in self.actions if isinstance(action, KernelCall)]
 
 
 class _LeaveError(Exception):
@@ -121,7 +100,7 @@ def plan(
     resolve: Resolver,
     obstacle: str = "",
     write: CodeWriter = _no_code,
-    external: ExternalOf = dispatch_files.of,
+    read: bool = True,
     resolve_function: Resolver | None = None,
     generate: Generate | None = None,
     codes: Sequence[tree.Code] = (),
@@ -129,7 +108,7 @@ def plan(
     """Choose a rule, kernel and artifacts for each match.
 
     obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
-    write: gives the MLIR of a rule that puts another pattern in place. external: reads the file of a whole dispatch.
+    write: gives the MLIR of a rule that puts another pattern in place. read: compare artifacts with calls of them.
     resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
     generate: makes what is `as generated`; by default `resolve` is asked for it.
     codes: the spec's raw MLIR, which rules' own refers to.
@@ -137,7 +116,7 @@ def plan(
     `resolve` raises for an artifact that is broken.
     """
     planner = _Planner(
-        matches, rules, kernels, targets, resolve, obstacle, write, external, resolve_function, generate, codes
+        matches, rules, kernels, targets, resolve, obstacle, write, read, resolve_function, generate, codes
     )
     return planner.plan()
 
@@ -152,7 +131,7 @@ class _Planner:
         resolve: Resolver,
         obstacle: str,
         write: CodeWriter,
-        external: ExternalOf,
+        read: bool,
         resolve_function: Resolver | None,
         generate: Generate | None,
         codes: Sequence[tree.Code],
@@ -163,15 +142,13 @@ class _Planner:
         self.targets = targets
         self.resolve = resolve
         self.obstacle = obstacle
-        self.external = external
+        self.read = read
         self.resolve_function = resolve_function or resolve
         self.generate = generate
         self.write = write
         self.roots: dict[Any, Action] = {}
         self.covered: dict[Any, Action] = {}
         self.resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = {}
-        self.choices: dict[Action, tuple[Choice, ...]] = {}
-        self.kept: dict[Action, tuple[ProgramTarget, ...]] = {}
         self.needed: dict[Any, list[Action]] = {}
         self.set: dict[Any, dict[str, str]] = {}  # by op, with the place of the rule
         self.calls = Calls(codes)
@@ -201,10 +178,8 @@ class _Planner:
                     reasons.setdefault(match, []).append(Left(match, rule, str(left), isinstance(left, _LostError)))
         actions = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
-        choices = tuple(self.choices.get(action, ()) for action in actions)
-        kept = tuple(self.kept.get(action, ()) for action in actions)
         laid_out = strides.laid_out(self.views, actions, self.covered)
-        return Plan(tuple(laid_out), tuple(annotations), alone, choices, kept)
+        return Plan(tuple(laid_out), tuple(annotations), alone)
 
     def _annotate(self, match: Match, rule: tree.Rule, annotations: list[Annotation]) -> None:
         """Add the rule's attributes that no earlier rule sets on the op. Raises _LostError if one does."""
@@ -257,65 +232,10 @@ class _Planner:
         choices = self._choices(rule, kernel, request)
         if any(c.clause.is_generated and c.target.is_cpu for c in choices):
             call = dataclasses.replace(call, symbol=request.name)
-        kept = self._without(choices)
-        for choice in choices:
-            if choice.artifact is not None and choice.target.is_cpu:
-                c_types.check(call, choice.clause, choice.artifact)
-            if choice.target.is_cpu and not choice.clause.is_command:
-                workgroups.check(call, choice.target)
-        made = {c.artifact.path: c.clause.file for c in choices if c.artifact is not None}
-        named = [c for c in choices if c.clause.is_plugin and c.clause.path]
-        origins = {c.target.text: c.clause.file.resolve() for c in named}
-        call = dataclasses.replace(call, sources=made, origins=origins)
-        if kernel.is_scalar:
-            linked = [(c.target, c.artifact) for c in choices if c.artifact is not None]
-            scalar_function.check_artifacts(call, [artifact for target, artifact in linked if not target.is_cpu])
-            files = {object_key(target, self.targets): artifact.path for target, artifact in linked}
-            harmless = [
-                object_key(target, self.targets)
-                for target, artifact in linked
-                if artifact.form == "bitcode" and call.symbol in artifact.harmless
-            ]
-            importing = tuple(sorted(object_key(c.target, self.targets) for c in choices if c.artifact is None))
-            way: Approach = "dynamic function" if importing else "static function"
-            call = dataclasses.replace(
-                call, objects=files, harmless=tuple(sorted(harmless)), importing=importing, approach=way
-            )
-        else:
-            call = self._with_code(call, choices, kept)
-        self.choices[call] = choices
-        self.kept[call] = kept
-        return call
-
-    def _with_code(self, call: KernelCall, choices: Sequence[Choice], kept: Sequence[ProgramTarget]) -> KernelCall:
-        """A call with the code for each target: functions that are linked or imported, or whole dispatches."""
-        cpus = [c for c in choices if c.target.is_cpu and c.clause.form != "dispatch"]
-        linked = [(c.target, c.artifact.path) for c in cpus if c.artifact is not None]
-        objects = {object_key(target, self.targets): path for target, path in linked}
-        imported = tuple(sorted({c.target.format for c in choices if c.artifact is None}))
-        approach = _approach(call.kernel, [c.clause for c in choices])
-        optional = call.rule.keep and bool(imported)
-        call = dataclasses.replace(call, objects=objects, imported=imported, optional=optional, approach=approach)
-        if approach == "command" or (len(cpus) == len(choices) and all(target.is_cpu for target in kept)):
-            return call
-        if approach == "dynamic dispatch" and cpus:
-            raise _mixed(call.kernel, cpus[0], next(t for t in self.targets if not t.is_cpu))
-        others = tuple(self._external(call, c) for c in choices if c not in cpus)
-        # Variants of one format must be of one and the same target to be linked into one.
-        objects = {target.text: path for target, path in linked}
-        importing = tuple(sorted(c.target.text for c in choices if c.artifact is None))
-        empty = tuple(t.text for t in kept)
-        way: Approach = approach if approach == "dynamic dispatch" else "static dispatch"
-        return dataclasses.replace(
-            call, objects=objects, externals=others, importing=importing, empty=empty, approach=way
-        )
-
-    def _external(self, call: KernelCall, choice: Choice) -> External:
-        if choice.target.is_cpu:
-            library = choice.code.form == "library"
-            path, symbol = choice.code.path, call.symbol
-            return External(choice.target.text, path, symbol, (1, 1, 1), on_cpu=True, is_library=library)
-        return self.external(call, choice)
+        call = dataclasses.replace(call, choices=choices, kept=self._without(choices))
+        approach = approach_of(call)
+        approach.check(call)
+        return approach.prepared(call) if self.read else call
 
     # ---- overlaps -------------------------------------------------------------------------------------------------
 
@@ -531,41 +451,6 @@ def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) 
         )
 
 
-def _approach(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> Approach:
-    """How the code of a kernel gets into the program. Raises OpspliceError if clauses do not agree: a call is one."""
-    ways: dict[Approach, tree.ArtifactClause] = {}
-    for clause in clauses:
-        ways.setdefault(_way(clause), clause)
-    # A CPU's function has a shim in the dispatch.
-    if "static dispatch" in ways and ways.keys() <= {"static function", "dynamic function", "static dispatch"}:
-        return "static dispatch"
-    if len(ways) > 1:
-        raise OpspliceError(
-            f"kernel '{kernel.name}' is a {' for some targets of the program and a '.join(ways)} for others",
-            hint="write the same form after `as` in all of its clauses",
-            details="\n".join(f"{way}: the clause at {clause.span}" for way, clause in ways.items()),
-        )
-    return next(iter(ways), "static function")
-
-
-def _mixed(kernel: tree.Kernel, cpu: Choice, other: ProgramTarget) -> OpspliceError:
-    return OpspliceError(
-        f"kernel '{kernel.name}' comes from a provider, and the program is for {cpu.target} and {other} at once",
-        hint="compile a program for each, or link the kernel into the program: no `as provided`",
-        details=f"a provider's kernel is called in another way on CPUs than elsewhere: the clause at {cpu.clause.span}",
-    )
-
-
-def _way(clause: tree.ArtifactClause) -> Approach:
-    if clause.is_command:
-        return "command"
-    if clause.is_provided:
-        return "dynamic dispatch"
-    if clause.backend != "cpu" or clause.form == "dispatch":
-        return "static dispatch"
-    return "dynamic function" if clause.is_plugin else "static function"
-
-
 def _same_arch(left: str, right: str) -> bool:
     return archs.normalize(left) == archs.normalize(right)
 
@@ -617,7 +502,6 @@ class _Signature:
             arguments=arguments,
             outputs=outputs,
             dims=self._in_order(),
-            objects={},
         )
         laid_out = strides.nearest(self.views, call)
         if laid_out is None:
@@ -658,7 +542,6 @@ class _Signature:
             arguments=tuple(self._element_argument(p, given[p.name]) for p in self.kernel.parameters),
             outputs=(Output(root, sizes, made, ()),),
             dims=self.dims,
-            objects={},
         )
 
     def _element_argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:

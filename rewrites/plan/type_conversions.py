@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opsplice.errors import OpspliceError
-from opsplice.rewrites.plan.actions import KernelCall, Scalar
+from opsplice.rewrites.approaches.table import approach_of
+from opsplice.rewrites.plan.actions import KernelCall
 
 # For each element type that is converted, the flag that asks for it: `--iree-input-demote-f64-to-f32`.
 Conversions = Mapping[str, str]
@@ -33,12 +34,5 @@ def check(calls: Iterable[KernelCall], conversions: Conversions) -> None:
 
 def _elements(call: KernelCall) -> set[str]:
     """The element types of what a call passes and returns."""
-    found = {each.element for each in (*call.arguments, *call.outputs)}
-    if call.approach == "command":
-        # All scalars are passed as i64 or f64.
-        scalars = [a.element for a in call.arguments if isinstance(a, Scalar)]
-        found |= {"f64" if element[0] in "fb" else "i64" for element in scalars}
-    is_in_c = bool(call.objects or call.imported or call.importing)
-    if (is_in_c or call.approach == "command") and (call.dims or call.kernel.grid):
-        found.add("i64")
-    return found
+    own = {each.element for each in (*call.arguments, *call.outputs)}
+    return own | approach_of(call).elements(call)

@@ -27,6 +27,7 @@ from opsplice.rewrites.apply import apply
 from opsplice.rewrites.approaches import insertion
 from opsplice.rewrites.approaches import pattern_insertion as template
 from opsplice.rewrites.approaches.annotation import attribute_of
+from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.ir.symbols import references
@@ -299,17 +300,23 @@ class _Exporter:
         what = f"`{rule_text(rule)}`"
         if not chosen.actions:
             raise GapError.at(rule.span, what, chosen.left[0].reason)
-        if chosen.kept[0]:
-            missing = ", ".join(map(str, chosen.kept[0]))
-            why = f"a spec cannot leave only some targets to the compiler, and there is no artifact for {missing}"
-            raise GapError.at(rule.span, what, why)
         (call,) = chosen.actions
-        if isinstance(call, KernelCall) and call.approach not in ("static function", "static dispatch"):
-            raise GapError.at(rule.span, what, f"a spec has no {call.approach}: only what is linked into the program")
-        if isinstance(call, KernelCall) and any(each.on_metal or each.is_library for each in call.externals):
-            why = "shaders for Metal and whole executables are put in after IREE has made its own, which no spec does"
-            raise GapError.at(rule.span, what, why)
+        if isinstance(call, KernelCall):
+            _check_call(rule, call)
         return call
+
+
+def _check_call(rule: tree.Rule, call: KernelCall) -> None:
+    what, name = f"`{rule_text(rule)}`", approach_of(call).name(call)
+    if call.kept:
+        missing = ", ".join(map(str, call.kept))
+        why = f"a spec cannot leave only some targets to the compiler, and there is no artifact for {missing}"
+        raise GapError.at(rule.span, what, why)
+    if name not in ("static function", "static dispatch"):
+        raise GapError.at(rule.span, what, f"a spec has no {name}: only what is linked into the program")
+    if approach_of(call).later([call]):
+        why = "shaders for Metal and whole executables are put in after IREE has made its own, which no spec does"
+        raise GapError.at(rule.span, what, why)
 
 
 def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
