@@ -33,12 +33,16 @@ class Writer(Protocol):
 class Approach(Protocol):
     """One way for a kernel's code to get into a program."""
 
+    # What reports call it.
+    title: str
+    # Makes what writes calls into a module at the phase of their rules.
+    writer: Callable[[Placer], Writer]
     # Whether its code is linked with that of other calls, so that names must differ.
     shares_names: bool = True
 
     def name(self, call: KernelCall) -> str:
         """What reports say of a call."""
-        ...
+        return self.title
 
     def fits(self, call: KernelCall) -> bool:
         """Whether the code that was chosen for a call can get into the program in this way."""
@@ -60,10 +64,6 @@ class Approach(Protocol):
         """The element types in which dims and the numbers of workgroups are passed, and scalars besides their own."""
         in_c = any(choice.is_function for choice in call.choices)
         return {"i64"} if in_c and (call.dims or call.kernel.grid) else set()
-
-    def writer(self, placer: Placer) -> Writer:
-        """What writes calls into a module at the phase of their rules."""
-        ...
 
     def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
         """What is still to be done for these calls at later phases."""

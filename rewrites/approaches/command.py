@@ -31,7 +31,7 @@ from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.approaches.static_function import Writer, cast_dim, dynamic_dims
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.placing import Placer, builtin_type
+from opsplice.rewrites.ir.placing import builtin_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.build.python_files import module_of
@@ -66,29 +66,6 @@ def check_scalars(call: KernelCall) -> None:
                 f"a module that IREE has compiled takes no scalar of {argument.element}: {argument.name}",
                 hint="pass it as f32, or in a tensor",
             )
-
-
-class Command(Approach):
-    """A function of the host."""
-
-    shares_names = False
-
-    def name(self, call: KernelCall) -> str:
-        return "command"
-
-    def fits(self, call: KernelCall) -> bool:
-        return all(choice.clause.is_command for choice in call.choices)
-
-    def check(self, call: KernelCall) -> None:
-        """There are no workgroups, and `opsplice/runtime/command_files.py` compares functions with their calls."""
-
-    def elements(self, call: KernelCall) -> set[str]:
-        scalars = (a.element for a in call.arguments if isinstance(a, Scalar))
-        passed = {"f64" if element[0] in "fb" else "i64" for element in scalars}
-        return passed | ({"i64"} if call.dims or call.kernel.grid else set())
-
-    def writer(self, placer: Placer) -> CommandWriter:
-        return CommandWriter(placer)
 
 
 class CommandWriter(Writer):
@@ -352,3 +329,22 @@ def _reshaped(
 def _exported(tensor: ir.Value, dims: Sequence[ir.Value]) -> ir.Value:
     encoding = ir.TypeAttr.get(tensor.type)
     return emit.value("hal.tensor.export", [tensor, *dims], ir.Type.parse(_VIEW), source_encoding=encoding)
+
+
+class Command(Approach):
+    """A function of the host."""
+
+    title = "command"
+    writer = CommandWriter
+    shares_names = False
+
+    def fits(self, call: KernelCall) -> bool:
+        return all(choice.clause.is_command for choice in call.choices)
+
+    def check(self, call: KernelCall) -> None:
+        """There are no workgroups, and `opsplice/runtime/command_files.py` compares functions with their calls."""
+
+    def elements(self, call: KernelCall) -> set[str]:
+        scalars = (a.element for a in call.arguments if isinstance(a, Scalar))
+        passed = {"f64" if element[0] in "fb" else "i64" for element in scalars}
+        return passed | ({"i64"} if call.dims or call.kernel.grid else set())

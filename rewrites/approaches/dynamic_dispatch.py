@@ -42,7 +42,6 @@ from opsplice.rewrites.approaches.static_function import (
     stored,
 )
 from opsplice.rewrites.ir import dispatch_words, emit
-from opsplice.rewrites.ir.placing import Placer
 from opsplice.rewrites.link.late_binding import PREFIX
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
@@ -52,49 +51,6 @@ _INTERFACE = "opsplice.interface"
 _READ_ONLY, _INDIRECT = 1, 2
 # Stands for a value of the program that is not known: an executable is the same for all of them.
 _UNKNOWN: Any = object()
-
-
-class ProvidedFunction(Approach):
-    """A C function for each CPU, with a shim, in an executable that a provider has."""
-
-    shares_names = False
-
-    def name(self, call: KernelCall) -> str:
-        return "dynamic dispatch"
-
-    def fits(self, call: KernelCall) -> bool:
-        return _is_provided(call) and any(choice.is_function for choice in call.choices)
-
-    def check(self, call: KernelCall) -> None:
-        super().check(call)
-        cpu = next(choice for choice in call.choices if choice.is_function)
-        other = next((target for target in call.targets if not target.is_cpu), None)
-        if other is not None:
-            raise OpspliceError(
-                f"kernel '{call.kernel.name}' comes from a provider, and the program is for {cpu.target} and {other} "
-                "at once",
-                hint="compile a program for each, or link the kernel into the program: no `as provided`",
-                details="a provider's kernel is called in another way on CPUs than elsewhere: "
-                f"the clause at {cpu.clause.span}",
-            )
-
-    def writer(self, placer: Placer) -> LateWriter:
-        return LateWriter(placer)
-
-
-class ProvidedDispatch(static_dispatch.StaticDispatch):
-    """Whole dispatches that a provider has."""
-
-    shares_names = False
-
-    def name(self, call: KernelCall) -> str:
-        return "dynamic dispatch"
-
-    def fits(self, call: KernelCall) -> bool:
-        return _is_provided(call)
-
-    def writer(self, placer: Placer) -> LateDispatches:
-        return LateDispatches(placer)
 
 
 class LateWriter(Writer):
@@ -355,3 +311,38 @@ class _LateShim(Shim):
 
 def _as_value(size: int | ir.Value) -> ir.Value:
     return emit.index(size) if isinstance(size, int) else size
+
+
+class ProvidedFunction(Approach):
+    """A C function for each CPU, with a shim, in an executable that a provider has."""
+
+    title = "dynamic dispatch"
+    writer = LateWriter
+    shares_names = False
+
+    def fits(self, call: KernelCall) -> bool:
+        return _is_provided(call) and any(choice.is_function for choice in call.choices)
+
+    def check(self, call: KernelCall) -> None:
+        super().check(call)
+        cpu = next(choice for choice in call.choices if choice.is_function)
+        other = next((target for target in call.targets if not target.is_cpu), None)
+        if other is not None:
+            raise OpspliceError(
+                f"kernel '{call.kernel.name}' comes from a provider, and the program is for {cpu.target} and {other} "
+                "at once",
+                hint="compile a program for each, or link the kernel into the program: no `as provided`",
+                details="a provider's kernel is called in another way on CPUs than elsewhere: "
+                f"the clause at {cpu.clause.span}",
+            )
+
+
+class ProvidedDispatch(static_dispatch.StaticDispatch):
+    """Whole dispatches that a provider has."""
+
+    title = "dynamic dispatch"
+    writer = LateDispatches
+    shares_names = False
+
+    def fits(self, call: KernelCall) -> bool:
+        return _is_provided(call)

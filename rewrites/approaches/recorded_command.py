@@ -33,7 +33,7 @@ from opsplice.rewrites.approaches.dynamic_dispatch import is_binding
 from opsplice.rewrites.approaches.static_dispatch import copied
 from opsplice.rewrites.approaches.static_function import dynamic_dims
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.placing import Placer, builtin_type
+from opsplice.rewrites.ir.placing import builtin_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 
 # When IREE has formed the command buffers, and not yet decided how often each is recorded.
@@ -59,24 +59,6 @@ def record_anew(module: ir.Module) -> None:
     for execute in ops_in(module.operation, "stream.cmd.execute"):
         if ops_in(execute, "stream.cmd.call"):
             execute.attributes["once"] = ir.UnitAttr.get(module.context)
-
-
-class RecordedCommand(Command):
-    """A function that records commands among those of the program."""
-
-    def fits(self, call: KernelCall) -> bool:
-        return super().fits(call) and is_recorded(call.kernel)
-
-    def prepared(self, call: KernelCall) -> KernelCall:
-        for choice in call.choices:
-            dispatch_files.check_copies(call, choice.target)
-        return call
-
-    def writer(self, placer: Placer) -> CommandWriter:
-        return RecordedWriter(placer)
-
-    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
-        return [Later(PHASE, "commands that are recorded", record_anew)]
 
 
 class RecordedWriter(CommandWriter):
@@ -116,3 +98,20 @@ def _at(call: KernelCall, output: Output) -> ir.Attribute:
     names = [argument.name for argument in call.arguments]
     number = -1 if output.alias is None else names.index(output.alias)
     return ir.IntegerAttr.get(ir.IndexType.get(), number)
+
+
+class RecordedCommand(Command):
+    """A function that records commands among those of the program."""
+
+    writer = RecordedWriter
+
+    def fits(self, call: KernelCall) -> bool:
+        return super().fits(call) and is_recorded(call.kernel)
+
+    def prepared(self, call: KernelCall) -> KernelCall:
+        for choice in call.choices:
+            dispatch_files.check_copies(call, choice.target)
+        return call
+
+    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
+        return [Later(PHASE, "commands that are recorded", record_anew)]

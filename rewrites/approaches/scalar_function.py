@@ -25,45 +25,10 @@ from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, builtin_type
 from opsplice.rewrites.link import scalar_link, spirv_function
-from opsplice.rewrites.link.marked_functions import WORD, Function
+from opsplice.rewrites.link.scalar_link import WORD, Function
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 
 _LLVM_TYPES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
-
-
-class ElementFunction(Approach):
-    """A function that IREE's own loops call for each element."""
-
-    def name(self, call: KernelCall) -> str:
-        return "dynamic function" if any(choice.artifact is None for choice in call.choices) else "static function"
-
-    def fits(self, call: KernelCall) -> bool:
-        return call.kernel.is_scalar
-
-    def check(self, call: KernelCall) -> None:
-        """Raise OpspliceError for a function that is known to have other types than the kernel."""
-        super().check(call)
-        inputs = ", ".join(_LLVM_TYPES.get(a.element, a.element) for a in call.arguments)
-        wanted = f"{_LLVM_TYPES.get(call.outputs[0].element, call.outputs[0].element)} ({inputs})"
-        for choice in call.choices:
-            known = choice.artifact is not None and not choice.target.is_cpu
-            written = choice.code.signatures.get(call.symbol, wanted) if known else wanted
-            if written != wanted:
-                raise OpspliceError(
-                    f"function {call.symbol} is `{written}`, and kernel {call.kernel.name} is `{wanted}`",
-                    details=f"needed by the kernel at {call.kernel.span}",
-                )
-
-    def elements(self, call: KernelCall) -> set[str]:
-        return set()
-
-    def writer(self, placer: Placer) -> Writer:
-        return Writer(placer)
-
-    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
-        functions = {function.name: function for function in map(_function, calls)}
-        edits = scalar_link.EDITS
-        return [Later(phase, what, partial(edit, functions=functions)) for phase, what, edit in edits]
 
 
 class Writer:
@@ -181,3 +146,38 @@ def _map(kind: ir.Type, rank: int) -> ir.AffineMap:
     """How a loop reads an operand: element by element, or the only one that there is."""
     single = not isinstance(kind, ir.RankedTensorType) or kind.rank == 0
     return ir.AffineMap.get(rank, 0, []) if single else ir.AffineMap.get_identity(rank)
+
+
+class ElementFunction(Approach):
+    """A function that IREE's own loops call for each element."""
+
+    title = "static function"
+    writer = Writer
+
+    def name(self, call: KernelCall) -> str:
+        return "dynamic function" if any(choice.artifact is None for choice in call.choices) else self.title
+
+    def fits(self, call: KernelCall) -> bool:
+        return call.kernel.is_scalar
+
+    def check(self, call: KernelCall) -> None:
+        """Raise OpspliceError for a function that is known to have other types than the kernel."""
+        super().check(call)
+        inputs = ", ".join(_LLVM_TYPES.get(a.element, a.element) for a in call.arguments)
+        wanted = f"{_LLVM_TYPES.get(call.outputs[0].element, call.outputs[0].element)} ({inputs})"
+        for choice in call.choices:
+            known = choice.artifact is not None and not choice.target.is_cpu
+            written = choice.code.signatures.get(call.symbol, wanted) if known else wanted
+            if written != wanted:
+                raise OpspliceError(
+                    f"function {call.symbol} is `{written}`, and kernel {call.kernel.name} is `{wanted}`",
+                    details=f"needed by the kernel at {call.kernel.span}",
+                )
+
+    def elements(self, call: KernelCall) -> set[str]:
+        return set()
+
+    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
+        functions = {function.name: function for function in map(_function, calls)}
+        edits = scalar_link.EDITS
+        return [Later(phase, what, partial(edit, functions=functions)) for phase, what, edit in edits]

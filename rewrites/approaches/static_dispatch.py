@@ -56,31 +56,6 @@ class DispatchCall(KernelCall):
         return [(c.target.text, None if c.artifact is None else c.artifact.path) for c in functions]
 
 
-class StaticDispatch(Approach):
-    """Whole dispatches for some targets, and functions with a shim for others."""
-
-    def name(self, call: KernelCall) -> str:
-        return "static dispatch"
-
-    def fits(self, call: KernelCall) -> bool:
-        return not any(choice.clause.is_command or choice.clause.is_provided for choice in call.choices)
-
-    def prepared(self, call: KernelCall) -> KernelCall:
-        externals = tuple(dispatch_files.of(call, choice) for choice in call.choices if not choice.is_function)
-        return DispatchCall(**vars(call), externals=externals)
-
-    def writer(self, placer: Placer) -> Writer:
-        return Writer(placer)
-
-    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
-        externals = [external for call in calls for external in prepared(call).externals]
-        libraries = {(e.entry, parse_target(e.target).format): e.path for e in externals if e.is_library}
-        put_in = partial(elf_link.link, files=libraries)
-        shaders = [Later(metal_link.PHASE, "shaders for Metal", metal_link.link)]
-        files = [Later(elf_link.PHASE, "executables for CPUs", put_in)]
-        return [*shaders * any(e.on_metal for e in externals), *files * bool(libraries)]
-
-
 def prepared(call: KernelCall) -> DispatchCall:
     """A call whose files were read."""
     assert isinstance(call, DispatchCall), "it was prepared"
@@ -369,3 +344,25 @@ class _Shim(plain.Shim):
         return emit.value(
             "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
         )
+
+
+class StaticDispatch(Approach):
+    """Whole dispatches for some targets, and functions with a shim for others."""
+
+    title = "static dispatch"
+    writer = Writer
+
+    def fits(self, call: KernelCall) -> bool:
+        return not any(choice.clause.is_command or choice.clause.is_provided for choice in call.choices)
+
+    def prepared(self, call: KernelCall) -> KernelCall:
+        externals = tuple(dispatch_files.of(call, choice) for choice in call.choices if not choice.is_function)
+        return DispatchCall(**vars(call), externals=externals)
+
+    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
+        externals = [external for call in calls for external in prepared(call).externals]
+        libraries = {(e.entry, parse_target(e.target).format): e.path for e in externals if e.is_library}
+        put_in = partial(elf_link.link, files=libraries)
+        shaders = [Later(metal_link.PHASE, "shaders for Metal", metal_link.link)]
+        files = [Later(elf_link.PHASE, "executables for CPUs", put_in)]
+        return [*shaders * any(e.on_metal for e in externals), *files * bool(libraries)]

@@ -52,20 +52,6 @@ _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "
 _WIDENED = {"i1": "arith.extui", "i8": "arith.extsi", "i16": "arith.extsi"}
 
 
-class LinkedFunction(Approach):
-    """A C function for each CPU, linked into the program or imported from a plugin."""
-
-    def name(self, call: KernelCall) -> str:
-        return "dynamic function" if call.imported else "static function"
-
-    def fits(self, call: KernelCall) -> bool:
-        is_linked = all(choice.is_function and not choice.clause.is_provided for choice in call.choices)
-        return is_linked and all(target.is_cpu for target in call.kept)
-
-    def writer(self, placer: Placer) -> Writer:
-        return Writer(placer)
-
-
 class Writer:
     """Writes kernel calls, and an executable for each kernel, into the module of a placer."""
 
@@ -464,3 +450,17 @@ def supported_elements() -> frozenset[str]:
 def stored(element: str) -> ir.Type:
     """The type of an element in memory: i1 tensors are stored one byte to an element."""
     return ir.Type.parse("i8" if element == "i1" else element)
+
+
+class LinkedFunction(Approach):
+    """A C function for each CPU, linked into the program or imported from a plugin."""
+
+    title = "static function"
+    writer = Writer
+
+    def name(self, call: KernelCall) -> str:
+        return "dynamic function" if call.imported else self.title
+
+    def fits(self, call: KernelCall) -> bool:
+        is_linked = all(choice.is_function and not choice.clause.is_provided for choice in call.choices)
+        return is_linked and all(target.is_cpu for target in call.kept)

@@ -34,34 +34,6 @@ define void @square(ptr %x, ptr %out, i64 %n) {
 """
 
 
-class Toy(Approach):
-    """Multiplies the input by itself: the kernel's own code is never called."""
-
-    shares_names = False
-
-    def __init__(self) -> None:
-        self.seen = 0
-
-    def name(self, call: KernelCall) -> str:
-        return "toy"
-
-    def fits(self, call: KernelCall) -> bool:
-        return call.kernel.name in ("square", "large")
-
-    def check(self, call: KernelCall) -> None:
-        if call.kernel.grid:
-            raise OpspliceError("a toy has no grid")
-
-    def writer(self, placer: Placer) -> ToyWriter:
-        return ToyWriter(placer)
-
-    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
-        return [Later("preprocessing", "toys are counted", self._count)]
-
-    def _count(self, module: ir.Module) -> None:
-        self.seen += len(ops_in(module.operation, "arith.mulf"))
-
-
 class ToyWriter:
     def __init__(self, placer: Placer) -> None:
         self.placer = placer
@@ -71,6 +43,30 @@ class ToyWriter:
         assert isinstance(argument, Buffer)
         value = self.placer.current(argument.value)
         return [emit.value("arith.mulf", [value, value], value.type)]
+
+
+class Toy(Approach):
+    """Multiplies the input by itself: the kernel's own code is never called."""
+
+    title = "toy"
+    writer = ToyWriter
+    shares_names = False
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def fits(self, call: KernelCall) -> bool:
+        return call.kernel.name in ("square", "large")
+
+    def check(self, call: KernelCall) -> None:
+        if call.kernel.grid:
+            raise OpspliceError("a toy has no grid")
+
+    def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
+        return [Later("preprocessing", "toys are counted", self._count)]
+
+    def _count(self, module: ir.Module) -> None:
+        self.seen += len(ops_in(module.operation, "arith.mulf"))
 
 
 @pytest.fixture
