@@ -64,8 +64,8 @@ def report(
     replacements = []
     for action in chosen.actions:
         artifacts = _artifacts(spec, action) if isinstance(action, KernelCall) else ()
-        name, views = _action_name(action), _views(action)
-        replacements.append(_replacement(action.match, action.rule, name, "", artifacts, views))
+        name, passed = _action_name(action), _views(action)
+        replacements.append(_replacement(action.match, action.rule, name, "", artifacts, passed))
     replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     replacements = [dataclasses.replace(each, round=number) for each in replacements]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
