@@ -1,14 +1,22 @@
-"""The examples of the documentation are specs that load."""
+"""The examples of the documentation: specs that load, commands and calls that there are, links that lead somewhere."""
 
 from __future__ import annotations
 
+import argparse
+import ast
+import inspect
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import opsplice
+from opsplice import cli
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.syntax import parser
+from tests import command_line
 from tests.packages import install
 
 ROOT = Path(__file__).parent.parent
@@ -89,13 +97,78 @@ def test_the_readme_shows_the_sample() -> None:
 
 def test_the_captures_are_what_is_captured() -> None:
     """The patterns that the documentation shows are those that the commands before them write."""
-    import opsplice
-
     model = ROOT / "samples" / "transformer" / "torch.mlir"
     page = (ROOT / "docs" / "capture.md").read_text()
     assert opsplice.capture(model, "torch.mlir:59", name="layernorm", packs=True).spec == BLOCK.findall(page)[0]
     shown = (ROOT / "README.md").read_text().partition("$ cat softmax.splice\n")[2].partition("```")[0]
     assert opsplice.capture(model, "torch.mlir:40-40", name="softmax", packs=True).spec == shown
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "samples").rglob("README.md"))]
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The arguments of each `opsplice ...` in the blocks of a page that are not output or code."""
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            line = line.removeprefix("$ ").partition(" && ")[0].partition(" > ")[0]
+            words = shlex.split(line, comments=True) if not language and line.startswith("opsplice ") else []
+            if words and words[1] != "writes" and "$(" not in line:  # a sample's output, and a shell's own work
+                yield [word for word in words[1:] if not word.startswith("[")]
+
+
+def test_the_commands_of_the_documentation_are_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [(path.name, words) for path in pages() for words in commands(path.read_text())]
+    assert len(found) > 60
+    for path in pages():
+        found += [(path.name, [word, "--help"]) for word in re.findall(r"`opsplice ([a-z]+)[ `]", path.read_text())]
+    wrong = []
+    for name, words in found:
+        try:
+            assert isinstance(cli._options(words), argparse.Namespace)
+        except SystemExit as ended:
+            if ended.code:
+                wrong.append((name, " ".join(words), capsys.readouterr().err.splitlines()[-1]))
+    assert not wrong
+
+
+def test_the_calls_of_the_documentation_are_ones() -> None:
+    """Python that parses, and calls `opsplice.name(...)` of functions that there are, with arguments that they take."""
+    called = set()
+    for path in pages():
+        for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
+            for call in ast.walk(ast.parse(block)):
+                if not isinstance(call, ast.Call) or not re.fullmatch(r"opsplice\.\w+", ast.unparse(call.func)):
+                    continue
+                name = ast.unparse(call.func).removeprefix("opsplice.")
+                signature = inspect.signature(getattr(opsplice, name))
+                signature.bind(*call.args, **{each.arg: each.value for each in call.keywords if each.arg})
+                called.add(name)
+    assert called >= {"compile", "transform", "load"}
+
+
+def test_the_smallest_sample_says_what_it_does(samples: Path) -> None:
+    folder = samples / "mul_abs_negate"
+    (shown,) = re.findall(r"^```\n(.*?)^```", (folder / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    for command in shown.removeprefix("$ ").split("\n$ "):
+        line, _, output = command.partition("\n")
+        assert command_line.opsplice(*shlex.split(line)[1:], cwd=folder, check=True).stdout.strip() == output.strip()
+
+
+def test_the_map_has_every_page_and_links_lead_somewhere() -> None:
+    listed = set(re.findall(r"\]\(([a-z-]+\.md)\)", (ROOT / "docs" / "README.md").read_text()))
+    assert listed == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    lacking = [folder.name for folder in (ROOT / "samples").iterdir() if not (folder / "README.md").exists()]
+    assert lacking == []
+    for path in [*pages(), ROOT / "ARCHITECTURE.md"]:
+        text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
+        for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
+            assert (path.parent / target).exists(), f"{path}: {target}"
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)]+)\)", text):
+            page = path.parent / target if target else path
+            heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}, (path, anchor)
 
 
 def parser_text(spec: str) -> str:
