@@ -10,7 +10,6 @@ It answers only for graphs of which this holds: those that `Traits` calls local.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -21,6 +20,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.size_bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.find.index import OPAQUE_REGIONS
+from opsplice.matchers.patterns import walk
 from opsplice.matchers.patterns.graph import (
     Accumulated,
     Anything,
@@ -45,7 +45,6 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Structured ops whose name does not say what their body computes.
 _OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce", "iree_linalg_ext.attention"})
-_CONDITIONS = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal, tree.Property)
 # Ops whose own attributes nobody reads but a pattern that names them; an import says which argument it is of.
 _BARE = frozenset(op.full_name for op in vocabulary.OPS.values() if not op.predicates) - ROUNDING | {
     "hal.tensor.import",
@@ -69,84 +68,16 @@ CLOSED = 1 << 6  # its regions hold no places
 ENDING = 1 << 7  # it ends with the op whose result its body yields
 _NAMED = WANTED | ENDING
 
-_KNOWN_FIELDS = {
-    Apply: {"op", "args", "attributes", "type"},
-    Product: {"op", "args", "attributes", "type"},
-    Reduce: {"combiner", "loops", "body"},
-    Input: {"name", "labels"},
-    Number: {"low", "high"},
-    Whole: {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions", "body"},
-    Choice: {"options"},
-    Named: {"name", "node"},
-    Form: {"span", "name", "form", "negated", "conditions"},
-    Within: {"name", "condition"},
-    Accumulated: {"node"},
-    Anything: set(),
-    Window: {"terms", "pack", "windowed"},
-    Label: {"id", "name", "pack", "windowed"},
-    Result: {"node", "labels", "element"},
-    Tie: {"labels", "size", "pack", "node"},
-    Graph: {
-        "pattern",
-        "results",
-        "ties",
-        "conditions",
-        "variables",
-        "rearranged",
-        "spans",
-        "size",
-        "factors",
-        "through",
-    },
-}
-# Fields that this module does not know of: a part that has something there may read anything.
-_NEW_FIELDS = {kind: {f.name for f in dataclasses.fields(kind)} - known for kind, known in _KNOWN_FIELDS.items()}
+# What patterns are made of whose search reads what views read and nothing else.
+_LOCAL = frozenset(
+    {Accumulated, Anything, Apply, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Tie, Whole}
+    | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Code, tree.Comparison, tree.DimRef, tree.Literal}
+    | {tree.Logical, tree.MlirText, tree.Property}
+)
 
 
-def _parts(graph: Graph) -> list[Any]:
-    """A graph, its nodes and its conditions, each once."""
-    found: dict[int, Any] = {}
-    pending: list[Any] = [graph]
-    while pending:
-        part = pending.pop()
-        if id(part) in found:
-            continue
-        found[id(part)] = part
-        pending.extend(_inside(part))
-    return list(found.values())
-
-
-def _inside(part: Any) -> Sequence[Any]:
-    if isinstance(part, Graph):
-        return [*part.results, *part.ties, *part.conditions]
-    if isinstance(part, (Result, Accumulated, Named)):
-        return [part.node]
-    if isinstance(part, Form):
-        return [part.form, *part.conditions]
-    if isinstance(part, Within):
-        return [part.condition]
-    if isinstance(part, Apply):
-        return part.args
-    if isinstance(part, Reduce):
-        return [part.body]
-    if isinstance(part, Choice):
-        return part.options
-    if isinstance(part, Whole):
-        return part.operands
-    if isinstance(part, Number):
-        return [part.low] if part.high is None else [part.low, part.high]
-    if isinstance(part, tree.Logical):
-        return part.operands
-    return [part.left, part.right] if isinstance(part, (tree.Comparison, tree.Arithmetic)) else []
-
-
-def _is_known(part: Any) -> bool:
-    kind = type(part)
-    if kind in _CONDITIONS:
-        return True
-    if kind not in _KNOWN_FIELDS or (kind is Whole and "*" in part.op):
-        return False
-    return not any(getattr(part, name) for name in _NEW_FIELDS[kind])
+def _is_local(part: Any) -> bool:
+    return type(part) in _LOCAL and not (type(part) is Whole and "*" in part.op)
 
 
 @dataclass(frozen=True)
@@ -154,10 +85,9 @@ class Traits:
     """What graphs read of a place.
 
     local: the graphs whose searches read nothing but the ops that views read, and these ops' own parts. A pattern of
-    several results also looks at uses, and one with strided buffers at slices. Parts of patterns that this module does
-    not know count as reading anything. wholes: ops that local graphs match by name, with all that they have. marked:
-    ops on elements whose attributes
-    matter to local graphs.
+    several results also looks at uses, and one with strided buffers at slices. Other kinds of parts than `_LOCAL` count
+    as reading anything. wholes: ops that local graphs match by name, with all that they have. marked: ops on elements
+    whose attributes matter to local graphs.
     """
 
     local: frozenset[Graph]
@@ -170,8 +100,8 @@ class Traits:
         wholes: set[str] = set()
         marked: set[str] = set()
         for graph in graphs:
-            parts = _parts(graph)
-            if len(graph.results) == 1 and all(map(_is_known, parts)) and not (graph.strided or graph.reordered):
+            parts = walk.parts_of(graph)
+            if len(graph.results) == 1 and all(map(_is_local, parts)) and not (graph.strided or graph.reordered):
                 local.add(graph)
                 wholes.update(part.op for part in parts if type(part) is Whole)
                 marked.update(part.op for part in parts if isinstance(part, Apply) and part.attributes)

@@ -10,22 +10,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.graph import Graph, Label, Node, Result
+from opsplice.matchers.patterns import walk
+from opsplice.matchers.patterns.graph import Graph
 from opsplice.matchers.search.bindings import Failure
 from opsplice.matchers.search.matches import NearMiss, Size
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.terms.views import Views
-from opsplice.spec_lang.dims import dim_conditions, judge
+from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.syntax import tree
 
 # Fewer are searched for one by one.
 LEAST_MEMBERS = 4
 _MOST_WAYS = 32
-_PARTS = (Result, *get_args(Node))
+# The fields of a graph that its family has in other ways, or not at all.
+_OWN_FIELDS = ("pattern", "ties", "conditions", "spans", "size")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class _Way:
 
 def family_key(graph: Graph) -> Any:
     """Equal for graphs that differ only in sizes written as numbers and in conditions."""
-    return _Key().of(graph)
+    fields = (getattr(graph, name) for name in graph.__dataclass_fields__ if name not in _OWN_FIELDS)
+    ties = tuple(dataclasses.replace(tie, size=0) if isinstance(tie.size, int) else tie for tie in graph.ties)
+    return walk.fingerprint(*fields, ties, _opened(graph.pattern.parameters, 0))
 
 
 def sort(
@@ -70,8 +74,7 @@ class _Ways(Search):
 
     def __init__(self, views: Views, family: Sequence[Graph], misses_in: str | None) -> None:
         graph = family[0]
-        parameters = tuple(dataclasses.replace(p, type=_open(p.type)) for p in graph.pattern.parameters)
-        pattern = dataclasses.replace(graph.pattern, parameters=parameters)
+        pattern = dataclasses.replace(graph.pattern, parameters=_opened(graph.pattern.parameters, None))
         ties = tuple(tie for tie in graph.ties if not isinstance(tie.size, int))
         super().__init__(views, dataclasses.replace(graph, pattern=pattern, ties=ties, conditions=()), misses_in or "")
         self.member = graph
@@ -136,45 +139,13 @@ def _numbers(graph: Graph) -> Iterator[tuple[str, int, int]]:
                     yield parameter.name, at, dim.size
 
 
-def _open(kind: tree.Type) -> tree.Type:
-    if not isinstance(kind, tree.TensorType):
-        return kind
-    return dataclasses.replace(kind, dims=tuple(dataclasses.replace(dim, size=None) for dim in kind.dims))
+def _opened(parameters: Sequence[tree.Parameter], size: int | None) -> tuple[tree.Parameter, ...]:
+    """Parameters with another size in the place of those that are numbers."""
 
+    def opened(kind: tree.Type) -> tree.Type:
+        if not isinstance(kind, tree.TensorType):
+            return kind
+        dims = tuple(dim if dim.size is None else dataclasses.replace(dim, size=size) for dim in kind.dims)
+        return dataclasses.replace(kind, dims=dims)
 
-class _Key:
-    """A graph without its sizes and conditions, as tuples. Nodes and labels go by the order in which they come up."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[int, int] = {}
-        self._labels: dict[Label, int] = {}
-
-    def of(self, graph: Graph) -> Any:
-        results = self._part(graph.results)
-        ties = tuple(
-            (self._part(tie.labels), None if isinstance(tie.size, int) else tie.size, tie.pack, self._part(tie.node))
-            for tie in graph.ties
-        )
-        parameters = tuple((p.name, _kind_key(p.type)) for p in graph.pattern.parameters)
-        variables = tuple(graph.variables.items())
-        return results, ties, parameters, variables, graph.rearranged, graph.factors, graph.through
-
-    def _part(self, part: Any) -> Any:
-        """A part of a graph by its kind and all of its fields, whatever they are."""
-        if isinstance(part, tuple):
-            return tuple(map(self._part, part))
-        if isinstance(part, Label):
-            return "label", self._labels.setdefault(part, len(self._labels)), part.pack, part.windowed
-        if not isinstance(part, _PARTS):
-            return dim_conditions.key(part)
-        if id(part) in self._nodes:
-            return "again", self._nodes[id(part)]
-        self._nodes[id(part)] = len(self._nodes)
-        fields = (getattr(part, name) for name in part.__dataclass_fields__)
-        return (type(part).__name__, *map(self._part, fields))
-
-
-def _kind_key(kind: tree.Type) -> Any:
-    if not isinstance(kind, tree.TensorType):
-        return str(kind)
-    return kind.element.name, tuple("a number" if dim.size is not None else str(dim) for dim in kind.dims)
+    return tuple(dataclasses.replace(parameter, type=opened(parameter.type)) for parameter in parameters)

@@ -14,17 +14,13 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.overlap import subsumption
 from opsplice.matchers.overlap.subsumption import Cover
 from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.spec_lang.dims import decide, dim_conditions
 from opsplice.spec_lang.linting import lint
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, warning
 
-# What is judged of a tree.Rule. A new field may change which rule wins, so it has to be taught here.
-UNDERSTOOD = frozenset(
-    {"span", "pattern", "pattern_span", "kernel", "kernel_span", "args", "keep", "where", "phase", "phase_span"}
-    | {"priority", "code", "attributes"}
-)
 _PLAIN = (tree.Comparison, tree.Logical, tree.Arithmetic, tree.DimRef, tree.Literal)
 # How much is done for a spec, so that one with a hundred thousand rules is judged in seconds, though not wholly: pairs
 # of rules that are looked at, those whose conditions are compared, and those that are looked at for contention.
@@ -105,7 +101,7 @@ def _judge(spec: LoadedSpec, *, patterns: bool, contention: bool) -> Iterator[Di
     for rule in _prepared(spec, patterns):
         phase = rule.rule.phase
         same = [other for other in by_pattern.get(rule.pattern.name, []) if other.rule.phase == phase]
-        keys = dict.fromkeys(subsumption.key(node) for graph in rule.graphs for node in subsumption.nodes_of(graph))
+        keys = dict.fromkeys(subsumption.key(node) for graph in rule.graphs for node in nodes_of(graph))
         found = (o for k in keys for o in by_key.get(k, ()) if o.pattern is not rule.pattern and o.rule.phase == phase)
         others = dict.fromkeys(found)
         budget.seen -= len(same) + len(others)

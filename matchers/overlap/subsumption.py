@@ -10,35 +10,26 @@ Incomplete on purpose: what is not understood is never covered, so nothing is cl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from opsplice.matchers.patterns.graph import Graph, Input, Label, Node, Number, Product, Result, Tie, Whole
+from opsplice.matchers.patterns.graph import Graph, Input, Label, Node, Number, Product, Result, Whole
+from opsplice.matchers.patterns.walk import children_of, nodes_of
 from opsplice.matchers.terms import constants as numbers
 from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-# What the judgement knows of. A new field of one of these may restrict what matches, so it has to be taught here.
-UNDERSTOOD: Mapping[type, frozenset[str]] = {
-    Graph: frozenset(
-        {"pattern", "results", "ties", "conditions", "variables", "rearranged", "spans", "size", "through", "factors"}
-    ),
-    Input: frozenset({"name", "labels"}),
-    Number: frozenset({"low", "high"}),
-    Whole: frozenset(
-        {"op", "operands", "attributes", "labels", "number", "count", "element", "rest", "regions", "body"}
-    ),
-    Apply: frozenset({"op", "args", "attributes", "type"}),
-    Product: frozenset({"op", "args", "attributes", "type"}),
-    Reduce: frozenset({"combiner", "loops", "body"}),
-    Result: frozenset({"node", "labels", "element"}),
-    Tie: frozenset({"labels", "size", "pack", "node"}),
-    Label: frozenset({"id", "name", "pack", "windowed"}),
-}
+# The fields that are compared by what they mean. Any other, of whatever kind of part, has to be equal.
+_COMPARED = frozenset(
+    {"pattern", "results", "ties", "conditions", "variables", "spans", "size", "through"}
+    | {"args", "attributes", "type", "operands", "labels", "element", "loops", "body", "low", "high"}
+    | {"id", "name", "node", "pack"}
+)
 _MAX_STEPS = 4000
 
 _Goal = tuple[Any, Any]
@@ -63,7 +54,7 @@ def covers(graph: Graph, other: Graph, *, inner: bool = False) -> Cover | None:
     The conditions of the two are left to the caller. inner: see above; the covering graph's result is then a result of
     the other's wherever its inputs are values.
     """
-    if graph.rearranged != other.rearranged or not 1 <= len(graph.results) <= len(other.results):
+    if not _alike(graph, other) or not 1 <= len(graph.results) <= len(other.results):
         return None
     if len(graph.results) != 1 and len(graph.results) != len(other.results):
         return None
@@ -130,19 +121,6 @@ def key(node: Node) -> str:
     return node.op if isinstance(node, Whole) else ""
 
 
-def nodes_of(graph: Graph) -> Iterator[Node]:
-    """All nodes of a graph, each once."""
-    seen: dict[int, None] = {}
-    pending: list[Any] = [result.node for result in graph.results]
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen[id(node)] = None
-        yield node
-        pending += _children(node)
-
-
 def facts(graph: Graph) -> list[tree.Condition]:
     """What holds of the dims of every match: the conditions, and what written types say to be one size."""
     found = list(graph.conditions)
@@ -168,12 +146,17 @@ def _parts(graph: Graph) -> frozenset[str | float]:
 _known_parts: WeakKeyDictionary[Graph, frozenset[str | float]] = WeakKeyDictionary()
 
 
-def _children(node: Any) -> list[Any]:
-    if isinstance(node, Apply):
-        return list(node.args)
-    if isinstance(node, Reduce):
-        return [node.body]
-    return [operand.node for operand in node.operands] if isinstance(node, Whole) else []
+@cache
+def _equal_fields(kinds: tuple[Any, ...]) -> frozenset[str]:
+    return frozenset(name for kind in kinds for name in kind.__dataclass_fields__) - _COMPARED
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """Whether two parts have the same in all fields that are not compared by what they mean."""
+    pairs = (
+        (getattr(left, name, None), getattr(right, name, None)) for name in _equal_fields((type(left), type(right)))
+    )
+    return all(mine is other or dim_conditions.key(mine) == dim_conditions.key(other) for mine, other in pairs)
 
 
 class _Sizes:
@@ -240,7 +223,7 @@ class _Comparison:
         state = _State()
         goals = []
         for left, right in pairs:
-            if not self._labels(left.labels, right.labels, state):
+            if not _alike(left, right) or not self._labels(left.labels, right.labels, state):
                 return None
             if self.right.through and left.element and not self._same_result(left, right, state):
                 return None
@@ -283,6 +266,8 @@ class _Comparison:
 
     def _branches(self, left: Any, right: Any, state: _State) -> list[list[_Goal]]:
         """The ways in which a left node may hold where a right one does, each as further goals."""
+        if (isinstance(left, type(right)) or isinstance(right, type(left))) and not _alike(left, right):
+            return []
         if isinstance(left, Input):
             return self._left_input(left, right, state)
         if isinstance(right, Input):
@@ -297,13 +282,13 @@ class _Comparison:
             return self._apply(left, right, state)
         if isinstance(left, Reduce):
             state.reductions += ((left, right),)
-            return [[(left.body, right.body)]] if left.combiner == right.combiner else []
+            return [[(left.body, right.body)]]
         return self._whole(left, right, state) if isinstance(left, Whole) else []
 
     def _apply(self, left: Apply, right: Apply, state: _State) -> list[list[_Goal]]:
         given = dict(right.attributes)
         known = all(given.get(n, None if not self.right_inner else v) == v for n, v in left.attributes)
-        if left.op != right.op or len(left.args) != len(right.args) or not known:
+        if len(left.args) != len(right.args) or not known:
             return []
         if left.type and not self._element(left.type, right.type, state):
             return []
@@ -324,9 +309,8 @@ class _Comparison:
 
     def _whole(self, left: Whole, right: Whole, state: _State) -> list[list[_Goal]]:
         given = {a.name: dim_conditions.key(a) for a in right.attributes}
-        same = (left.op, left.number, left.count) == (right.op, right.number, right.count)
         known = all(given.get(a.name) == dim_conditions.key(a) for a in left.attributes)
-        if not same or not known or len(left.operands) != len(right.operands):
+        if not known or len(left.operands) != len(right.operands):
             return []
         if left.element and not self._element(left.element, right.element, state):
             return []
@@ -408,7 +392,7 @@ class _Comparison:
     def _bind(self, left: Label, right: _Group, state: _State) -> bool:
         if left in state.labels:
             return state.labels[left] == right
-        if not left.pack and right[0].pack:
+        if not left.pack and (right[0].pack or not _alike(left, right[0])):
             return False
         if any(state.taken.get(label, left) != left for label in right):
             return False
@@ -532,7 +516,7 @@ def _free_labels(node: Any, known: dict[int, dict[Label, None]]) -> dict[Label, 
         if isinstance(node, (Input, Whole)):
             found = dict.fromkeys(node.labels)
         else:
-            found = {label: None for child in _children(node) for label in _free_labels(child, known)}
+            found = {label: None for child in children_of(node) for label in _free_labels(child, known)}
         bound = node.loops if isinstance(node, Reduce) else ()
         known[id(node)] = {label: None for label in found if label not in bound}
     return known[id(node)]

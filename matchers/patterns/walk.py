@@ -1,14 +1,18 @@
-"""Walks over the nodes of pattern graphs, whatever kinds of nodes there are."""
+"""Walks over pattern graphs by the fields of their dataclasses, whatever kinds of nodes there are."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
-from opsplice.matchers.patterns.graph import Graph, Input, Node, Number, Result, Whole
+from opsplice.matchers.patterns.graph import Graph, Input, Label, Node, Number, Result, Tie, Whole, Window
 from opsplice.matchers.terms.terms import Apply, Reduce
+from opsplice.spec_lang.dims import dim_conditions
+from opsplice.spec_lang.syntax import tree
 
 _NODES = get_args(Node)
+_NUMBERED: Any = (Label, Result, Tie, Window, *_NODES)
 # The nodes that are judged themselves; any other stands for what it is made of.
 _JUDGED = (Apply, Reduce, Whole, Number, Input)
 
@@ -25,14 +29,12 @@ def nodes_of(graph: Graph) -> tuple[Any, ...]:
 
 def nodes_below(nodes: list[Any]) -> list[Any]:
     """Nodes of a pattern and all that they are made of, each once, outer ones first."""
-    found: dict[int, Any] = {}
-    pending = nodes[::-1]
-    while pending:
-        node = pending.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            pending.extend(reversed(children_of(node)))
-    return list(found.values())
+    return [part for part in tree.parts(tuple(nodes)) if isinstance(part, _NODES)]
+
+
+def parts_of(graph: Graph) -> list[Any]:
+    """All that a graph is made of: nodes, labels, ties, conditions and dim arithmetic, each once."""
+    return list(tree.parts(tuple(getattr(graph, name) for name in graph.__dataclass_fields__ if name != "pattern")))
 
 
 def children_of(node: Any) -> list[Any]:
@@ -50,6 +52,34 @@ def children_of(node: Any) -> list[Any]:
         elif isinstance(thing, _NODES):
             found.append(thing)
     return found
+
+
+def fingerprint(*parts: Any) -> Any:
+    """Equal for parts of graphs that are equal but for what labels are called and where the spec has them.
+
+    Nodes and labels go by the order in which they come up.
+    """
+    return _Fingerprint().of(parts)
+
+
+class _Fingerprint:
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def of(self, part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(self.of, part))
+        if isinstance(part, Mapping):
+            return self.of(tuple(part.items()))
+        if not isinstance(part, _NUMBERED):
+            return dim_conditions.key(part)
+        known = part if isinstance(part, Label) else id(part)
+        if known in self._numbers:
+            return "again", self._numbers[known]
+        self._numbers[known] = len(self._numbers)
+        unsaid = ("id", "name") if isinstance(part, Label) else ()
+        fields = (getattr(part, name) for name in part.__dataclass_fields__ if name not in unsaid)
+        return (type(part).__name__, *map(self.of, fields))
 
 
 def is_judged(node: Any) -> bool:

@@ -7,7 +7,6 @@ nothing of MLIR payloads. Every node carries the span of source text that it cam
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import re
 import shlex
 from collections.abc import Iterator
@@ -81,15 +80,16 @@ class Span:
 def parts(node: object) -> Iterator[Any]:
     """The dataclasses that a node, or several, are made of: each once, outer ones first, without spans."""
     seen: set[int] = set()
-    pending = [node]
+    pending: list[Any] = [node]
     while pending:
         part = pending.pop()
-        if isinstance(part, tuple):
+        kind = type(part)
+        if kind is tuple:
             pending.extend(reversed(part))
-        elif dataclasses.is_dataclass(part) and not isinstance(part, (type, Span)) and id(part) not in seen:
+        elif kind is not Span and hasattr(kind, "__dataclass_fields__") and id(part) not in seen:
             seen.add(id(part))
             yield part
-            pending.extend(getattr(part, name) for name in reversed(part.__dataclass_fields__))
+            pending.extend([getattr(part, name) for name in reversed(kind.__dataclass_fields__)])
 
 
 # ---- types ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,131 @@
+"""What is made from the fields of pattern graphs: a field that a node gets later is seen, or a test fails."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import pytest
+
+from opsplice.matchers.find.lookalikes import Traits
+from opsplice.matchers.find.size_variants import family_key
+from opsplice.matchers.overlap.subsumption import covers
+from opsplice.matchers.patterns import graph as graphs
+from opsplice.matchers.patterns import walk
+from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.terms.terms import Apply, Reduce
+from opsplice.spec_lang.loading.loader import load_text
+from opsplice.spec_lang.syntax import tree
+
+# The fields that the engine knows of. A new one is added here once two questions are answered. Does the search read
+# more for it than views read? Then such graphs are not local (`lookalikes.Traits`). Does it need more than to be equal
+# for one pattern to cover another (`subsumption._COMPARED`), or one rule to take the matches of another (`shadow`)?
+FIELDS = {
+    Apply: "op args attributes type",
+    graphs.Product: "op args attributes type",
+    Reduce: "combiner loops body",
+    graphs.Input: "name labels",
+    graphs.Number: "low high",
+    graphs.Whole: "op operands attributes labels number count element rest regions body",
+    graphs.Choice: "options",
+    graphs.Named: "name node",
+    graphs.Accumulated: "node",
+    graphs.Anything: "",
+    graphs.Label: "id name pack windowed",
+    graphs.Window: "terms",
+    graphs.Result: "node labels element",
+    graphs.Tie: "labels size pack node",
+    graphs.Asked: "span kind name",
+    graphs.Form: "span name form negated conditions",
+    graphs.Within: "name condition",
+    Graph: "pattern results ties conditions variables rearranged factors through spans size strided reordered",
+    tree.Rule: "span pattern pattern_span kernel kernel_span args keep where phase phase_span priority code attributes",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MarkedApply(Apply):
+    mark: Any = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MarkedReduce(Reduce):
+    mark: Any = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MarkedWhole(graphs.Whole):
+    mark: Any = ""
+
+
+@dataclass(frozen=True)
+class MarkedResult(graphs.Result):
+    mark: Any = ""
+
+
+MARKED = {Apply: MarkedApply, Reduce: MarkedReduce, graphs.Whole: MarkedWhole}
+BODIES = {
+    Apply: "{ exp(x) }",
+    Reduce: "{ reduce addf[m n -> m](x) }",
+    graphs.Whole: '{ "my.op"(x) : tensor<m x n x f32> }',
+}
+
+
+def graph_of(body: str) -> Graph:
+    spec = load_text(f"pattern p(x: tensor<m x n x f32>) {body}")
+    return compile_pattern(spec.patterns["p"], spec.patterns, spec.types)[0]
+
+
+def marked(graph: Graph, mark: Any) -> Graph:
+    """A graph whose outermost node has a field more."""
+    (result,) = graph.results
+    kind = MARKED[type(result.node)]
+    node = kind(**vars(result.node), mark=mark)
+    ties = tuple(dataclasses.replace(t, node=node) if t.node is result.node else t for t in graph.ties)
+    return dataclasses.replace(graph, results=(dataclasses.replace(result, node=node),), ties=ties)
+
+
+def test_every_field_is_known():
+    kinds = {kind for kind in vars(graphs).values() if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
+    kinds = {kind for kind in kinds if kind.__module__ == graphs.__name__ and not kind.__name__.startswith("_")}
+    assert kinds | {tree.Rule, *get_args(graphs.Node)} == set(FIELDS)
+    for kind, known in FIELDS.items():
+        assert [field.name for field in dataclasses.fields(kind)] == known.split(), kind
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_a_field_more_tells_patterns_apart(kind):
+    plain = graph_of(BODIES[kind])
+    one, same, other = (marked(plain, mark) for mark in ("one", "one", "other"))
+    assert family_key(one) == family_key(same)
+    assert len({family_key(one), family_key(other), family_key(plain)}) == 3
+    assert covers(plain, plain) is not None
+    assert covers(one, same) is not None
+    assert covers(one, other) is covers(one, plain) is covers(plain, one) is None
+    assert Traits.of([plain, one]).local == {plain}
+
+
+def test_a_field_more_of_a_graph_or_a_result_tells_patterns_apart():
+    plain = graph_of(BODIES[Apply])
+    strided = dataclasses.replace(plain, strided=frozenset("x"))
+    (result,) = plain.results
+    other = dataclasses.replace(plain, results=(MarkedResult(**vars(result), mark="one"),))
+    for changed in (strided, other):
+        assert family_key(changed) != family_key(plain)
+        assert covers(changed, plain) is covers(plain, changed) is None
+
+
+def test_what_a_field_more_holds_is_walked():
+    inner = graph_of(BODIES[Reduce]).results[0].node
+    outer = marked(graph_of(BODIES[Apply]), (inner,))
+    assert inner in walk.nodes_of(outer)
+    assert inner in walk.children_of(outer.results[0].node)
+    assert inner in walk.parts_of(outer)
+
+
+def test_patterns_that_differ_in_what_a_scalar_is_by_default_are_no_family():
+    text = "pattern p(x: tensor<n x f32>, s: f32 = {}) {{ exp(mulf?(x, s)) }}"
+    specs = [load_text(text.format(default)) for default in ("1.0", "2.0")]
+    one, other = (compile_pattern(s.patterns["p"], s.patterns, s.types)[0] for s in specs)
+    assert family_key(one) != family_key(other)
