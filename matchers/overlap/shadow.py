@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from opsplice.errors import OpspliceError
 from opsplice.matchers.overlap import subsumption
 from opsplice.matchers.overlap.subsumption import Cover
-from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns.graph import Graph, compile_pattern, layouts
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.spec_lang.dims import decide, dim_conditions
 from opsplice.spec_lang.linting import lint
@@ -79,6 +79,8 @@ class _Rule:
     pattern: tree.Pattern
     graphs: tuple[Graph, ...]
     demands: tuple[tree.Condition, ...]
+    strided: frozenset[str]
+    reordered: bool
 
     @property
     def text(self) -> str:
@@ -128,12 +130,14 @@ def _prepared(spec: LoadedSpec, patterns: bool) -> Iterator[_Rule]:
             continue
         if patterns and pattern.name not in graphs:
             graphs[pattern.name] = _graphs(pattern, spec)
-        yield _Rule(rule, pattern, graphs.get(pattern.name, ()), tuple(lint.demands(rule, spec)))
+        demands = tuple(lint.demands(rule, spec))
+        any_layout = layouts(rule, spec.kernels.get(rule.kernel))
+        yield _Rule(rule, pattern, graphs.get(pattern.name, ()), demands, *any_layout)
 
 
 def _takers(rule: _Rule, earlier: Sequence[_Rule], spec: LoadedSpec, budget: _Budget) -> list[_Rule]:
     """The earlier rules that together take every match of a rule, or none."""
-    takes = [other for other in earlier if _targets_covered(other, rule, spec)]
+    takes = [other for other in earlier if _layouts_covered(other, rule) and _targets_covered(other, rule, spec)]
     if rule.graphs:
         found = [_taken_graph(rule, graph, takes, budget) for graph in rule.graphs]
     else:
@@ -181,6 +185,13 @@ def _taken(
     span = several[0][0].rule.span
     left = [tree.Logical(span, "not", (tree.Logical(span, "and", tuple(asked)),)) for rule, asked in several]
     return [rule for rule, _ in several] if decide.impossible([*own, *left]) else []
+
+
+def _layouts_covered(earlier: _Rule, later: _Rule) -> bool:
+    """Whether the earlier rule takes inputs and results that lie in memory as the later rule takes them."""
+    if earlier.pattern is not later.pattern:
+        return not (later.strided or later.reordered)
+    return later.strided <= earlier.strided and later.reordered <= earlier.reordered
 
 
 def _targets_covered(earlier: _Rule, later: _Rule, spec: LoadedSpec) -> bool:

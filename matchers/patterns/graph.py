@@ -250,6 +250,19 @@ def compile_pattern(
     return tuple(graphs)
 
 
+def layouts(rule: tree.Rule, kernel: tree.Kernel | None) -> tuple[frozenset[str], bool]:
+    """The inputs that a rule's kernel takes in any layout, and whether it writes the only result so."""
+    if kernel is None:
+        return frozenset(), False
+    pairs = zip(kernel.parameters, rule.args, strict=True)
+    strided = frozenset(arg.name for p, arg in pairs if isinstance(arg, tree.Name) and _is_strided(p.type))
+    return strided, [_is_strided(result.type) for result in kernel.results] == [True]
+
+
+def _is_strided(kind: tree.Type | None) -> bool:
+    return isinstance(kind, tree.TensorType) and kind.strided
+
+
 Maker = Callable[[tuple[Label, ...]], Node]
 
 

@@ -19,7 +19,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns.graph import Graph, compile_pattern, layouts
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Step
@@ -255,20 +255,11 @@ def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
 
 def graphs_named(spec: LoadedSpec, name: str) -> Sequence[Graph]:
     """The compiled pattern of a name, with what the kernels of a spec can take of it."""
-    strided: set[str] = set()
-    reordered = False
-    for rule in spec.rules:
-        kernel = spec.kernels.get(rule.kernel) if rule.pattern == name else None
-        if kernel is not None:
-            pairs = zip(kernel.parameters, rule.args, strict=True)
-            strided |= {arg.name for p, arg in pairs if isinstance(arg, tree.Name) and _is_strided(p.type)}
-            reordered = reordered or [_is_strided(result.type) for result in kernel.results] == [True]
+    taken = [layouts(rule, spec.kernels.get(rule.kernel)) for rule in spec.rules if rule.pattern == name]
+    strided = frozenset().union(*(inputs for inputs, _ in taken))
+    reordered = any(result for _, result in taken)
     graphs = compile_pattern(spec.patterns[name], spec.patterns, spec.types)
-    return [dataclasses.replace(graph, strided=frozenset(strided), reordered=reordered) for graph in graphs]
-
-
-def _is_strided(kind: tree.Type | None) -> bool:
-    return isinstance(kind, tree.TensorType) and kind.strided
+    return [dataclasses.replace(graph, strided=strided, reordered=reordered) for graph in graphs]
 
 
 def near_misses_of(

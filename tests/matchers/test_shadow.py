@@ -19,6 +19,8 @@ kernel one(x: f32[...m, n]) -> f32[...m, n] { cpu "k.c" }
 kernel even(x: f32[...m, n]) -> f32[...m, n] where n % 2 == 0 { cpu "k.c" }
 kernel avx(x: f32[...m, n]) -> f32[...m, n] { cpu x86_64 when avx2 "k.c" }
 kernel two(x: f32[...m, n], y: f32[...m, n]) -> f32[...m, n] { cpu "k.c" }
+kernel any_layout(x: f32[...m, n] strided) -> f32[...m, n] { grid (m) cpu "k.c" }
+kernel any_order(x: f32[m, n]) -> f32[m, n] strided { cpu "k.c" }
 kernel linear_rows(x: f32[...m, k], w: f32[k, n], b: f32[n]) -> f32[...m, n] { cpu "k.c" }
 """
 RELU = "pattern relu(x: tensor<...m x n x f32>) { maximumf(x, 0.0) }\n"
@@ -79,6 +81,8 @@ def test_patterns_that_look_through_casts_hold_where_others_do(general: str, nar
         "replace relu with avx(x) replace relu with one(x)",
         "replace relu with avx(x) otherwise keep replace relu with avx(x)",
         "replace relu where n > 2 with even(x) replace relu where n % 4 == 0 and n > 5 with one(x)",
+        "replace relu with any_layout(x) replace relu with one(x)",
+        "replace relu with any_layout(x) replace relu with any_layout(x)",
     ],
 )
 def test_the_last_rule_is_unreachable(rules):
@@ -92,6 +96,7 @@ def test_the_last_rule_is_unreachable(rules):
         "replace relu where n<8 with one(x) replace relu where n > 8 with avx(x) replace relu where n > 1 with avx(x)",
         "replace relu with avx(x) otherwise keep replace relu with one(x)",  # for other processors
         "replace relu with even(x) replace relu with one(x)",  # for odd n
+        "replace relu with one(x) replace relu with any_layout(x)",  # for inputs that do not lie densely
         # A condition does not hold for a dim that is only known at run time.
         "replace relu where n >= 0 with one(x) replace relu with one(x)",
         "replace relu where n<8 with one(x) replace relu where n >= 8 with one(x) replace relu with one(x)",
@@ -118,6 +123,15 @@ def test_a_pattern_that_holds_wherever_another_does_takes_its_matches():
     assert codes(LINEAR + FLAT + rules) == [("unreachable-rule", "flat")]
     swapped = "replace flat with linear_rows(a, c, d) replace linear with linear_rows(x, w, b)"
     assert codes(LINEAR + FLAT + swapped) == []
+
+
+def test_a_rule_takes_no_layouts_that_its_kernel_does_not():
+    plain = "pattern exponential(x: tensor<m x n x f32>) { exp(x) } pattern same(y: tensor<m x n x f32>) { exp(y) }"
+    one, order = "with one({})", "with any_order({})"
+    rules = "replace exponential {} replace same {}"
+    assert codes(plain + rules.format(one.format("x"), one.format("y"))) == [("unreachable-rule", "same")]
+    assert codes(plain + rules.format(order.format("x"), one.format("y"))) == [("unreachable-rule", "same")]
+    assert codes(plain + rules.format(one.format("x"), order.format("y"))) == []
 
 
 @pytest.mark.parametrize(
