@@ -57,6 +57,11 @@ def _readable(text: str) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
+def printable(text: str, instead: str = "") -> str:
+    """A text of a stranger's, without what commands terminals. instead: what takes its place; `{}` is its number."""
+    return "".join(letter if letter.isprintable() else instead.format(ord(letter)) for letter in text)
+
+
 def failure_outside(error: BaseException) -> OpspliceError | None:
     """What is no bug of ours, as an error: a system that lacks memory, room or rights, and names that are not UTF-8.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice import __version__
+from opsplice.errors import printable
 from opsplice.reports.report import PackageUse, Report
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _texts(value: Any) -> Mapping[str, str]:
 
 
 def _shown(text: str) -> str:
-    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+    return printable(text, "\\u{:04x}")
 
 
 def _iree() -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.errors import printable
 from opsplice.matchers.explain.near_miss import Part, Place, Reason, State
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.patterns.graph import Choice, Graph, Input
@@ -139,7 +140,7 @@ def _holds(node: Any, stop: Stop) -> bool:
 def _source(span: tree.Span) -> str:
     """What a spec writes, in one line and without comments."""
     text = span.written.replace("( ", "(").replace(" )", ")")
-    return "".join(c for c in text if c.isprintable())
+    return printable(text)
 
 
 def _head(text: str) -> str:

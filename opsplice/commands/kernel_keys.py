@@ -13,7 +13,7 @@ from typing import Any
 
 from opsplice.commands import isolated
 from opsplice.commands.jobs import package_options
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, printable
 from opsplice.reports.render import colored, style
 
 # What there is to say as JSON, and as lines for people.
@@ -69,7 +69,7 @@ def _verify(options: argparse.Namespace) -> _Said:
     verified = signatures.verify(options.reference, package_options(options))
     statement, key = verified.statement, verified.key
     found = {"name": statement.name, "digest": verified.digest, **_key_json(key), "made": dict(statement.made)}
-    made = [f"  {what}: {_plain(text)}" for what, text in sorted(statement.made.items())]
+    made = [f"  {what}: {printable(text, '?')}" for what, text in sorted(statement.made.items())]
     return found, [f"{statement.name}  {verified.digest}", f"  signed by key {key}", *made]
 
 
@@ -175,11 +175,6 @@ def _owner(key: Any) -> str:
 
 def _reason(text: str) -> str:
     return f": {text}" if text else ""
-
-
-def _plain(text: str) -> str:
-    """A text of a stranger's, which commands no terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 _ACTIONS = {"keygen": _keygen, "sign": _sign, "verify": _verify, "trust": _trust, "lock": _lock}

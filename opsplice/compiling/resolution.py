@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,9 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.generation import Generators, Request, told
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.targets.artifacts.artifact import (
-    Artifact,
-    ArtifactRequest,
-    CpuTarget,
-    CudaTarget,
-    Form,
-    RocmTarget,
-    SpirvTarget,
-)
-from opsplice.targets.backends import cpu, cpu_dispatch, device_functions
+from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
+from opsplice.targets.backends import cpu_dispatch, device_functions
+from opsplice.targets.backends.table import named
 from opsplice.targets.build.python_files import module_of
 from opsplice.targets.registry.store import Store
 
@@ -85,25 +77,10 @@ def _needed_by(clause: tree.ArtifactClause, error: OpspliceError) -> OpspliceErr
 
 def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:
     """The artifact for any kind of target."""
-    if target.backend == "vulkan-spirv":
-        from opsplice.targets.backends import spirv
-
-        return spirv.resolve(request, _spirv_target(target), store)
-    if target.backend == "cuda":
-        from opsplice.targets.backends import cuda
-
-        return cuda.resolve(request, CudaTarget.of(target.arch), store)
-    if target.backend == "rocm":
-        from opsplice.targets.backends import rocm
-
-        return rocm.resolve(request, RocmTarget(target.arch), store)
-    if target.backend == "metal-spirv":
-        from opsplice.targets.backends import metal
-
-        return metal.resolve(request, store)
-    if request.form == "library":
-        return cpu_dispatch.resolve(request, CpuTarget.of(target.arch, target.features), store)
-    return cpu.resolve(request, CpuTarget.of(target.arch, target.features), store)
+    backend = named(target.backend)
+    if backend is None:
+        raise OpspliceError(f"no kernels can be built for {target.backend}")
+    return backend.build(request, target.arch, target.features, store)
 
 
 def _is_library(clause: tree.ArtifactClause) -> bool:
@@ -115,12 +92,6 @@ def _function_artifact(request: ArtifactRequest, target: ProgramTarget, store: S
     if target.is_cpu:
         return _artifact(request, target, store)
     return device_functions.resolve(request, target.backend, store)
-
-
-def _spirv_target(target: ProgramTarget) -> SpirvTarget:
-    """What IREE says of a Vulkan target: `spirv:v1.6,cap:Shader,...`. It names what its own code uses, not all."""
-    version = re.search(r"spirv:v(\d+)\.(\d+)", target.features)
-    return SpirvTarget((int(version[1]), int(version[2]))) if version else SpirvTarget()
 
 
 # A dispatch of a CPU is linked as an object is, and so is what a provider is to have.

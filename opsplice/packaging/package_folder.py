@@ -36,20 +36,12 @@ from opsplice.spec_lang import formatter
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Artifact
+from opsplice.targets.backends.table import gpus
 from opsplice.targets.build import llvm
 from opsplice.targets.formats import llvm_types
 from opsplice.targets.plugins.plugin_source import Function
 
 _HEX = 8  # digits of a digest in a file's name
-
-# IREE's names of what makes code for a device that is no CPU, and of its format; what a chip is called there.
-_GPUS = {
-    "vulkan": ("vulkan-spirv", "vulkan-spirv-fb", re.compile(r"([\w.-]+)?")),
-    "cuda": ("cuda", "cuda-nvptx-fb", re.compile(r"sm_\d{2,3}[af]?")),
-    "rocm": ("rocm", "rocm-hsaco-fb", re.compile(r"gfx\w+")),
-    "metal": ("metal-spirv", "metal-msl-fb", re.compile(r"")),
-}
-_USUAL_CHIP = {"cuda": "sm_80", "rocm": "gfx942"}
 
 
 @dataclass(frozen=True)
@@ -129,13 +121,12 @@ def build(source: SpecSource, targets: Sequence[str], artifacts: Artifacts, *, p
 def parse_target(text: str) -> Target:
     """A target of a package from its name. Raises OpspliceError for what is none, or says too little or too much."""
     name, _, chip = text.strip().partition(":")
-    if name in _GPUS:
-        backend, form, chips = _GPUS[name]
-        if not chips.fullmatch(chip):
-            usual = _USUAL_CHIP.get(name)
-            hint = f"write such as {name}:{usual}" if usual else f"write {name}"
+    gpu = gpus().get(name)
+    if gpu is not None:
+        if not re.fullmatch(gpu.chips, chip):
+            hint = f"write such as {name}:{gpu.usual_chip}" if gpu.usual_chip else f"write {name}"
             raise OpspliceError(f"{text} does not say what {name} code is to be built for", hint=hint)
-        return Target(f"{name}:{chip}" if chip else name, ProgramTarget("", backend, form, chip))
+        return Target(f"{name}:{chip}" if chip else name, ProgramTarget("", gpu.iree, gpu.format, chip))
     if "+" in name:
         hint = "name the architecture alone, and the features in the spec: cpu x86_64 when avx512f ..."
         raise OpspliceError(f"a package is for architectures, and {text} has features", hint=hint)

@@ -23,13 +23,11 @@ from opsplice.spec_lang.loading.libraries import reference
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.backends.table import name_of
 from opsplice.targets.registry.package import ANY, About, Part
 
 # A file beside another, with an ending.
 _FILE = re.compile(r"(?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.\w+", re.ASCII)
-
-# What else the kind of a clause's device is called.
-_SAME = {"spirv": "vulkan", "wgsl": "vulkan"}
 
 
 @dataclass(frozen=True)
@@ -184,5 +182,5 @@ def _target(clause: tree.ArtifactClause) -> str:
     """The target of a package that a prebuilt file is for."""
     if clause.backend == "cpu":
         return ANY if clause.arch is None else archs.normalize(clause.arch)
-    name = _SAME.get(clause.backend, clause.backend)
+    name = name_of(clause.backend)
     return name if clause.arch is None else f"{name}:{clause.arch}"

@@ -19,6 +19,7 @@ from opsplice.pipeline.flags import named_backends, named_devices
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.backends.table import gpus, name_of
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package_cache import Packages, Unpacked
 from opsplice.targets.registry.places.layout import Layout
@@ -33,14 +34,6 @@ from opsplice.targets.registry.trust.lock import Lock
 
 _TRIPLE = "--iree-llvmcpu-target-triple="
 _CHIP = re.compile(r"--iree-(cuda|rocm|vulkan)-target=(.+)")
-# What IREE's devices and backends are called here.
-_FAMILIES = {
-    **dict.fromkeys(("local", "llvm-cpu"), "cpu"),
-    **dict.fromkeys(("vulkan", "vulkan-spirv"), "vulkan"),
-    **dict.fromkeys(("hip", "rocm", "amdgpu"), "rocm"),
-    **dict.fromkeys(("metal", "metal-spirv"), "metal"),
-    "cuda": "cuda",
-}
 _IMPORT = re.compile(r'^\s*import\s+"([^"\n]+)"', re.MULTILINE)
 
 
@@ -169,7 +162,7 @@ def targets_of(targets: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
     """What a program is for, as packages name it: of `--target`, else of IREE's flags, else this machine's CPU."""
     if targets:
         return tuple(_told(text) for text in targets)
-    families = dict.fromkeys(_FAMILIES.get(name, name) for name in (*named_devices(flags), *named_backends(flags)))
+    families = dict.fromkeys(name_of(name) for name in (*named_devices(flags), *named_backends(flags)))
     chips = {found[1]: found[2] for flag in flags if (found := _CHIP.fullmatch(flag))}
     names = [f"{name}:{chips[name]}" if name in chips else name for name in families] or ["cpu"]
     triples = [flag.removeprefix(_TRIPLE) for flag in flags if flag.startswith(_TRIPLE)]
@@ -182,7 +175,7 @@ def _told(text: str) -> str:
     name = text.strip().partition("+")[0]
     if name == "cpu":
         return archs.host_arch() or name
-    return name if ":" in name or name in _FAMILIES.values() else archs.normalize(name)
+    return name if ":" in name or name in gpus() else archs.normalize(name)
 
 
 def _imported(file: Path | SpecPath | SpecSource) -> list[str]:

@@ -22,6 +22,7 @@ from opsplice.pipeline.compiler import Compilation, Step
 from opsplice.pipeline.flags import named_backends, named_devices, names_linking
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_texts, targets_of
 from opsplice.targets.artifacts import arch as arch_names
+from opsplice.targets.backends.table import gpus
 
 _ATTRIBUTE = "hal.device.targets"
 
@@ -41,13 +42,7 @@ _ABIS: dict[arch_names.Arch, str] = {"riscv64": "lp64d"}
 # IREE's names of a CPU as a device, and of what makes code for it.
 _ON_CPUS = frozenset({"local", "llvm-cpu"})
 
-# IREE's names of the devices that are no CPUs, the flag that chooses a chip, and what makes code for it.
-_GPUS = {
-    "vulkan": ("vulkan", "--iree-vulkan-target", "vulkan-spirv"),
-    "cuda": ("cuda", "--iree-cuda-target", "cuda"),
-    "rocm": ("hip", "--iree-rocm-target", "rocm"),
-    "metal": ("metal", None, "metal-spirv"),
-}
+_GPUS = gpus()
 
 # IREE 3.13 makes code for some GPUs only; newer ones run the code for an older one, as the driver compiles PTX.
 # Of some it does not tell the names. Kernels for them are taken all the same: the target says which GPU is meant.
@@ -131,8 +126,8 @@ def _check_flags(cpus: Sequence[CpuArch], gpus: Sequence[str], flags: Sequence[s
     """Raise OpspliceError for a flag about devices that contradicts the targets, and would have to be dropped."""
     said = ", ".join([*map(str, cpus), *gpus])
     wanted = {_GPUS[text.strip().partition(":")[0]] for text in gpus}
-    devices = {*(device for device, _, _ in wanted), *(("local",) if cpus else ())}
-    backends = {*(backend for _, _, backend in wanted), *(("llvm-cpu",) if cpus else ())}
+    devices = {*(gpu.device for gpu in wanted), *(("local",) if cpus else ())}
+    backends = {*(gpu.iree for gpu in wanted), *(("llvm-cpu",) if cpus else ())}
     others = {"device": set(named_devices(flags)) - devices, "backend": set(named_backends(flags)) - backends}
     contradicting = [f"{what} {name}" for what, found in others.items() for name in sorted(found)]
     about_cpus = [flag for flag in flags if flag.startswith(_CPU_FLAG) and flag != _HOST_CPU]
@@ -140,7 +135,7 @@ def _check_flags(cpus: Sequence[CpuArch], gpus: Sequence[str], flags: Sequence[s
         contradicting.append(f"architecture {_arch_of(about_cpus)} ({about_cpus[-1]})")
     for text in gpus:
         name, _, chip = text.strip().partition(":")
-        flag = _GPUS[name][1]
+        flag = _GPUS[name].chip_flag
         given = [each for each in flags if flag is not None and _name(each) == flag]
         if chip and given and given[-1].partition("=")[2].lower() != chips.normalized(name, chip):
             contradicting.append(f"chip {given[-1].partition('=')[2]} ({given[-1]})")
@@ -183,7 +178,7 @@ def _host(text: str) -> str:
 def _gpu(text: str, flags: Sequence[str]) -> str:
     """The attribute that IREE makes of a device."""
     name, colon, chip = text.strip().partition(":")
-    device, chip_flag, _ = _GPUS[name]
+    device, chip_flag = _GPUS[name].device, _GPUS[name].chip_flag
     kept = [flag for flag in flags if not flag.startswith(("--iree-hal-target", "--iree-hal-local-target"))]
     if colon and chip_flag is None:
         raise OpspliceError(f"'{text}' names a chip, and {name} has none to choose")

@@ -23,6 +23,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from opsplice.errors import printable
 from opsplice.matchers.explain.near_miss import Attempt, Part, Place, State
 from opsplice.reports.explanation import Explanation, PatternExplanation
 from opsplice.reports.render import dim_text, short_location, style
@@ -212,7 +213,7 @@ class _Text:
             yield self._style(f"{indent}{_cut(shown, self.width - len(indent))}", "dim")
             return
         number, column = numbers[1], int(numbers[2]) - 1
-        text = "".join(c if c.isprintable() else " " for c in line)
+        text = printable(line, " ")
         lead = len(text) - len(text.lstrip())
         text, column = text.strip(), max(0, column - lead)
         room = self.width - len(indent) - len(number) - 3

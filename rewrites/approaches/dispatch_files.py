@@ -14,9 +14,9 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
-from opsplice.targets.formats import hsaco, metal_source, ptx, spirv_binary
+from opsplice.targets.backends.backend import Entry, Launch, Threads
+from opsplice.targets.backends.table import named
 
-_Threads = tuple[int, int, int]
 _STORED = re.compile(r"\bstorage = ([b\d|]+)")
 
 
@@ -58,98 +58,37 @@ def written(call: KernelCall) -> tuple[bool, ...]:
 
 def of(call: KernelCall, choice: Choice) -> External:
     """The dispatch of an artifact. Raises OpspliceError where its ABI is not that of the call."""
-    if choice.target.is_cpu:
-        path, is_library = choice.code.path, choice.code.form == "library"
-        return External(choice.target.text, path, call.symbol, (1, 1, 1), on_cpu=True, is_library=is_library)
+    target, code, name = choice.target, choice.code, choice.clause.path
+    if target.is_cpu:
+        is_library = code.form == "library"
+        return External(target.text, code.path, call.symbol, (1, 1, 1), on_cpu=True, is_library=is_library)
+    backend = named(target.backend)
+    if backend is None:
+        raise OpspliceError(f"a kernel for {target.backend} cannot be a whole dispatch")
     threads = call.kernel.workgroup
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
+    launch = Launch(call.kernel.name, written(call), tuple(word_names(call)), (x, y, z) if threads else None)
     try:
-        workgroup = _check(call, choice, (x, y, z) if threads else None)
-        _check_threads(call, workgroup, choice.target)
-        check_copies(call, choice.target)
+        found = backend.entry(code, name, launch)
+        check(call, found, f"entry '{code.entry}' of {name}", target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
-    workgroups.check(call, choice.target)
-    on_metal = choice.target.backend == "metal-spirv"
-    return External(choice.target.text, choice.code.path, choice.code.entry, workgroup, on_metal=on_metal)
+    workgroups.check(call, target)
+    return External(target.text, code.path, code.entry, found.threads, on_metal=backend.name == "metal")
 
 
-def _check(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
-    """How many threads a workgroup has."""
-    if choice.target.backend == "vulkan-spirv":
-        return _check_shader(call, choice, workgroup)
-    if choice.target.backend == "cuda":
-        return _check_ptx(call, choice, workgroup)
-    if choice.target.backend == "rocm":
-        return _check_code_object(call, choice, workgroup)
-    if choice.target.backend == "metal-spirv":
-        return _check_metal(call, choice, workgroup)
-    raise OpspliceError(f"a kernel for {choice.target.backend} cannot be a whole dispatch")
-
-
-def _check_shader(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
-    entry, name = choice.code.entry, choice.clause.path
-    module = spirv_binary.reflect(choice.code.path.read_bytes(), name)
-    size = 4 * constants(call)
-    if size > spirv_binary.MOST_PUSH_CONSTANT_BYTES:
+def check(call: KernelCall, entry: Entry, where: str, target: ProgramTarget) -> None:
+    """Raises OpspliceError where a target, or what is passed, is not what a dispatch needs, whatever its backend."""
+    _check_words(call, entry.floats, where)
+    _check_threads(call, entry.threads, target)
+    check_copies(call, target)
+    most = target.limit("memory")
+    if most and entry.shared > most[0]:
         raise OpspliceError(
-            f"kernel {call.kernel.name} has {size} bytes of scalars and dims, and Vulkan devices take "
-            f"{spirv_binary.MOST_PUSH_CONSTANT_BYTES}",
-            hint="put scalars into a buffer, or give dims as numbers in the signature",
-        )
-    spirv_binary.check(module, name, entry, buffers=written(call), push_constant_bytes=size, workgroup=workgroup)
-    found = next(e for e in module.entries if e.name == entry)
-    assert found.local_size is not None, "it was checked"
-    _check_words(call, found.floats, f"entry '{entry}' of {name}")
-    most = choice.target.limit("memory")
-    if most and found.shared_bytes > most[0]:
-        raise OpspliceError(
-            f"entry '{entry}' of {name} shares {found.shared_bytes} bytes in a workgroup, and {choice.target.backend} "
-            f"{choice.target.arch} has {most[0]}",
+            f"{where} shares {entry.shared} bytes in a workgroup, and {target.backend} {target.arch} has {most[0]}",
             hint="make it smaller, name the device, such as --target=vulkan:ada, or add a clause: when memory >= ...",
         )
-    return found.local_size
-
-
-def _check_ptx(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
-    entry, name = choice.code.entry, choice.clause.path
-    module = ptx.reflect(choice.code.path.read_text(), name)
-    found = ptx.find_entry(module, name, entry)
-    if module.dynamic_shared:
-        raise OpspliceError(
-            f"{name} has shared memory whose size is chosen at the launch",
-            hint="give it a size in the source: __shared__ float tile[256] instead of extern __shared__",
-        )
-    threads = _threads(call, workgroup or (found.max_threads if found.exact else None))
-    buffers, words = len(written(call)), constants(call)
-    ptx.check(module, name, entry, buffers=buffers, constants=words, workgroup=threads)
-    floats = [number for number, each in enumerate(found.parameters[buffers:]) if each.type == "f32"]
-    _check_words(call, floats, f"'{entry}' in {name}")
-    return threads
-
-
-def _check_code_object(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
-    entry, name = choice.code.entry, choice.clause.path
-    if choice.code.form != "hsaco":
-        raise OpspliceError(
-            f"{name} is no code object, which a whole dispatch for ROCm is",
-            hint="build it with hipcc --genco; LLVM IR is for functions on elements",
-        )
-    module = hsaco.reflect(choice.code.path.read_bytes(), name)
-    threads = _threads(call, workgroup or hsaco.find_entry(module, name, entry).workgroup)
-    buffers, words = len(written(call)), constants(call)
-    hsaco.check(module, name, entry, buffers=buffers, constants=words, workgroup=threads)
-    return threads
-
-
-def _check_metal(call: KernelCall, choice: Choice, workgroup: _Threads | None) -> _Threads:
-    entry, name = choice.code.entry, choice.clause.path
-    module = metal_source.reflect(choice.code.path.read_text(encoding="utf-8"), name)
-    threads = _threads(call, workgroup)
-    buffers, words = written(call), constants(call)
-    metal_source.check(module, name, entry, buffers=buffers, constants=words, workgroup=threads)
-    return threads
 
 
 def _check_words(call: KernelCall, floats: Collection[int], where: str) -> None:
@@ -168,7 +107,7 @@ def _check_words(call: KernelCall, floats: Collection[int], where: str) -> None:
             )
 
 
-def _check_threads(call: KernelCall, workgroup: _Threads, target: ProgramTarget) -> None:
+def _check_threads(call: KernelCall, workgroup: Threads, target: ProgramTarget) -> None:
     """Raises OpspliceError where a workgroup has more threads than IREE says that the device takes."""
     count, most = math.prod(workgroup), target.limit("threads")
     if most and count > most[0]:
@@ -199,12 +138,3 @@ def check_copies(call: KernelCall, target: ProgramTarget) -> None:
                 f"{argument.element}: it would be copied in words of 32 bits, and may end within one",
                 hint="name the device, such as --target=vulkan:ada, or let the kernel write a result of its own",
             )
-
-
-def _threads(call: KernelCall, said: _Threads | None) -> _Threads:
-    if said is None:
-        raise OpspliceError(
-            f"nothing says how many threads a workgroup of kernel {call.kernel.name} has",
-            hint="write it into the kernel, such as `workgroup (128)`: IREE's runtime would launch it with none",
-        )
-    return said

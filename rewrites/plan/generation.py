@@ -25,6 +25,7 @@ from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs
+from opsplice.targets.backends.table import name_of
 from opsplice.targets.build import python_files
 from opsplice.targets.registry.store import Store, key_of
 
@@ -41,7 +42,6 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
     "vulkan": (".comp", ".slang", ".wgsl"),
 }
 _WITH_INCLUDES = (".c", ".cu", ".comp", ".slang")
-_BACKENDS = {"llvm-cpu": "cpu", "vulkan-spirv": "vulkan"}
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,7 @@ def request_of(call: KernelCall, types: Mapping[str, str], count: Callable[[Any]
 def for_target(request: Request, target: ProgramTarget) -> Request:
     """The request with what the code is to run on."""
     arch = str(archs.normalize(target.arch)) if target.is_cpu else target.arch
-    backend = _BACKENDS.get(target.backend, target.backend)
-    return dataclasses.replace(request, target=backend, arch=arch, features=target.feature_names)
+    return dataclasses.replace(request, target=name_of(target.backend), arch=arch, features=target.feature_names)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Artifact
+from opsplice.targets.backends.table import name_of, named
 
 # Finds or builds the artifact of a kernel's clause for a target of the program.
 Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
@@ -395,8 +396,7 @@ def newness(clause: tree.ArtifactClause) -> tuple[int, bool]:
 
 def of_backend(clauses: Iterable[tree.ArtifactClause], target: ProgramTarget) -> list[tree.ArtifactClause]:
     """The clauses for devices of a target's kind, whichever of these they are for."""
-    names = _BACKENDS.get(target.backend, ())
-    return [clause for clause in clauses if clause.backend in names]
+    return [clause for clause in clauses if named(clause.backend) is named(target.backend) is not None]
 
 
 def _unfit(clause: tree.ArtifactClause, target: ProgramTarget) -> str:
@@ -429,13 +429,12 @@ def runs_on(arch: str | None, target: ProgramTarget) -> bool:
 def _clause_text(target: ProgramTarget) -> str:
     if target.is_cpu:
         return f'cpu {target.arch or "x86_64"} "..."'
-    return f'{_BACKENDS.get(target.backend, (target.backend,))[0]} "..."'
+    return f'{name_of(target.backend)} "..."'
 
 
 def _or_compile_for(kernel: tree.Kernel) -> str:
     """Advice for a kernel that has code for other devices than CPUs: to name them, as IREE takes the CPU by default."""
-    spelled = {"spirv": "vulkan", "wgsl": "vulkan"}
-    names = dict.fromkeys(spelled.get(clause.backend, clause.backend) for clause in kernel.artifacts)
+    names = dict.fromkeys(name_of(clause.backend) for clause in kernel.artifacts)
     return "" if not names or "cpu" in names else f", or compile for what it has code for: --target={','.join(names)}"
 
 
@@ -453,16 +452,6 @@ def _check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) 
 
 def _same_arch(left: str, right: str) -> bool:
     return archs.normalize(left) == archs.normalize(right)
-
-
-# The backends of clauses by IREE's.
-_BACKENDS = {
-    "llvm-cpu": ("cpu",),
-    "vulkan-spirv": ("vulkan", "spirv", "wgsl"),
-    "cuda": ("cuda",),
-    "rocm": ("rocm",),
-    "metal-spirv": ("metal",),
-}
 
 
 def _with_features(target: ProgramTarget) -> str:

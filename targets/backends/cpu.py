@@ -18,9 +18,12 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget, Form
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.backends import cpu_dispatch
+from opsplice.targets.backends.backend import Backend, Entry, Launch
 from opsplice.targets.build import compiler_flags, llvm, toolchains
 from opsplice.targets.formats import elf
-from opsplice.targets.registry.store import Entry, Store, key_of
+from opsplice.targets.registry.store import Entry as StoreEntry
+from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "cpu 5"
@@ -171,7 +174,12 @@ def _noted(module: llvm.Module) -> dict[str, Any]:
 
 
 def _linkable(
-    entry: Entry, form: Form, request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]
+    entry: StoreEntry,
+    form: Form,
+    request: ArtifactRequest,
+    target: CpuTarget,
+    store: Store,
+    environ: Mapping[str, str],
 ) -> Artifact:
     """What was built, or bitcode of the same file where only that finds at the link what it calls."""
     missing = entry.notes.get(_AS_BITCODE)
@@ -210,3 +218,16 @@ def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes 
     features = ",".join(sorted(target.features))
     asked = request.form or "any"
     return key_of(_BUILDER, request.path.suffix, form, asked, target.arch, features, "\0".join(request.symbols), *parts)
+
+
+class Cpu(Backend):
+    """CPUs: objects and bitcode of plain functions, and executables of IREE's."""
+
+    name, iree, device = "cpu", "llvm-cpu", "local"
+
+    def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
+        target = CpuTarget.of(arch, features)
+        return (cpu_dispatch.resolve if request.form == "library" else resolve)(request, target, store)
+
+    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
+        return Entry((1, 1, 1))

@@ -28,6 +28,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.backends.backend import Backend, Entry, Launch
 from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
 from opsplice.targets.formats import ptx
 from opsplice.targets.registry.store import Store, key_of
@@ -145,3 +146,26 @@ def _entry(module: ptx.PtxModule, request: ArtifactRequest) -> str:
         f"{request.path.name} has {len(module.entries)} entries, and none is named as the kernel",
         hint=f"name one of them (there: {names})",
     )
+
+
+class Cuda(Backend):
+    """GPUs of NVIDIA's: PTX, and sources in CUDA."""
+
+    name, iree, device, format = "cuda", "cuda", "cuda", "cuda-nvptx-fb"
+    chip_flag, chips, usual_chip = "--iree-cuda-target", r"sm_\d{2,3}[af]?", "sm_80"
+
+    def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
+        return resolve(request, CudaTarget.of(arch), store)
+
+    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
+        module = ptx.reflect(code.path.read_text(), name)
+        found, buffers = ptx.find_entry(module, name, code.entry), len(launch.buffers)
+        if module.dynamic_shared:
+            raise OpspliceError(
+                f"{name} has shared memory whose size is chosen at the launch",
+                hint="give it a size in the source: __shared__ float tile[256] instead of extern __shared__",
+            )
+        threads = launch.threads(found.max_threads if found.exact else None)
+        ptx.check(module, name, code.entry, buffers=buffers, constants=len(launch.words), workgroup=threads)
+        floats = (number for number, each in enumerate(found.parameters[buffers:]) if each.type == "f32")
+        return Entry(threads, frozenset(floats))

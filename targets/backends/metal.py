@@ -16,6 +16,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.backends.backend import Backend, Entry, Launch
 from opsplice.targets.formats import metal_source
 from opsplice.targets.registry.store import Store, key_of
 
@@ -59,3 +60,18 @@ def resolve(request: ArtifactRequest, store: Store) -> Artifact:
 
     entry = store.get_or_build(key_of(_BUILDER, "\0".join(request.symbols), data), _SUFFIX, build)
     return artifact_of(entry, "metal")
+
+
+class Metal(Backend):
+    """GPUs of Apple's: shaders as text."""
+
+    name, iree, device, format = "metal", "metal-spirv", "metal", "metal-msl-fb"
+
+    def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
+        return resolve(request, store)
+
+    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
+        module, threads = metal_source.reflect(code.path.read_text(encoding="utf-8"), name), launch.threads()
+        buffers, words = launch.buffers, len(launch.words)
+        metal_source.check(module, name, code.entry, buffers=buffers, constants=words, workgroup=threads)
+        return Entry(threads)

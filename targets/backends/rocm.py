@@ -17,6 +17,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form, RocmTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.backends.backend import Backend, Entry, Launch
 from opsplice.targets.build import llvm
 from opsplice.targets.formats import elf, hsaco
 from opsplice.targets.registry.store import Store, key_of
@@ -98,3 +99,26 @@ def _check_links(code: elf.ObjectFile, request: ArtifactRequest) -> None:
             hint="put all that it uses into this file; of libraries there is ROCm's own (__ocml_exp_f32, __ockl_...)",
         )
     elf.check_links(dataclasses.replace(code, undefined=frozenset()), name, request.symbols, "bitcode")
+
+
+class Rocm(Backend):
+    """GPUs of AMD's: code objects."""
+
+    name, iree, device, format = "rocm", "rocm", "hip", "rocm-hsaco-fb"
+    aliases = ("amdgpu",)
+    chip_flag, chips, usual_chip = "--iree-rocm-target", r"gfx\w+", "gfx942"
+
+    def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
+        return resolve(request, RocmTarget(arch), store)
+
+    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
+        if code.form != "hsaco":
+            raise OpspliceError(
+                f"{name} is no code object, which a whole dispatch for ROCm is",
+                hint="build it with hipcc --genco; LLVM IR is for functions on elements",
+            )
+        module = hsaco.reflect(code.path.read_bytes(), name)
+        threads = launch.threads(hsaco.find_entry(module, name, code.entry).workgroup)
+        buffers, words = len(launch.buffers), len(launch.words)
+        hsaco.check(module, name, code.entry, buffers=buffers, constants=words, workgroup=threads)
+        return Entry(threads)

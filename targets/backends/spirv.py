@@ -19,6 +19,7 @@ A shader is called like this:
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.backends.backend import Backend, Entry, Launch
 from opsplice.targets.build import compiler_flags, shaders, spirv_val
 from opsplice.targets.formats import spirv_binary, spirv_reader
 from opsplice.targets.registry.store import Store, key_of
@@ -153,3 +155,30 @@ def _key(request: ArtifactRequest, target: SpirvTarget, validator: str | None, *
     wanted = (_version(target.version), capabilities, "\0".join(request.symbols))
     # Errors and notes are by the file's name.
     return key_of(_BUILDER, request.path.name, *wanted, checked_by, *parts)
+
+
+class Vulkan(Backend):
+    """Devices with Vulkan: SPIR-V, and sources of shaders."""
+
+    name, iree, device, format = "vulkan", "vulkan-spirv", "vulkan", "vulkan-spirv-fb"
+    clauses = ("spirv", "wgsl")
+    chip_flag, chips = "--iree-vulkan-target", r"([\w.-]+)?"
+
+    def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
+        # IREE says `spirv:v1.6,cap:Shader,...`. It names what its own code uses, not all that there is.
+        found = re.search(r"spirv:v(\d+)\.(\d+)", features)
+        return resolve(request, SpirvTarget((int(found[1]), int(found[2]))) if found else SpirvTarget(), store)
+
+    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
+        module, size = spirv_binary.reflect(code.path.read_bytes(), name), 4 * len(launch.words)
+        if size > spirv_binary.MOST_PUSH_CONSTANT_BYTES:
+            raise OpspliceError(
+                f"kernel {launch.kernel} has {size} bytes of scalars and dims, and Vulkan devices take "
+                f"{spirv_binary.MOST_PUSH_CONSTANT_BYTES}",
+                hint="put scalars into a buffer, or give dims as numbers in the signature",
+            )
+        buffers, threads = launch.buffers, launch.workgroup
+        spirv_binary.check(module, name, code.entry, buffers=buffers, push_constant_bytes=size, workgroup=threads)
+        found = next(each for each in module.entries if each.name == code.entry)
+        assert found.local_size is not None, "it was checked"
+        return Entry(found.local_size, found.floats, found.shared_bytes)

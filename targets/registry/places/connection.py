@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, printable
 from opsplice.targets.registry.places import credentials, strict_json
 from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError
 from opsplice.targets.registry.places.reference import Reference, is_loopback
@@ -301,7 +301,7 @@ def _said(response: Response) -> str:
         else:
             errors = strict_json.parse(body, "").tables("errors", 100)
             said = errors[0].text("message", "") if errors else ""
-    text = "".join(letter for letter in said.strip() if letter.isprintable())
+    text = printable(said.strip())
     return f": {text[:200]}" if text else ""
 
 
