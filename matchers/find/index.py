@@ -10,7 +10,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.graph import Graph, Whole, heads
+from opsplice.matchers.patterns.graph import Graph, Whole
+from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.matchers.terms.views import defining_op, is_structured, shape_of

@@ -9,7 +9,7 @@ their dims, type variables and conditions come along under names of their own. I
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -146,17 +146,6 @@ class Accumulated:
 
 
 Node = Input | Number | Whole | Anything | Choice | Named | Accumulated | Apply | Reduce
-
-
-def heads(node: Node) -> Iterator[Node]:
-    """The nodes that a payload may begin with where it begins with this one: behind choices and names."""
-    if isinstance(node, Choice):
-        for option in node.options:
-            yield from heads(option)
-    elif isinstance(node, (Named, Accumulated)):
-        yield from heads(node.node)
-    else:
-        yield node
 
 
 @dataclass(frozen=True, eq=False)

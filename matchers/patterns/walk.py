@@ -88,5 +88,6 @@ def is_judged(node: Any) -> bool:
 
 
 def heads(node: Any) -> list[Any]:
-    """The judged nodes that a payload may begin with where it begins with this one."""
-    return [node] if is_judged(node) else [head for child in children_of(node) for head in heads(child)]
+    """The nodes that a payload may begin with where it begins with this one: behind choices and names."""
+    children = [] if is_judged(node) else children_of(node)
+    return [head for child in children for head in heads(child)] or [node]

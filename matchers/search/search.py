@@ -30,9 +30,8 @@ from opsplice.matchers.patterns.graph import (
     Product,
     Result,
     Whole,
-    heads,
 )
-from opsplice.matchers.patterns.walk import nodes_of
+from opsplice.matchers.patterns.walk import heads, nodes_of
 from opsplice.matchers.search.bindings import Failure, size_text
 from opsplice.matchers.search.labels import Regrouped, Sizes, ones_first, pair, rank_text, regrouped, sizes_of
 from opsplice.matchers.search.matches import Binding, Kind, Match, NearMiss, Size, flat

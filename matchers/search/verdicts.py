@@ -102,8 +102,8 @@ class Verdicts(Bindings):
             value = self._values(condition.name)[-1:]
             return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"
         names = sorted(dim_conditions.numbers_in(condition))
-        known = {n: size_text(self.dims[n][0]) if n in self.dims else str(sizes.get(n, "unknown")) for n in names}
-        return ", ".join(f"{own_name(n)} = {text}" for n, text in known.items()) or "that it does not hold"
+        known = [f"{own_name(n)} = {judge.shown(sizes[n]) if n in sizes else 'unknown'}" for n in names]
+        return ", ".join(known) or "that it does not hold"
 
     # ---- what conditions ask ----------------------------------------------------------------------------------------
 

@@ -360,19 +360,10 @@ def _check_condition(where: tree.Condition | None, match: Match, whose: str, siz
     if asked is None or judge.holds(asked, sizes, own):
         return
     failed = judge.first_failure(asked, sizes, own)
-    shown = ", ".join(f"{n} = {_shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(failed)))
+    shown = ", ".join(f"{n} = {judge.shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(failed)))
     raise _LeaveError(
         f"{whose} condition `{dim_conditions.written(failed)}` does not hold{f': {shown}' if shown else ''}"
     )
-
-
-def _shown(size: judge.Known | tuple[judge.Known, ...]) -> str:
-    if isinstance(size, tuple):
-        return " x ".join(map(_shown, size))
-    if isinstance(size, judge.Bounds):
-        high = "any" if size.high is None else str(size.high)
-        return f"dynamic ({size.low} to {high}, a multiple of {size.divisor})"
-    return "dynamic" if size is None else str(size)
 
 
 def _name(rule: tree.Rule) -> str:

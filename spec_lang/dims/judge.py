@@ -23,6 +23,10 @@ class Bounds:
     high: int | None
     divisor: int
 
+    def __str__(self) -> str:
+        reach = f"at least {self.low}" if self.high is None else f"{self.low} to {self.high}"
+        return f"dynamic ({reach}{f', a multiple of {self.divisor}' if self.divisor > 1 else ''})"
+
 
 Known = int | Bounds | None
 # Sizes of dims and packs, integers bound to attributes, and properties as they are written: `rank(m)`, `bits(T)`.
@@ -69,6 +73,13 @@ def _value(expr: tree.DimExpr, sizes: Sizes) -> int | float | Bounds | None:
     except OverflowError:
         return None
     return None if overflows else result  # infinity is a number of its own
+
+
+def shown(size: Known | tuple[Known, ...]) -> str:
+    """A size, or a pack's, for messages."""
+    if isinstance(size, tuple):
+        return " x ".join(map(shown, size)) or "nothing"
+    return "dynamic" if size is None else str(size)
 
 
 def _unknown(_condition: Any) -> bool | None:

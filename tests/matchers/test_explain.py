@@ -336,7 +336,7 @@ def test_a_condition_of_a_used_pattern_is_said_in_its_own_names(why: Why) -> Non
 def test_a_condition_on_a_dim_that_is_dynamic(why: Why) -> None:
     spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) where n % 4 == 0 { negf(addf(x, y)) }"
     miss = why(TWO.replace("8", "?"), SUM.replace("8", "?"), spec, T.replace("8", "?"))
-    assert said(miss) == (Kind.CONDITION, "n % 4 == 0", "n = a dynamic size: n is only known at run time")
+    assert said(miss) == (Kind.CONDITION, "n % 4 == 0", "n = dynamic: n is only known at run time")
 
 
 def test_weights_the_other_way_round(why: Why) -> None:

@@ -49,6 +49,19 @@ def test_assumptions_fulfil_conditions(find, condition, count):
     assert find(PAYLOAD.format(assumption=ASSUMED), spec).count == count
 
 
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (Bounds(16, 4096, 16), "dynamic (16 to 4096, a multiple of 16)"),
+        (Bounds(2, None, 1), "dynamic (at least 2)"),
+        ((2, None, Bounds(0, 8, 1)), "2 x dynamic x dynamic (0 to 8)"),
+        ((), "nothing"),
+    ],
+)
+def test_what_is_known_of_a_size_is_said(size, text):
+    assert judge.shown(size) == text
+
+
 @pytest.mark.parametrize(("condition", "count"), [("m == 64", 1), ("m % 32 == 0", 1), ("m < 64", 0)])
 def test_a_size_that_is_tied_to_a_number(find, condition, count):
     """What is assumed to be one number, IREE makes into that number."""

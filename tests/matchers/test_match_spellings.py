@@ -586,7 +586,7 @@ def test_a_condition_that_depends_on_a_dynamic_dim_says_so(find):
       return %r : tensor<?xf32>
     }"""
     outcome = find(payload, "pattern p(x: tensor<n x f32>) where n % 8 == 0 { negf(absf(x)) }")
-    assert outcome.reasons == ["wanted n % 8 == 0, found n = a dynamic size"]
+    assert outcome.reasons == ["wanted n % 8 == 0, found n = dynamic"]
 
 
 # ---- several results, quoted ops, patterns in patterns ---------------------------------------------------------------
