@@ -17,6 +17,7 @@ from pathlib import Path
 from opsplice import files
 from opsplice.errors import OpspliceError
 from opsplice.files import LARGEST, LARGEST_TEXT, read_file
+from opsplice.targets.artifacts.artifact import ArtifactRequest
 
 # Every text between quotes, escaped ones too, or angle brackets: #include, #embed, .incbin, and names that macros pass
 # on. The look-ahead lets candidates overlap, so that a stray bracket hides none.
@@ -117,7 +118,7 @@ def _existing(names: Iterable[str], folders: Sequence[Path]) -> list[tuple[str, 
     return found
 
 
-def check_file(path: Path, accepted: Sequence[str]) -> None:
+def check_file(path: Path, accepted: Collection[str]) -> None:
     """Raises OpspliceError unless `path` is a file of a size to read. accepted: the kinds of file to list."""
     files.check_file(path, hint=f"accepted: {' '.join(accepted)}")
 
@@ -126,3 +127,32 @@ def _update(digest: hashlib._Hash, *parts: bytes) -> None:
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
+
+
+def check_request(
+    request: ArtifactRequest,
+    device: str,
+    accepted: Collection[str],
+    forms: Collection[str] = (),
+    *,
+    how: str = "remove the form",
+    compiled: Collection[str] = (),
+    more: str = "",
+) -> None:
+    """Raises OpspliceError for a file of a kind that a kernel for a device cannot be, or that is asked to be another.
+
+    forms: what it may be taken as, else it is said `how`. compiled: the kinds of sources, whose compilers take flags.
+    more: what else there is to say of the kinds that are accepted.
+    """
+    check_file(request.path, accepted)
+    name, suffix = request.path.name, request.path.suffix
+    if suffix not in accepted:
+        message = f"{name} is not a kind of file that a {device} kernel can be"
+        raise OpspliceError(message, hint=f"accepted: {' '.join(accepted)}{more}")
+    if request.form not in (None, *forms):
+        raise OpspliceError(f"{name} cannot be taken as {request.form} for a {device} kernel", hint=how)
+    if request.flags and suffix not in compiled:
+        sources = f" ({' '.join(compiled)})" if compiled else ""
+        raise OpspliceError(
+            f"flags do nothing for {name}", hint=f"flags go to compilers of sources{sources}; remove them"
+        )

@@ -57,21 +57,10 @@ def resolve(
     Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for another architecture,
     lacks a symbol, or needs what IREE does not link; and when no compiler can build it or the store cannot be written.
     """
-    source_inputs.check_file(request.path, ACCEPTED)
+    source_inputs.check_request(request, "CPU", ACCEPTED, _SUFFIX, compiled=_LANGUAGES)
     suffix = request.path.suffix
-    if request.form not in (None, *_SUFFIX):
-        raise OpspliceError(f"{request.path.name} cannot be taken as {request.form} on a CPU", hint="remove the form")
     if suffix in _LANGUAGES:
         return _resolve_source(request, target, store, environ)
-    if suffix not in (".ll", *_PREBUILT):
-        raise OpspliceError(
-            f"{request.path.name} is not a kind of file that a CPU kernel can be",
-            hint=f"accepted: {' '.join(ACCEPTED)}",
-        )
-    if request.flags:
-        raise OpspliceError(
-            f"flags do nothing for {request.path.name}", hint="flags go to the compiler of C sources; remove them"
-        )
     if suffix == ".ll":
         return _resolve_ir(request, target, store, environ)
     return _resolve_prebuilt(request, target, store)

@@ -31,9 +31,7 @@ def resolve(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifa
     wants other libraries, or lacks the name.
     """
     name = request.path.name
-    source_inputs.check_file(request.path, (SUFFIX,))
-    if request.flags:
-        raise OpspliceError(f"flags do nothing for {name}", hint="flags go to the compiler of C sources; remove them")
+    source_inputs.check_request(request, "CPU", (SUFFIX,), ("library",))
     data = read_file(request.path)
 
     def build(output: Path) -> dict[str, None]:

@@ -53,19 +53,11 @@ def resolve(
     lacks an entry, calls what nothing defines or does not assemble; and when no compiler can build it or the store
     cannot be written. What an entry is passed is checked by `ptx.check`.
     """
-    source_inputs.check_file(request.path, ACCEPTED)
-    name, suffix = request.path.name, request.path.suffix
-    if suffix not in ACCEPTED:
-        raise OpspliceError(
-            f"{name} is not a kind of file that a CUDA kernel can be",
-            hint=f"accepted: {' '.join(ACCEPTED)} (IREE embeds PTX, so no cubin or fatbin)",
-        )
-    if request.form not in (None, "ptx"):
-        raise OpspliceError(
-            f"{name} cannot be taken as {request.form} for CUDA", hint=f"remove 'as {request.form}': it becomes PTX"
-        )
-    if request.flags and suffix != ".cu":
-        raise OpspliceError(f"flags do nothing for {name}", hint="flags go to the compiler of .cu sources; remove them")
+    more = " (IREE embeds PTX, so no cubin or fatbin)"
+    source_inputs.check_request(
+        request, "CUDA", ACCEPTED, ("ptx",), how="remove the form: it becomes PTX", compiled=(".cu",), more=more
+    )
+    suffix = request.path.suffix
     if suffix == ".cu":
         return _resolve_source(request, target, store, environ)
     return _resolve_ir(request, target, store) if suffix == ".ll" else _resolve_prebuilt(request, target, store)

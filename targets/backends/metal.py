@@ -35,17 +35,9 @@ def resolve(request: ArtifactRequest, store: Store) -> Artifact:
     Raises OpspliceError when the file is absent or of another kind, is no text, includes another file or lacks a
     kernel; and when the store cannot be written.
     """
-    source_inputs.check_file(request.path, ACCEPTED)
+    more, how = " (slangc -target metal makes one of Slang)", "on Metal a kernel is a shader's text"
+    source_inputs.check_request(request, "Metal", ACCEPTED, how=how, more=more)
     name = request.path.name
-    if request.path.suffix != _SUFFIX:
-        raise OpspliceError(
-            f"{name} is not a kind of file that a Metal kernel can be",
-            hint=f"accepted: {' '.join(ACCEPTED)} (slangc -target metal makes one of Slang)",
-        )
-    if request.form is not None:
-        raise OpspliceError(f"{name} cannot be taken as {request.form}", hint="on Metal a kernel is a shader's text")
-    if request.flags:
-        raise OpspliceError(f"flags do nothing for {name}", hint="Metal compiles it when it is loaded; remove them")
     data = read_file(request.path)
 
     def build(output: Path) -> Mapping[str, Any]:

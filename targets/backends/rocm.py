@@ -41,18 +41,9 @@ def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artif
     Raises OpspliceError when the file is absent or of an unknown kind, is not valid, is for another GPU, lacks a
     symbol or needs what IREE does not link; and when the store cannot be written.
     """
-    source_inputs.check_file(request.path, ACCEPTED)
-    name = request.path.name
-    form = _FORMS.get(request.path.suffix)
-    if form is None:
-        raise OpspliceError(
-            f"{name} is not a kind of file that a ROCm kernel can be",
-            hint=f"accepted: {' '.join(ACCEPTED)} (hipcc --genco makes a code object of HIP sources)",
-        )
-    if request.form not in (None, form):
-        raise OpspliceError(f"{name} cannot be taken as {request.form} for ROCm", hint=f"it is taken as {form}")
-    if request.flags:
-        raise OpspliceError(f"flags do nothing for {name}", hint="flags go to the compiler of sources; remove them")
+    form = _FORMS.get(request.path.suffix, "hsaco")
+    more = " (hipcc --genco makes a code object of HIP sources)"
+    source_inputs.check_request(request, "ROCm", ACCEPTED, (form,), how=f"it is taken as {form}", more=more)
     data = read_file(request.path)
 
     def build(output: Path) -> Mapping[str, Any]:

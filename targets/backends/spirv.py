@@ -56,23 +56,10 @@ def resolve(
     newer SPIR-V or another capability than the target has, or is not valid; and when no compiler can build it or the
     store cannot be written.
     """
-    source_inputs.check_file(request.path, ACCEPTED)
-    suffix = request.path.suffix
-    if suffix not in ACCEPTED:
-        raise OpspliceError(
-            f"{request.path.name} is not a kind of file that a Vulkan kernel can be",
-            hint=f"accepted: {' '.join(ACCEPTED)}",
-        )
-    if request.form not in (None, "spirv"):
-        raise OpspliceError(
-            f"{request.path.name} cannot be taken as {request.form}", hint="on Vulkan a kernel is a SPIR-V module"
-        )
-    if suffix in _LANGUAGES:
+    how = "on Vulkan a kernel is a SPIR-V module"
+    source_inputs.check_request(request, "Vulkan", ACCEPTED, ("spirv",), how=how, compiled=_LANGUAGES)
+    if request.path.suffix in _LANGUAGES:
         return _resolve_source(request, target, store, environ)
-    if request.flags:
-        raise OpspliceError(
-            f"flags do nothing for {request.path.name}", hint="flags go to the compiler of sources; remove them"
-        )
     return _resolve_prebuilt(request, target, store, environ)
 
 

@@ -9,7 +9,6 @@ It must not know where a file came from or who calls its kernels.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import struct
@@ -19,6 +18,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import elf
+from opsplice.targets.formats.entries import missing
 
 _EM_AMDGPU = 224
 _NT_AMDGPU_METADATA = 32
@@ -118,12 +118,8 @@ def find_entry(module: HsacoModule, name: str, entry: str) -> HsacoEntry:
         if candidate.name == entry:
             return candidate
     names = [candidate.name for candidate in module.entries]
-    nearest = difflib.get_close_matches(entry, names[:1000], n=1)
-    listed = f"it has {', '.join(repr(symbol) for symbol in names[:8]) or 'none'}"
-    raise OpspliceError(
-        f"{name} has no kernel '{entry}'",
-        hint=f"did you mean '{nearest[0]}'? {listed}" if nearest else f'{listed}; C++ ones must be extern "C"',
-    )
+    how = 'it has none; C++ ones must be extern "C"'
+    raise missing(f"{name} has no kernel '{entry}'", entry, names, none=how)
 
 
 def check_target(module: HsacoModule, name: str, chip: str) -> None:

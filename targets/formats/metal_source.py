@@ -11,13 +11,13 @@ or typedefs it leaves unchecked, and says so. It must not know where a file came
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
+from opsplice.targets.formats.entries import missing
 
 BINDINGS_AT, CONSTANTS_AT = 0, 3
 # IREE, runtime/src/iree/hal/drivers/metal: IREE_HAL_METAL_MAX_DESCRIPTOR_SET_BINDING_COUNT and ..._PUSH_CONSTANT_COUNT.
@@ -36,7 +36,6 @@ _MOST_THREADS = re.compile(r"\bmax_total_threads_per_threadgroup\s*+\(\s*+(\d{1,
 _WORDS = re.compile(
     r"(?:const\s+)?(?:unsigned\s+int|float|u?int|u?int32_t|unsigned)\s++\w++(?:\s*+\[\s*+(\d{1,9})\s*+\])?$"
 )
-_LISTED = 8
 # The attributes and words before a function's name.
 _LONGEST_HEAD = 400
 
@@ -102,11 +101,8 @@ def find_entry(module: MetalModule, name: str, entry: str) -> MetalEntry:
         if candidate.name == entry:
             return candidate
     names = [candidate.name for candidate in module.entries]
-    nearest = difflib.get_close_matches(entry, names, n=1)
-    listed = f"it has {', '.join(map(repr, names[:_LISTED])) or 'none'}; one begins: kernel void {entry}("
-    raise OpspliceError(
-        f"{name} has no kernel '{entry}'", hint=f"did you mean '{nearest[0]}'? {listed}" if nearest else listed
-    )
+    how = f"it has none; one begins: kernel void {entry}("
+    raise missing(f"{name} has no kernel '{entry}'", entry, names, none=how)
 
 
 def check(

@@ -8,7 +8,6 @@ It must not know where a file came from, who calls its entries or how it is asse
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections import Counter
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
+from opsplice.targets.formats.entries import listed, missing
 
 # CUDA programming guide, "Technical specifications per compute capability"; the same for all since 2.0.
 MAX_THREADS = 1024
@@ -215,14 +215,10 @@ def find_entry(module: PtxModule, name: str, entry: str) -> PtxEntry:
             return candidate
     names = [candidate.name for candidate in module.entries]
     message = f"{name} has no entry '{entry}'"
-    if not names:
-        raise OpspliceError(message, hint=_HOW_TO_DECLARE)
     mangled = re.compile(rf"_Z\w*(?<!\d){len(entry)}{re.escape(entry)}")
     if any(mangled.match(candidate) for candidate in names):
         raise OpspliceError(message, hint=f"it has '{entry}' as C++: declare it extern \"C\"")
-    nearest = difflib.get_close_matches(entry, names[:1000], n=1)
-    listed = f"it has {_listed(names)}"
-    raise OpspliceError(message, hint=f"did you mean '{nearest[0]}'? {listed}" if nearest else listed)
+    raise missing(message, entry, names, none=_HOW_TO_DECLARE)
 
 
 def check_target(module: PtxModule, name: str, target: CudaTarget, *, built_by: str | None = None) -> None:
@@ -259,7 +255,7 @@ def check_externs(module: PtxModule, name: str) -> None:
     if module.externs:
         verb = "is" if len(module.externs) == 1 else "are"
         raise OpspliceError(
-            f"{name} calls {_listed(module.externs)}, which {verb} defined neither in it nor by the driver",
+            f"{name} calls {listed(module.externs)}, which {verb} defined neither in it nor by the driver",
             hint="a kernel is linked with nothing: put all that it calls into its file (nvcc without -rdc=true; "
             "mathematics through nvcc or NVRTC, which bring it along)",
         )
@@ -416,11 +412,6 @@ def _by(sizes: tuple[int, ...]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _listed(names: Collection[str]) -> str:
-    shown = [f"'{symbol}'" for symbol in list(names)[:8]]
-    return ", ".join(shown) + (", ..." if len(names) > 8 else "")
 
 
 def _not_ptx(name: str) -> OpspliceError:

@@ -6,12 +6,12 @@ from the binary and compared before anything is compiled. It must not know where
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import spirv_names
+from opsplice.targets.formats.entries import missing
 from opsplice.targets.formats.spirv_access import Access, Accesses
 from opsplice.targets.formats.spirv_reader import (
     Declarations,
@@ -251,14 +251,8 @@ def _check_push_constants(entry: Entry, where: str, given: int) -> None:
 
 def _no_entry(module: SpirvModule, name: str, symbol: str) -> OpspliceError:
     names = sorted({entry.name for entry in module.entries})
-    message = f"{name} has no compute entry point '{symbol}'"
-    listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    if not names:
-        return OpspliceError(message, hint="it has none at all: a kernel is a compute shader, with a local size")
-    nearest = difflib.get_close_matches(symbol, names, n=1)
-    if nearest:
-        return OpspliceError(message, hint=f"did you mean '{nearest[0]}'? it has {listed}")
-    return OpspliceError(message, hint=f"it has {listed}")
+    how = "it has none at all: a kernel is a compute shader, with a local size"
+    return missing(f"{name} has no compute entry point '{symbol}'", symbol, names, none=how)
 
 
 def _called(binding: Binding) -> str:

@@ -295,7 +295,7 @@ void main() {{ result[gl_GlobalInvocationID.x] = x[gl_GlobalInvocationID.x] + fl
     [
         (".ptx", ".param .f32 s, .param .u32 n", None),
         (".ptx", ".param .b32 s, .param .s32 n", None),
-        (".ptx", ".param .u32 s, .param .f32 n", "'scale' in scale.ptx takes a float where dim n is passed"),
+        (".ptx", ".param .u32 s, .param .f32 n", "entry 'scale' of scale.ptx takes a float where dim n is passed"),
         (".comp", "float a; uint b;", None),
         (".comp", "uint a; int b;", None),
         (".comp", "uint a; float b;", "entry 'main' of scale.comp takes a float where dim n is passed"),

@@ -288,7 +288,7 @@ def test_unknown_kinds_of_files_list_the_known_ones(refused, store, tmp_path):
 def test_what_would_have_no_effect_is_refused(refused, write, store):
     assert "flags do nothing for k.ptx" in refused(PTX, SM80, "k.ptx", flags=("-O1",)).message
     assert "cannot be taken as bitcode" in refused(PTX, SM80, "k.ptx", form="bitcode").message
-    with pytest.raises(OpspliceError, match=r"k\.c cannot be taken as ptx on a CPU"):
+    with pytest.raises(OpspliceError, match=r"k\.c cannot be taken as ptx for a CPU"):
         cpu.resolve(ask(write("", "k.c"), form="ptx"), CpuTarget("x86_64"), store)
 
 

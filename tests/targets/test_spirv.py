@@ -511,7 +511,7 @@ def test_what_would_have_no_effect_is_refused(prebuilt, store):
 
 
 def test_a_cpu_takes_no_spirv(kernel, store):
-    with pytest.raises(OpspliceError, match=r"kernel\.c cannot be taken as spirv on a CPU"):
+    with pytest.raises(OpspliceError, match=r"kernel\.c cannot be taken as spirv for a CPU"):
         cpu.resolve(ask(kernel, form="spirv"), CpuTarget("x86_64"), store)
 
 
