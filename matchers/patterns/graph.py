@@ -660,6 +660,10 @@ def _align(dims: tuple[tree.Dim, ...], labels: tuple[Label, ...]) -> list[tuple[
 
 def _renamed(node: Any, scope: _Scope) -> Any:
     """A comparison or dim arithmetic with a pattern's own names as the graph has them."""
+    return tree.rebuilt(node, partial(_renamed_part, scope))
+
+
+def _renamed_part(scope: _Scope, node: Any) -> Any:
     if isinstance(node, tree.DimRef):
         return dataclasses.replace(node, name=scope.dims.get(node.name, scope.prefix + node.name))
     if isinstance(node, tree.Property):
@@ -667,9 +671,7 @@ def _renamed(node: Any, scope: _Scope) -> Any:
         name = names.get(node.name, node.name)
         width = vocabulary.bits(name) if node.kind == "bits" else None
         return dataclasses.replace(node, name=name) if width is None else tree.Literal(node.span, width)
-    if isinstance(node, tree.Literal):
-        return node
-    return dataclasses.replace(node, left=_renamed(node.left, scope), right=_renamed(node.right, scope))
+    return node
 
 
 def _scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:

@@ -74,13 +74,13 @@ def both(where: tree.Condition, left: Sequence[Alternative], right: Sequence[Alt
 
 def fixed(where: tree.Condition | None) -> dict[str, int]:
     """The dims that a condition gives one size: `n == 64`, alone or joined by `and`."""
-    if isinstance(where, tree.Logical) and where.op == "and":
-        return {name: size for part in where.operands for name, size in fixed(part).items()}
-    if isinstance(where, tree.Comparison) and where.op == "==":
-        for name, size in ((where.left, where.right), (where.right, where.left)):
-            if isinstance(name, tree.DimRef) and isinstance(size, tree.Literal) and isinstance(size.value, int):
-                return {name.name: size.value}
-    return {}
+    equal = (p for p in dim_conditions.conjuncts(where) if isinstance(p, tree.Comparison) and p.op == "==")
+    return {
+        name.name: size.value
+        for part in equal
+        for name, size in ((part.left, part.right), (part.right, part.left))
+        if isinstance(name, tree.DimRef) and isinstance(size, tree.Literal) and isinstance(size.value, int)
+    }
 
 
 def _limited(where: tree.Condition, found: tuple[Alternative, ...]) -> tuple[Alternative, ...]:

@@ -92,18 +92,9 @@ def with_callees(pattern: tree.Pattern, callee: Callable[[tree.Call], str], inst
 
 def rewritten(pattern: tree.Pattern, change: Callable[[Any], Any], instance: str = "") -> tree.Pattern:
     """A pattern with each node of its body, results and condition as `change` gives it, the inner ones first."""
-    changed = {f: _changed(getattr(pattern, f), change, instance) for f in ("body", "results", "where")}
-    return dataclasses.replace(pattern, **changed)
 
+    def changed(part: Any) -> Any:
+        return dataclasses.replace(part, instance=instance) if isinstance(part, tree.Span) else change(part)
 
-def _changed(part: Any, change: Callable[[Any], Any], instance: str) -> Any:
-    """A part of a pattern with all its nodes changed; equal to no part of another instance."""
-    if isinstance(part, tuple):
-        return tuple(_changed(each, change, instance) for each in part)
-    if isinstance(part, tree.Span):
-        return dataclasses.replace(part, instance=instance)
-    if not dataclasses.is_dataclass(part) or isinstance(part, type):
-        return part
-    return change(
-        type(part)(**{f.name: _changed(getattr(part, f.name), change, instance) for f in dataclasses.fields(part)})
-    )
+    parts = {name: tree.rebuilt(getattr(pattern, name), changed) for name in ("body", "results", "where")}
+    return dataclasses.replace(pattern, **parts)

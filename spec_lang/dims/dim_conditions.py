@@ -72,14 +72,7 @@ def divides_by_dim(node: Any) -> bool:
 
 def substituted(node: Any, values: Mapping[str, tree.DimExpr]) -> Any:
     """A condition or dim arithmetic with dims replaced by what `values` has for them."""
-    if isinstance(node, tree.DimRef):
-        return values.get(node.name, node)
-    if isinstance(node, tuple):
-        return tuple(substituted(part, values) for part in node)
-    if not dataclasses.is_dataclass(node) or isinstance(node, (tree.Span, type)):
-        return node
-    changed = {f.name: substituted(getattr(node, f.name), values) for f in dataclasses.fields(node)}
-    return dataclasses.replace(node, **changed)
+    return tree.rebuilt(node, lambda part: values.get(part.name, part) if isinstance(part, tree.DimRef) else part)
 
 
 def key(node: Any) -> Any:

@@ -7,9 +7,10 @@ nothing of MLIR payloads. Every node carries the span of source text that it cam
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -90,6 +91,17 @@ def parts(node: object) -> Iterator[Any]:
             seen.add(id(part))
             yield part
             pending.extend([getattr(part, name) for name in reversed(kind.__dataclass_fields__)])
+
+
+def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A node, or several, with each dataclass in it as `change` gives it, spans too, the inner ones first."""
+    if isinstance(node, tuple):
+        return tuple(rebuilt(part, change) for part in node)
+    if not dataclasses.is_dataclass(node) or isinstance(node, type):
+        return node
+    if isinstance(node, Span):
+        return change(node)
+    return change(type(node)(**{f.name: rebuilt(getattr(node, f.name), change) for f in dataclasses.fields(node)}))
 
 
 # ---- types ----------------------------------------------------------------------------------------------------------

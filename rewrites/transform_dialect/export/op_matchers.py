@@ -14,6 +14,7 @@ from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.speller import Instance
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _OP, _VALUE = "!transform.any_op", "!transform.any_value"
@@ -69,7 +70,8 @@ def direct(pattern: tree.Pattern, instance: Instance) -> Direct | None:
 def is_any_contraction(pattern: tree.Pattern) -> bool:
     """Whether a pattern is of an op of `linalg` that contracts two parameters into a third, wherever their dims are."""
     call = _only(pattern)
-    if not any(_is_contracts(each) for each in _conditions(pattern.where)) or not isinstance(call, tree.Call):
+    asked = dim_conditions.conjuncts(pattern.where)
+    if not any(map(_is_contracts, asked)) or not isinstance(call, tree.Call):
         return False
     names = [arg.name if isinstance(arg, tree.Name) else "" for arg in call.args]
     if len(names) != 3 or names != [each.name for each in pattern.parameters]:
@@ -408,15 +410,6 @@ def _loops(kinds: str) -> list[str]:
 
 def _said(attribute: tree.Attribute) -> str:
     return f"{attribute.name}{attribute.value}"
-
-
-def _conditions(where: tree.Condition | None) -> Iterator[tree.Condition]:
-    """The conditions that are joined by `and`."""
-    if isinstance(where, tree.Logical) and where.op == "and":
-        for part in where.operands:
-            yield from _conditions(part)
-    elif where is not None:
-        yield where
 
 
 def _is_contracts(condition: tree.Condition) -> bool:
