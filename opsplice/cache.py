@@ -67,8 +67,8 @@ def check(*folders: Path) -> None:
             )
         if stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
             raise OpspliceError(
-                f"others may write to the cache {path}, so what is in it is not used",
-                hint=f"remove it, or if you trust what is in it: chmod -R go-w {path}; or {_CHOOSE}",
+                f"others may write to the cache {path}, so opsplice does not use it",
+                hint=f"remove it, or if you trust its content: chmod -R go-w {path}; or {_CHOOSE}",
             )
 
 

@@ -66,7 +66,7 @@ def check_name(path: Path) -> None:
         os.fspath(path).encode()
     except UnicodeEncodeError:
         raise OpspliceError(
-            f"the name of {path} is not UTF-8: IREE opens no such file, and no spec can name it",
+            f"the name of {path} is not UTF-8, so IREE cannot open it and specs cannot name it",
             hint="rename the file or its folder",
         ) from None
 

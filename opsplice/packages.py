@@ -166,7 +166,7 @@ def push(
     folder = Path(what)
     if folder.is_dir():
         if targets:
-            raise OpspliceError(f"{folder} was built before, and --target is for specs", hint="push the spec itself")
+            raise OpspliceError(f"{folder} is built already, so --target has no effect", hint="push the spec itself")
         built = _put(package_parts.read(_of_folder(folder, chosen)), chosen, reference.tag, licence)
     else:
         (source,) = spec_sources.resolve(what)
@@ -196,7 +196,9 @@ def mirror(source: str, to: str, *, targets: Sequence[str] = (), progress: TextI
             named = [(place, each, descriptor) for place, each, descriptor in found if each.tag == reference.tag]
             if len(named) != 1:
                 listed = ", ".join(str(each) for _, each, _ in found) or "none"
-                raise OpspliceError(f"{source} has not one package for {to}", hint=f"name one of: {listed}")
+                raise OpspliceError(
+                    f"{source} has {len(found)} packages, but {to} takes one", hint=f"name one of: {listed}"
+                )
             found = named
         place, _, descriptor = found[0]
         chosen = package.read(place, descriptor)
@@ -252,7 +254,7 @@ def show(what: str) -> Shown:
         files = {path: file.size for path, file in sorted(contents.files.items())}
         variants.append(Variant(str(variant), variant.descriptor.digest, files, True))
     if not abouts:
-        raise OpspliceError(f"{place} has nothing of {found} but its index", hint="pull it first")
+        raise OpspliceError(f"{place} holds only the index of {found}, no files", hint="pull it first")
     return Shown(str(place), found, abouts[0], tuple(variants), _claimed(place, descriptor.digest))
 
 
@@ -365,7 +367,7 @@ def _last_built(source: SpecSource, name: str) -> Sequence[str]:
     built = [each for each in Packages().kept() if each.name.partition("@")[0] in names]
     if not built:
         hint = "--target=x86_64,cuda:sm_80, or build it first: opsplice kernel build"
-        raise OpspliceError(f"nothing says what {source} is to be built for", hint=hint)
+        raise OpspliceError(f"there is no target to build {source} for", hint=hint)
     last = max(built, key=lambda each: each.used)
     return tuple(dict.fromkeys(each.target for each in last.package.variants if each.target != package.ANY))
 

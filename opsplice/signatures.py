@@ -142,7 +142,10 @@ def _upgraded(current: Lock, names: Sequence[str]) -> list[Reference]:
             there = ", ".join(each.name for each in current.packages) or "no packages"
             raise OpspliceError(f"{name} is not in {current.file}", hint=f"it has {there}")
         if not entry.version:
-            raise OpspliceError(f"{name} is locked by its digest alone", hint=f"lock a tag: {entry.source}:TAG")
+            raise OpspliceError(
+                f"{name} is locked by digest, without a tag, so it cannot be upgraded",
+                hint=f"lock a tag: {entry.source}:TAG",
+            )
         found.append(Reference.parse(f"{entry.source}:{entry.version}"))
     return found
 

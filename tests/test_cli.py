@@ -58,7 +58,7 @@ def test_what_is_said_of_a_compile_does_nothing_for_a_vmfb(sample):
     for option in ("--spec=replace.splice", "--target=x86_64", "--require-match", "--iree-opt-level=O1"):
         ran = opsplice("run", "model.vmfb", option, cwd=sample)
         name = option if option.startswith("--iree") else option.partition("=")[0]
-        assert f"error: model.vmfb is compiled already: {name} would do nothing for it" in ran.stderr, ran.stderr
+        assert f"error: model.vmfb is compiled already, so {name} would have no effect" in ran.stderr, ran.stderr
         assert ran.returncode == 1
 
 
@@ -422,7 +422,7 @@ def test_what_is_read_is_not_written_over(sample: Path, output: str) -> None:
     )
     before = (sample / output).read_bytes()
     done = opsplice("compile", "model.mlir", "--spec=more.splice", "-o", output, cwd=sample)
-    assert_clean_error(done, f"{output} is what is read: it would be written over")
+    assert_clean_error(done, f"{output} is an input, and would be overwritten")
     assert (sample / output).read_bytes() == before
 
 
@@ -430,7 +430,7 @@ def test_a_plugin_is_not_written_over_its_source(tmp_path: Path) -> None:
     (tmp_path / "k.so").write_text("#include <stddef.h>\nvoid k(const float *a, float *out, size_t n) {}\n")
     (tmp_path / "s.splice").write_text('kernel k(a: f32[n]) -> f32[n] { cpu "k.so" as plugin }\n')
     done = opsplice("kernel", "plugin", "s.splice", "-o", "k.so", cwd=tmp_path)
-    assert_clean_error(done, "k.so is what is read")
+    assert_clean_error(done, "k.so is an input")
 
 
 def test_an_output_that_cannot_be_written(sample: Path) -> None:

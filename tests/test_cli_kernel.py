@@ -207,7 +207,7 @@ def test_plugins_that_cannot_be_loaded(folder, failed) -> None:
     query = '__attribute__((visibility("default"))) void *iree_hal_executable_plugin_query(unsigned v, void *r)'
     foreign(folder, f"int nowhere(void); {query} {{ return nowhere() ? r : r; }}")
     error = failed(*arguments)
-    assert "the system does not load foreign.so" in error
+    assert "the system cannot load foreign.so" in error
     assert "nowhere" in error
     foreign(folder, f"{query} {{ return 0; }}")
     assert "plugin does not support this version of the runtime" in failed(*arguments)
@@ -221,7 +221,7 @@ def test_another_plugin_in_the_same_process(folder, done) -> None:
     x = np.ones(3, np.float32)
     assert program.run("main", x, plugins=[folder / "k.so"]).tolist() == [-1, -1, -1]
     other = foreign(folder, silent([Function("other", NEGATE.arguments)]).replace('"other")', '"negate")'))
-    with pytest.raises(OpspliceError, match=r"this process has loaded other plugins before: .*k\.so"):
+    with pytest.raises(OpspliceError, match=r"this process has already loaded other plugins: .*k\.so"):
         program.run("main", x, plugins=[other])
     with pytest.raises(OpspliceError, match="imports 'negate' from a plugin, and none is given"):
         program.run("main", x)

@@ -165,7 +165,7 @@ def test_a_passphrase_is_asked_for_at_a_terminal_or_taken_from_the_environment(
 
 def test_what_is_wrong_with_arguments_is_said(kernel: Command) -> None:
     kernel("keygen", "acme.key")
-    kernel("trust", "acme.pub", fails="nothing says what the key may publish\n--publishes='acme/")
+    kernel("trust", "acme.pub", fails="the key may publish nothing yet\nwrite --publishes='acme/")
     kernel("trust", "--publishes=acme/*", fails="--publishes needs a key")
     kernel("trust", "acme.pub", "--revoke=acme.pub", fails="trusted or revoked, not both")
     kernel("trust", "acme.pub", "--publishes=oci://x", fails="names no packages")

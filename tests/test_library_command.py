@@ -58,7 +58,7 @@ def test_a_new_library_passes_its_check(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("Acme", "acme-kernels", "", "opsplice", "9a", "a/b"):
         with pytest.raises(OpspliceError, match="a library cannot be called"):
             opsplice.new_library(name)
-    with pytest.raises(OpspliceError, match="acme_kernels is there already"):
+    with pytest.raises(OpspliceError, match="acme_kernels exists already"):
         opsplice.new_library("acme_kernels")
     assert [library.name for library in library_list.at("acme_kernels")] == ["acme_kernels"]
 
@@ -194,8 +194,8 @@ def test_projects_that_name_no_library(tmp_path: Path) -> None:
         ("[project]\nname = 'x'\n", "names no library"),
         ("[project\n", "cannot be read"),
         ("project = 3\n", "cannot be read"),
-        ("[project.entry-points.'opsplice.libraries']\nx = 'x:specs'\n", "no such folder is here"),
-        ("[project.entry-points.'opsplice.libraries']\nx = '..:/'\n", "no such folder is here"),
+        ("[project.entry-points.'opsplice.libraries']\nx = 'x:specs'\n", "that folder does not exist"),
+        ("[project.entry-points.'opsplice.libraries']\nx = '..:/'\n", "that folder does not exist"),
     ):
         file.write_text(text)
         with pytest.raises(OpspliceError, match=said):

@@ -65,11 +65,11 @@ def test_a_folder_is_pushed_as_its_spec_is(spec: Path, registry: Server, tmp_pat
     shown = packages.show(to)
     assert shown.about.kernels == ("twice(x: f32[n]) -> f32[n]",)
     assert [variant.target for variant in shown.variants] == sorted(TARGETS)
-    with pytest.raises(OpspliceError, match="was built before"):
+    with pytest.raises(OpspliceError, match="is built already"):
         packages.push(tmp_path / "out", to, TARGETS)
     with pytest.raises(OpspliceError, match=r"twice\.c is a source"):
         packages.push(tmp_path, to)
-    with pytest.raises(OpspliceError, match="is there already"):
+    with pytest.raises(OpspliceError, match="exists already"):
         packages.build(spec, TARGETS, folder=tmp_path / "out")
 
 
@@ -148,7 +148,7 @@ def test_signatures_go_along_with_mirrors(spec: Path, registry: Server, tmp_path
     assert packages.show(copy).keys == (public.id,)
     assert packages.show(copy).about.licence == "MIT"
     packages.push(spec, f"oci://{registry.host}/acme/signed:2.0", ["x86_64"])
-    with pytest.raises(OpspliceError, match="has not one package for"):
+    with pytest.raises(OpspliceError, match=r"has .* packages, but .* takes one"):
         packages.mirror(to.removesuffix(":1.0"), f"oci://{registry.host}/mirrors/signed:3.0")
 
 
@@ -156,7 +156,7 @@ def test_signatures_go_along_with_mirrors(spec: Path, registry: Server, tmp_path
     ("words", "said"),
     [
         (("push", "SPEC", "oci://HOST/acme/x"), "does not say under which tag"),
-        (("push", "SPEC", "oci://HOST/acme/x:1"), "nothing says what"),
+        (("push", "SPEC", "oci://HOST/acme/x:1"), "there is no target to build"),
         (("push", "SPEC", "oci://HOST/acme/x:1", "--target=x86_64", "--name=a-b"), "cannot be the name of a package"),
         (("push", "SPEC", "HOST/acme/x:1", "--target=x86_64"), "names no package in a registry"),
         (("push", "no.splice", "oci://HOST/acme/x:1", "--target=x86_64"), "no such file: no.splice"),

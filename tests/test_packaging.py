@@ -84,7 +84,7 @@ def test_one_file_for_all_types_that_a_kernel_lists(tmp_path: Path) -> None:
     folder = build(write(tmp_path, spec), "x86_64")
     assert clauses(folder) == ['cpu x86_64 "x86_64/k-x.o"']
     for text, said in (
-        (spec.replace("T in {f32, f64}", "T"), "does not say for which"),
+        (spec.replace("T in {f32, f64}", "T"), "does not list the types"),
         (spec.replace("f64", "f16"), "does not define the function 'k_f16'"),
         (spec.replace("x: T[n]", "x: T[n], y: T"), "'k_f32' in k.c is `void (ptr, ptr, i64)`"),
     ):
@@ -208,7 +208,7 @@ def test_the_same_bytes_from_another_folder_and_another_cache(tmp_path: Path) ->
 
 def test_what_cannot_be_built_is_an_error_or_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = write(tmp_path, KERNEL.format('  cpu "k.c"') + KERNEL.format('  vulkan "k.spv"').replace("k(", "v("))
-    with pytest.raises(OpspliceError, match=r"kernel v at .*:5:1 would have no code at all"):
+    with pytest.raises(OpspliceError, match=r"kernel v at .*:5:1 would have no code in the package"):
         build(spec, "x86_64")
     spec = write(tmp_path, KERNEL.format('  cpu "k.c"'))
     with pytest.raises(OpspliceError, match="has code for vulkan"):
@@ -237,7 +237,7 @@ def test_what_cannot_be_built_is_an_error_or_left_out(tmp_path: Path, monkeypatc
         ("cuda", "does not say what cuda code is to be built for"),
         ("cuda:a100", "does not say what cuda code is to be built for"),
         ("metal:m1", "does not say what metal code is to be built for"),
-        ("x86_64+avx2", "has features"),
+        ("x86_64+avx2", "names features"),
         ("vax", "unknown CPU architecture 'vax'"),
     ],
 )

@@ -275,7 +275,7 @@ def test_what_cannot_be_kept_is_said(folder):
         return found.warnings[-1].removeprefix("warning: the program is not kept in the cache: ")
 
     assert warning(job(model=MODEL + "// #hal.executable.object")) == "the model names files of objects"
-    assert warning(job(f"--iree-path={folder}")) == f"what is in the folder of --iree-path={folder} is not known"
+    assert warning(job(f"--iree-path={folder}")) == f"the files in the folder of --iree-path={folder} are unknown"
     for number in range(1001):
         (folder / "make" / str(number)).touch()
     assert warning(job()).endswith("make, where code is generated, has more than 1000 files")

@@ -111,7 +111,7 @@ def test_rules_of_libraries_that_match_nothing_are_counted(site: Path, capsys: p
 def test_what_is_neither_a_file_nor_a_library(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", "model.mlir", "--spec=acne", "--json"]) == 1
     error = json.loads(capsys.readouterr().out)
-    assert error["error"] == "acne is no file, and there is no library 'acne'"
+    assert error["error"] == "acne is not a file, and there is no library 'acne'"
     assert error["hint"] == "did you mean acme?"
     (site / "layers.splice").write_text(SPEC)
     with pytest.raises(OpspliceError) as raised:
@@ -125,7 +125,7 @@ def test_files_go_before_libraries(site: Path) -> None:
     assert resolve("acme.splice")[0].path == Path("acme.splice")  # by its ending, though there is none
     (site / "acme").write_text(SPEC)
     assert resolve(["acme", Path("acme")])[0].library is None
-    with pytest.raises(OpspliceError, match="acme is no spec"):
+    with pytest.raises(OpspliceError, match="acme is not a spec"):
         load_specs(["acme"])
     os.unlink("acme")
     os.mkdir("acme")  # a folder is none

@@ -98,7 +98,7 @@ class _Lifter:
         except CannotSayError as reason:
             op = value.owner.operation
             raise OpspliceError(
-                f"a pattern cannot say what is computed here: {reason}",
+                f"no pattern can describe this computation: {reason}",
                 details=f"  {location_text(op)}",
                 hint="point at an op below or above it",
             ) from None

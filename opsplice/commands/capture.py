@@ -24,9 +24,7 @@ def run(options: argparse.Namespace) -> int:
     job = _job(options)
     if not job.at:
         if options.to or options.inputs or options.output:
-            raise OpspliceError(
-                "say what to capture, with --at", hint="without it the ops that there are come as a list"
-            )
+            raise OpspliceError("say what to capture, with --at", hint="`opsplice capture MODEL` lists the ops")
         _show_ops(in_child(options, job.source, _list, (job,)), options)
         return 0
     if options.output:

@@ -59,7 +59,7 @@ def _write_kernels(options: argparse.Namespace, kernels: Mapping[tuple[str, str]
         return []
     if options.output == "-" and options.save_kernels is None:
         raise OpspliceError(
-            "the program has kernels that are not in it, and there is no folder for them",
+            "some kernels are not in the program, and need a folder",
             hint="name one: --save-kernels FOLDER",
         )
     folder = Path(options.save_kernels or Path(options.output).with_suffix(".kernels"))

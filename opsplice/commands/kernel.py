@@ -59,7 +59,9 @@ def _plugin(options: argparse.Namespace) -> int:
 def _nothing(output: Path) -> int:
     """A plugin with no functions: IREE loads programs that can do without theirs only with some plugin."""
     if output.suffix != ".sos":
-        raise OpspliceError("without a spec there is nothing to build", hint="but an empty plugin, -o none.sos")
+        raise OpspliceError(
+            "there is no spec to build a plugin from", hint="name one; only an empty plugin needs none: -o none.sos"
+        )
     write_file(output, plugin_build.nothing(Store()).read_bytes())
     print(f"wrote {output}: 0 functions")
     return 0
@@ -69,7 +71,7 @@ def _fat(options: argparse.Namespace) -> int:
     output = Path(options.output)
     check_folder(output)
     if output.suffix != ".sos":
-        raise OpspliceError(f"{output} does not end in .sos", hint="by that IREE knows what its own loader can load")
+        raise OpspliceError(f"{output} does not end in .sos", hint="IREE recognises embedded plugins by this ending")
     plugins = [plugin_file.read(Path(name)) for name in options.files]
     for plugin in plugins:
         for part in plugin.parts:

@@ -80,7 +80,7 @@ def _trust(options: argparse.Namespace) -> _Said:
     if options.key and options.revoke:
         raise OpspliceError("a key is trusted or revoked, not both", hint="give KEY.pub or --revoke")
     if options.key and not options.publishes:
-        raise OpspliceError("nothing says what the key may publish", hint="--publishes='acme/*'")
+        raise OpspliceError("the key may publish nothing yet", hint="write --publishes='acme/*'")
     if options.publishes and not options.key:
         raise OpspliceError("--publishes needs a key", hint="opsplice kernel trust KEY.pub --publishes='acme/*'")
     if options.key:

@@ -243,5 +243,5 @@ def _duration(text: str | None) -> float | None:
         return None
     number, unit = text[:-1], text[-1:]
     if unit not in _SECONDS or not number.isdecimal():
-        raise OpspliceError(f"'{text}' is no time", hint="write days or hours: 30d, 12h")
+        raise OpspliceError(f"'{text}' is not a time", hint="write days or hours: 30d, 12h")
     return int(number) * _SECONDS[unit]

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         given |= {"--no-code": options.no_code, "--dim": options.dim}
         unused = [*(option for option, value in given.items() if value), *options.flags]
         if unused:
-            raise OpspliceError(f"{options.model} is compiled already: {' and '.join(unused)} would do nothing for it")
+            raise OpspliceError(f"{options.model} is compiled already, so {' and '.join(unused)} would have no effect")
         weights = joined(weights, found_beside(Path(options.model)))
     else:
         options.flags = for_this_cpu(options.flags, options.target)

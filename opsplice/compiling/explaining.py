@@ -181,6 +181,7 @@ def _library() -> dict[str, tuple[Graph, ...]]:
         f"{pattern.name} of {name}": tuple(compile_pattern(pattern, spec.patterns, spec.types))
         for name, spec in specs.items()
         for pattern in spec.patterns.values()
+        if pattern.name_span.source.path == spec.paths[-1]  # not those that the file imports
     }
 
 

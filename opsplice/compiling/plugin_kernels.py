@@ -62,9 +62,7 @@ def build(
     if suffix == ".sos":
         return plugin_build.build_embedded(source.path.stem, sources, Store())
     if len(targets) > 1:
-        raise OpspliceError(
-            "a system library is for one architecture", hint="write an embedded one, which holds several: .sos"
-        )
+        raise OpspliceError("a .so holds code for one architecture", hint="write a .sos, which holds several")
     return plugin_build.build_system(source.path.stem, sources[targets[0]], targets[0])
 
 
@@ -77,7 +75,7 @@ def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
     if features and len(set(found)) > 1:
         raise OpspliceError("--features is for one architecture", hint="build each alone, then `opsplice kernel fat`")
     if features == "host" and found != [host]:
-        raise OpspliceError(f"the features of this machine are no features of {found[0]}", hint="name them: avx2,fma")
+        raise OpspliceError(f"--features=host means this machine, which is not {found[0]}", hint="name them: avx2,fma")
     chosen = archs.host_features() if features == "host" else archs.parse_features(features)
     return [CpuTarget(arch, chosen) for arch in dict.fromkeys(found)]
 
@@ -158,7 +156,7 @@ def _build_functions(kernels: Sequence[tree.Kernel], store: Store) -> BuiltFunct
     if len(paths) > 1:
         raise OpspliceError(
             f"the functions are in several files: {', '.join(path.name for path in paths)}",
-            hint="build each alone, with --kernel=NAME; a program can be given several",
+            hint="build one plugin for each, with --kernel=NAME; a program takes several",
         )
     (path,) = paths
     file = function_link.read(path, store)

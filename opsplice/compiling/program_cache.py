@@ -158,7 +158,7 @@ def _questions(job: Job) -> list[Question]:
         # A list of files, or passes with files among their options.
         for value in _WORDS.findall(flag.partition("=")[2]):
             if os.sep in value and os.path.isdir(value):
-                raise UnknownInputsError(f"what is in the folder of {flag} is not known")
+                raise UnknownInputsError(f"the files in the folder of {flag} are unknown")
             if os.path.isfile(value):
                 asked.append(("file", os.path.abspath(value)))
     for spec in load_specs(job.specs):

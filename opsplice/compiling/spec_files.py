@@ -37,7 +37,7 @@ def load_splice(spec: SpecPath | SpecSource, hint: str) -> LoadedSpec:
     """
     (source,) = resolve(spec)
     if source.path.suffix != ".splice":
-        raise OpspliceError(f"{source} is no .splice file", hint=hint)
+        raise OpspliceError(f"{source} is not a .splice file", hint=hint)
     return load(source.path, source.library, source.others)
 
 
@@ -56,9 +56,7 @@ def check_output(output: Path, specs: Iterable[SpecPath | SpecSource], others: I
             read += [clause.file for kernel in spec.kernels.values() for clause in kernel.artifacts if clause.path]
     found = next((path for path in read if path.exists() and path.samefile(output)), None)
     if found is not None:
-        raise OpspliceError(
-            f"{output} is what is read: it would be written over", hint="write to another file: -o FILE"
-        )
+        raise OpspliceError(f"{output} is an input, and would be overwritten", hint="write to another file: -o FILE")
 
 
 def _load(source: SpecSource) -> Spec:
@@ -70,5 +68,5 @@ def _load(source: SpecSource) -> Spec:
         check_name(path)
         return TransformSpec(path)
     raise OpspliceError(
-        f"{path} is no spec", hint="a spec is a .splice file, or a .mlir file with a transform-dialect spec"
+        f"{path} is not a spec", hint="a spec is a .splice file, or a .mlir file with a transform-dialect spec"
     )

@@ -24,7 +24,7 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
     if found.left_out and not partial:
         count = len(found.left_out)
         raise OpspliceError(
-            f"{count} thing{'s' * (count != 1)} in {path} cannot be said in a .splice file",
+            f"{count} thing{'s' * (count != 1)} in {path} cannot be written in a .splice file",
             details="\n".join(found.left_out),
             hint="--partial imports the rest",
         )

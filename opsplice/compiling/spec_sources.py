@@ -106,7 +106,7 @@ def _source(given: SpecPath, others: Mapping[str, Library]) -> SpecSource:
     except OpspliceError as error:
         beside = os.path.isfile(f"{path}.splice")
         hint = f"did you mean {path}.splice?" if beside else error.hint
-        raise OpspliceError(f"{path} is no file, and {error.message}", hint=hint) from None
+        raise OpspliceError(f"{path} is not a file, and {error.message}", hint=hint) from None
     file = library.spec(named.part)
     check_name(file)
     return SpecSource(str(named), file, library, others)

@@ -25,7 +25,7 @@ def drop_shardings(module: ir.Module) -> None:
     devices = max(prod(map(int, _AXIS.findall(str(mesh.attributes["mesh"])))) for mesh in meshes)
     if devices > 1:
         raise OpspliceError(
-            f"the module is spread over {devices} devices, and a program runs on one",
+            f"the module is sharded over {devices} devices, but a program runs on one",
             hint="export the function without a mesh, for arrays of one device",
         )
     constraints = ops_in(module.operation, "sdy.sharding_constraint")

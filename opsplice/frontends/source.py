@@ -123,7 +123,7 @@ def load(source: Any, dims: Mapping[str, int] | None = None) -> ModuleSource:
         return _from_model(*model, dims)
     if dims:
         raise OpspliceError(
-            f"the model has no symbolic dims with names, so '{next(iter(dims))}' cannot be bound",
+            f"the model has no named dims, so '{next(iter(dims))}' cannot be bound",
             hint="those of ONNX models have names; a module in MLIR is exported with the sizes that it is to have",
         )
     if isinstance(source, ModuleSource):

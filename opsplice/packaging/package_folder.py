@@ -93,7 +93,7 @@ class PackageFolder:
     def write(self, folder: Path) -> None:
         """Write the files to a folder, which is new or empty. Raises OpspliceError."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise OpspliceError(f"{folder} is there already", hint="name a new folder, or remove this one")
+            raise OpspliceError(f"{folder} exists already", hint="name a new folder, or remove this one")
         for path, data in self.files.items():
             place = folder / path
             try:
@@ -129,7 +129,7 @@ def parse_target(text: str) -> Target:
         return Target(f"{name}:{chip}" if chip else name, ProgramTarget("", gpu.iree, gpu.format, chip))
     if "+" in name:
         hint = "name the architecture alone, and the features in the spec: cpu x86_64 when avx512f ..."
-        raise OpspliceError(f"a package is for architectures, and {text} has features", hint=hint)
+        raise OpspliceError(f"packages are built for architectures, but {text} names features", hint=hint)
     arch = archs.host_arch() if name == "cpu" else archs.normalize(name)
     if arch is None:
         raise OpspliceError("this machine's architecture is not known", hint=f"name one: {', '.join(archs.ARCHS)}")
@@ -183,7 +183,7 @@ class _Builder:
         if not any(texts.values()):
             wanted = ", ".join(dict.fromkeys(clause.backend for clause in kernel.artifacts))
             raise OpspliceError(
-                f"kernel {kernel.name} at {kernel.span} would have no code at all",
+                f"kernel {kernel.name} at {kernel.span} would have no code in the package",
                 hint=f"its clauses are for {wanted}: name such a target as well",
                 details="\n".join(self.left_out),
             )
@@ -217,7 +217,9 @@ class _Builder:
         stem = re.sub(r"[^A-Za-z0-9_]", "_", clause.file.stem)
         path = f"{target.folder}/{stem}-{hashlib.sha256(data).hexdigest()[:_HEX]}{artifact.path.suffix}"
         if self.files.setdefault(path, data) != data:
-            raise OpspliceError(f"two files of the package would be {path}", hint="rename one of their sources")
+            raise OpspliceError(
+                f"two files of the package would have the name {path}", hint="rename one of their sources"
+            )
         conditions, where = conditions_of(clause), str(clause.span)
         made = (artifact.toolchain, artifact.notes, clause.words)
         self.built.append(Built(path, len(data), target.name, kernel.name, conditions, where, *made))
@@ -239,7 +241,7 @@ class _Builder:
         for (function, needed), types in zip(functions_of(kernel), types_of(kernel), strict=True):
             if not needed and function.symbol != (kernel.symbol or kernel.name):
                 raise OpspliceError(
-                    f"kernel {kernel.name} is a function for each type, and does not say for which",
+                    f"kernel {kernel.name} has a function for each type, but does not list the types",
                     hint=f"list them: <{kernel.type_variables[0].name} in {{f32, f64}}>",
                     details=f"the kernel at {kernel.span}",
                 )
@@ -250,7 +252,7 @@ class _Builder:
         first, *others = found.values()
         if any(other.digest != first.digest for other in others):
             raise OpspliceError(
-                f"{clause.path} becomes another file for each of {', '.join(found)}",
+                f"{clause.path} would become a different file for each of {', '.join(found)}",
                 hint="write a kernel for each",
                 details=f"needed by the kernel at {clause.span}",
             )

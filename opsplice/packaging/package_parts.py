@@ -71,7 +71,7 @@ def read(source: SpecSource) -> Contents:
             continue
         if not prebuilt.is_prebuilt(clause):
             raise OpspliceError(
-                f"{clause.path} is a source, and a package holds what was built of it",
+                f"{clause.path} is a source, but a package holds built artifacts",
                 hint="push the spec with --target=x86_64,..., or what `opsplice kernel build -o FOLDER` writes",
                 details=f"named by the clause at {clause.span}",
             )
@@ -95,7 +95,7 @@ def load(source: SpecSource) -> LoadedSpec:
     """Read a spec. Raises OpspliceError for what is no `.splice` file, SpecError for errors in it."""
     if source.path.suffix != ".splice":
         hint = "opsplice import makes one of a transform spec"
-        raise OpspliceError(f"{source} is no .splice file, of which packages are made", hint=hint)
+        raise OpspliceError(f"{source} is not a .splice file, so no package can be made of it", hint=hint)
     return loader.load(source.path, source.library, source.others)
 
 
@@ -125,12 +125,14 @@ def inside(path: Path, root: Path, where: str) -> str:
     resolved = path.resolve()
     if not resolved.is_relative_to(folder):
         raise OpspliceError(
-            f"{path} is outside the folder of the spec, and a package holds that folder",
+            f"{path} is outside the folder of the spec, so the package would lack it",
             hint=f"put the file into {folder}, or import it as a library",
             details=f"named at {where}",
         )
     if resolved != folder / named:
-        raise OpspliceError(f"{path} is reached by a link, and a package has none", hint=f"name {resolved} itself")
+        raise OpspliceError(
+            f"{path} is a link, or is behind one; packages hold no links", hint=f"name {resolved} itself"
+        )
     return Path(named).as_posix()
 
 
@@ -152,7 +154,7 @@ def with_imports(path: Path) -> list[Path]:
         try:
             body = ast.parse(read_file(file), filename=str(file))
         except (SyntaxError, ValueError) as error:
-            raise OpspliceError(f"{file} is no Python: {getattr(error, 'msg', error)}") from None
+            raise OpspliceError(f"{file} is not valid Python: {getattr(error, 'msg', error)}") from None
         here = [path.parent / name for name in sorted(_texts(body)) if (path.parent / name).is_file()]
         for name in sorted(set(_imported(body))):
             package = path.parent / name

@@ -259,7 +259,7 @@ def _inputs(function: Function) -> list[Any]:
 
 def _value(generator: np.random.Generator, kind: ValueType) -> Any:
     if kind.dtype is None:
-        raise OpspliceError(f"an example takes {kind}, and only tensors and numbers can be made up")
+        raise OpspliceError(f"an example takes {kind}, but only tensors and numbers can be generated")
     shape = [_OPEN if size is None else size for size in kind.shape or ()]
     integers = np.issubdtype(kind.dtype, np.integer) or kind.dtype == np.bool_
     made = (

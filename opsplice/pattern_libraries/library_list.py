@@ -77,7 +77,9 @@ def _of_project(folder: Path) -> Iterator[Library]:
         found = [each for each in (folder.joinpath("src", *path), folder.joinpath(*path)) if path and each.is_dir()]
         if not found:
             hint = 'it is written as: acme_kernels = "acme_kernels:specs", package and folder'
-            raise OpspliceError(f'{file} says that library {name} is "{value}", and no such folder is here', hint=hint)
+            raise OpspliceError(
+                f'{file} says that library {name} is "{value}", but that folder does not exist', hint=hint
+            )
         yield Library(name, found[0], str(folder))
 
 

@@ -155,11 +155,11 @@ def create(name: str, folder: Path | None = None) -> list[Path]:
     """
     if _NAME.match(name) is None or name == OWN.name:
         raise OpspliceError(
-            f"a library cannot be called '{name}'", hint="write small letters, digits and _, as acme_kernels"
+            f"a library cannot be called '{name}'", hint="use lowercase letters, digits and _, such as acme_kernels"
         )
     root = Path(name) if folder is None else folder
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise OpspliceError(f"{root} is there already", hint="name a new folder: --folder FOLDER")
+        raise OpspliceError(f"{root} exists already", hint="name a new folder: --folder FOLDER")
     words = {"name": name, "project": name.replace("_", "-"), "group": GROUP}
     written = []
     for path, text in _FILES.items():

@@ -73,7 +73,7 @@ def parse_archs(texts: Sequence[str]) -> tuple[CpuArch, ...]:
     for text in texts:
         name, *features = text.strip().split("+")
         if "" in features:
-            raise OpspliceError(f"'{text}' is no architecture", hint="write features as in x86_64+avx2+fma")
+            raise OpspliceError(f"'{text}' is not an architecture", hint="write features as in x86_64+avx2+fma")
         one = CpuArch(arch_names.normalize(name), tuple(features))
         known = found.setdefault(one.name, one)
         if known != one:
@@ -181,7 +181,7 @@ def _gpu(text: str, flags: Sequence[str]) -> str:
     device, chip_flag = _GPUS[name].device, _GPUS[name].chip_flag
     kept = [flag for flag in flags if not flag.startswith(("--iree-hal-target", "--iree-hal-local-target"))]
     if colon and chip_flag is None:
-        raise OpspliceError(f"'{text}' names a chip, and {name} has none to choose")
+        raise OpspliceError(f"'{text}' names a chip, but {name} has no chips to choose from")
     built = ""
     if colon:
         chip = chips.normalized(name, chip)

@@ -132,8 +132,8 @@ def apply_process_flags(flags: tuple[str, ...]) -> None:
             return
         if _process_flags is not None:
             raise OpspliceError(
-                f"this process compiles with {_listed(_process_flags)}, which IREE cannot change once set",
-                hint="compile with other flags in a process of its own (isolated, the default)",
+                f"this process compiles with {_listed(_process_flags)}, and IREE cannot change these flags later",
+                hint="compile with other flags in another process: isolate=True",
             )
         ctypes_dl._initializeGlobalCL("opsplice", *flags)
         _process_flags = flags

@@ -88,7 +88,7 @@ def check_name(name: str) -> str:
     """The name, if a pattern can have it. Raises OpspliceError otherwise."""
     if _NAME.fullmatch(name) is None or name in _WORDS:
         raise OpspliceError(
-            f"'{name}' cannot be a pattern's name", hint="letters, digits and _, no word of the language"
+            f"'{name}' cannot be a pattern's name", hint="use letters, digits and _, and no keyword of the language"
         )
     if vocabulary.find(name) is not None:
         raise OpspliceError(f"'{name}' is the name of an op", hint=f"choose another, such as {name}_pattern")

@@ -58,7 +58,7 @@ def _check_python(call: KernelCall, path: Path) -> None:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"{path}:{line}" if line else str(path)
-        raise OpspliceError(f"{where} is no Python: {getattr(error, 'msg', error)}") from None
+        raise OpspliceError(f"{where} is not valid Python: {getattr(error, 'msg', error)}") from None
     names = list(_defined(module.body))
     if names.count(symbol) == 1 and not _is_dynamic(module):
         _check_called(call, path, module)

@@ -218,7 +218,7 @@ def _check_filled(fresh: Sequence[np.ndarray], outputs: Sequence[Mapping[str, An
         if array.size and _is_float(output) and bool((array.view(_raw(array.dtype)) == _ones(array.dtype)).all()):
             which = f" {number}" if len(fresh) > 1 else ""
             raise OpspliceError(
-                f"it filled nothing of its result{which}",
+                f"it did not fill its result{which}",
                 hint="a command fills the arrays it gets for results: out[...] = ..., not out = ...",
             )
 

@@ -42,12 +42,12 @@ class Provider:
         compiled = [s for s in sources if isinstance(s, Path) and s.suffix == ".vmfb"]
         if compiled and len(sources) > 1:
             raise OpspliceError(
-                f"{compiled[0]} is a whole provider, and there is another one",
+                f"{compiled[0]} is a complete provider, so it must be the only one",
                 hint="give folders, or make one .vmfb of them",
             )
         if compiled and functions:
             raise OpspliceError(
-                f"{compiled[0]} is linked already, and {functions[0].path} is to be linked",
+                f"{compiled[0]} is linked already, so {functions[0].path} cannot be linked into it",
                 hint="give the file to `opsplice kernel provider`, with --plugin",
             )
         self._compiled = compiled[0] if compiled else None
@@ -132,7 +132,7 @@ def linked(key: Key, code: bytes, functions: Sequence[FunctionFile], file: Path 
         if file is None:
             raise
         raise OpspliceError(
-            f"{file} is damaged, or is no code for {form}",
+            f"{file} is damaged, or is not code for {form}",
             details=error.message,
             hint="copy it again, or let `opsplice compile` write it again",
         ) from None

@@ -184,7 +184,7 @@ def _load(plugin: PluginFile) -> str:
     if plugin.identity not in versions:
         if any(known[:2] == plugin.identity[:2] for known in versions):
             raise OpspliceError(
-                f"{plugin.path} was written over while this process has it loaded",
+                f"{plugin.path} was overwritten while this process has it loaded",
                 hint="run the program in a process of its own, or put a new file in its place",
             )
         versions.append(plugin.identity)
@@ -194,7 +194,7 @@ def _load(plugin: PluginFile) -> str:
         ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:
         raise OpspliceError(
-            f"the system does not load {plugin.path}",
+            f"the system cannot load {plugin.path}",
             details=str(error),
             hint="link it with the libraries that it needs; -Wl,-z,defs shows them at the link",
         ) from None
@@ -210,7 +210,7 @@ def _check_shadowed(plugins: Sequence[PluginFile], imports: Collection[str] | No
             return
     earlier = ", ".join(dict.fromkeys(str(plugin.path) for plugin in _flagged))
     raise OpspliceError(
-        f"this process has loaded other plugins before: {earlier}",
+        f"this process has already loaded other plugins: {earlier}",
         hint="run the program in a process of its own",
         details="IREE keeps plugins for as long as a process lives, and would take from them what these do not have.",
     )

@@ -69,7 +69,7 @@ class Options:
         if mode not in (None, "default"):
             raise OpspliceError(
                 f"the backend opsplice has no mode '{mode}'",
-                hint="leave mode= out: what it compiles with is said by options={'specs': [...], 'flags': [...]}",
+                hint="remove mode=, and write options={'specs': [...], 'flags': [...]}",
             )
         names = [field.name for field in dataclasses.fields(cls)]
         for name in given or {}:

@@ -142,7 +142,7 @@ def _converted(direct: DirectCall, index: int, value: Any) -> Any:
         return runtime.checked_input(direct.function, index, value)
     if value.device.type != "cpu":
         raise OpspliceError(
-            f"input {index} is on {value.device}, and programs take tensors of the CPU",
+            f"input {index} is on {value.device}, but programs take tensors on the CPU",
             hint="move the model and its inputs: model.cpu(), x.cpu()",
         )
     declared = direct.function.inputs

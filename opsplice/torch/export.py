@@ -88,7 +88,9 @@ class _Method(torch.nn.Module):
         super().__init__()
         owner = getattr(method, "__self__", None)
         if not isinstance(owner, torch.nn.Module):
-            raise OpspliceError(f"{method!r} is no module, nor a method of one", hint="wrap it in a torch.nn.Module")
+            raise OpspliceError(
+                f"{method!r} is neither a module nor a method of one", hint="wrap it in a torch.nn.Module"
+            )
         self.model = owner
         self.train(owner.training)
         self.forward = method

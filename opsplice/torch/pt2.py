@@ -67,7 +67,7 @@ def import_model(request: Request) -> dict[str, Any]:
         programs = _read(request.path)
     except _RefusedError as refused:
         raise OpspliceError(
-            f"{request.name} holds {refused}, which is not read: it could run code of whoever wrote it",
+            f"{request.name} holds {refused}, which is not read: loading it can run code of its author",
             hint="if it is yours, load it with torch.export.load and call opsplice.torch.export in Python",
         ) from None
     except (
@@ -81,7 +81,7 @@ def import_model(request: Request) -> dict[str, Any]:
         SerializeError,
     ) as error:
         raise OpspliceError(
-            f"{request.name} is no program that this PyTorch can read",
+            f"this PyTorch cannot read {request.name}",
             details=f"{type(error).__name__}: {error}"[:1000],
             hint="write it with torch.export.save, of the PyTorch that is installed here",
         ) from None

@@ -237,7 +237,7 @@ def check_links(
     """
     if code.ifuncs:
         raise OpspliceError(
-            f"{name} has functions that are chosen when it is loaded (ifunc, target_clones), and a kernel has none",
+            f"{name} has functions that are chosen at load time (ifunc, target_clones), which kernels cannot have",
             hint="name the CPU's features in the kernel's clauses instead: cpu x86_64 when avx2 \"k_avx2.c\"",
         )
     for symbol in symbols:

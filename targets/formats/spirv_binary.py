@@ -251,7 +251,7 @@ def _check_push_constants(entry: Entry, where: str, given: int) -> None:
 
 def _no_entry(module: SpirvModule, name: str, symbol: str) -> OpspliceError:
     names = sorted({entry.name for entry in module.entries})
-    how = "it has none at all: a kernel is a compute shader, with a local size"
+    how = "it has no entry point: write the kernel as a compute shader, with a local size"
     return missing(f"{name} has no compute entry point '{symbol}'", symbol, names, none=how)
 
 

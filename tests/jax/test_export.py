@@ -56,7 +56,7 @@ def test_a_function_spread_over_devices_is_refused():
     mesh = jax.sharding.AbstractMesh((2,), ("rows",))
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
     spread = opsplice.jax.jit(lambda x: jax.lax.with_sharding_constraint(x, rows) + 1, fallback=False)
-    with pytest.raises(OpspliceError, match="spread over 2 devices") as error:
+    with pytest.raises(OpspliceError, match="sharded over 2 devices") as error:
         spread(X)
     assert "without a mesh" in error.value.hint
 

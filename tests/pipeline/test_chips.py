@@ -60,7 +60,7 @@ def test_the_chip_that_is_meant_and_the_one_that_code_is_for(text, arch, built):
         ("vulkan:", "knows no chip '' for vulkan", "llvmpipe"),
         ("rocm:gfx43", "knows no chip 'gfx43' for rocm", "gfx942"),
         ("rocm", "does not say for which chip", "rocm:gfx942"),
-        ("metal:m1", "names a chip, and metal has none to choose", None),
+        ("metal:m1", "names a chip, but metal has no chips to choose from", None),
     ],
 )
 def test_other_names(text, message, hint):

@@ -116,7 +116,7 @@ def test_the_same_architecture_once_more_is_no_harm() -> None:
     [
         (["x86_64", "x86_64+avx2"], "cannot hold code for both x86_64 and x86_64+avx2"),
         (["sparc"], "there is no target 'sparc'"),
-        (["x86_64+"], "is no architecture"),
+        (["x86_64+"], "is not an architecture"),
         (["x86_64+avx2+nonesuch"], "x86_64 has no CPU feature 'nonesuch'"),
     ],
 )

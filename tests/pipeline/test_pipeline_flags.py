@@ -88,7 +88,7 @@ for other in ((), ("--mlir-disable-threading",)):
 def test_process_flags_can_be_set_once_per_process():
     # In a process of its own: what it sets would stay with the other tests.
     done = subprocess.run([sys.executable, "-c", PROCESS_FLAGS_TWICE], capture_output=True, text=True)
-    message = "this process compiles with --iree-hal-link-executables=false, which IREE cannot change once set"
+    message = "this process compiles with --iree-hal-link-executables=false, and IREE cannot change these flags later"
     assert done.stdout.splitlines() == [message, message]
     assert done.returncode == 0
 

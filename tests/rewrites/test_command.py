@@ -304,7 +304,7 @@ def test_of_several_results_it_returns_none(pairs):
 )
 def test_a_result_that_is_not_filled(pairs, function, text, result):
     made = pairs(part(function), SPEC, {"host.py": text})
-    with pytest.raises(OpspliceError, match=f"it filled nothing of its result{result}".rstrip()) as failure:
+    with pytest.raises(OpspliceError, match=f"it did not fill its result{result}".rstrip()) as failure:
         made.spliced.run(function, *INPUTS[function])
     assert "out[...] =" in failure.value.hint
 
@@ -378,7 +378,7 @@ def test_a_program_without_its_files(made, tmp_path):
     [
         (PYTHON.replace("def negate", "def negated"), r"host\.py has no function 'negate'"),
         ("if 1:\n  def negate(a, out): out[...] = -a\nimport x as add_to", "has no function 'affine'"),
-        ("def negate(a, out:\n  pass", r"host\.py:1 is no Python"),
+        ("def negate(a, out:\n  pass", r"host\.py:1 is not valid Python"),
         (PYTHON.replace("negate(a, out)", "negate(a)"), r"takes \(a\), and kernel negate passes 2: a, one result"),
         (PYTHON.replace("add_to(a, b)", "add_to(a, b, c)"), r"takes \(a, b, c\), and kernel add_to passes 2: a, b"),
         (PYTHON.replace("negate(a, out)", "negate(a, *, out)"), r"takes \(a, \*, out\), and kernel negate passes 2"),

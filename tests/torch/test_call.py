@@ -131,7 +131,7 @@ def test_devices_with_memory_of_their_own(vulkan):
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        (torch.ones(3, device="meta"), "input 0 is on meta, and programs take tensors of the CPU"),
+        (torch.ones(3, device="meta"), "input 0 is on meta, but programs take tensors on the CPU"),
         (torch.ones(3).to_sparse(), "input 0 is a torch.sparse_coo tensor of torch.float32, which cannot be taken"),
     ],
 )

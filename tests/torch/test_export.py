@@ -223,7 +223,7 @@ def test_words_for_what_cannot_be_exported() -> None:
         opsplice.torch.export(Branches().eval(), example)
     with pytest.raises(opsplice.OpspliceError, match="dynamic names the input 'y', which the model is not called with"):
         opsplice.torch.export(Branches().eval(), example, dynamic={"y": {0: "n"}})
-    with pytest.raises(opsplice.OpspliceError, match="is no module, nor a method of one"):
+    with pytest.raises(opsplice.OpspliceError, match="is neither a module nor a method of one"):
         opsplice.torch.export(len, example)
     with pytest.warns(UserWarning, match="exported in training mode"):
         opsplice.torch.export(torch.nn.Dropout(), example)
