@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -116,44 +116,31 @@ def plan(
     Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
     `resolve` raises for an artifact that is broken.
     """
-    planner = _Planner(
-        matches, rules, kernels, targets, resolve, obstacle, write, read, resolve_function, generate, codes
-    )
-    return planner.plan()
+    function, calls = resolve_function or resolve, Calls(codes)
+    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write, read, function, generate, calls).plan()
 
 
+@dataclass(eq=False)
 class _Planner:
-    def __init__(
-        self,
-        matches: Sequence[Match],
-        rules: Sequence[tree.Rule],
-        kernels: Mapping[str, tree.Kernel],
-        targets: Sequence[ProgramTarget],
-        resolve: Resolver,
-        obstacle: str,
-        write: CodeWriter,
-        read: bool,
-        resolve_function: Resolver | None,
-        generate: Generate | None,
-        codes: Sequence[tree.Code],
-    ) -> None:
-        self.matches = matches
-        self.rules = rules
-        self.kernels = kernels
-        self.targets = targets
-        self.resolve = resolve
-        self.obstacle = obstacle
-        self.read = read
-        self.resolve_function = resolve_function or resolve
-        self.generate = generate
-        self.write = write
-        self.roots: dict[Any, Action] = {}
-        self.covered: dict[Any, Action] = {}
-        self.resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = {}
-        self.needed: dict[Any, list[Action]] = {}
-        self.set: dict[Any, dict[str, str]] = {}  # by op, with the place of the rule
-        self.calls = Calls(codes)
-        self.views = Views()
+    """What `plan` is given, and what is chosen so far. set: by op, with the place of the rule."""
+
+    matches: Sequence[Match]
+    rules: Sequence[tree.Rule]
+    kernels: Mapping[str, tree.Kernel]
+    targets: Sequence[ProgramTarget]
+    resolve: Resolver
+    obstacle: str
+    write: CodeWriter
+    read: bool
+    resolve_function: Resolver
+    generate: Generate | None
+    calls: Calls
+    roots: dict[Any, Action] = field(default_factory=dict)
+    covered: dict[Any, Action] = field(default_factory=dict)
+    resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = field(default_factory=dict)
+    needed: dict[Any, list[Action]] = field(default_factory=dict)
+    set: dict[Any, dict[str, str]] = field(default_factory=dict)
+    views: Views = field(default_factory=Views)
 
     def plan(self) -> Plan:
         order = {match: i for i, match in enumerate(self.matches)}
