@@ -297,7 +297,7 @@ def test_an_unknown_entry_names_the_nearest_and_all():
 
 def test_a_module_without_kernels_says_so():
     data = asm.binary(op(asm.CAPABILITY, 1))
-    assert "none at all" in problem(data).hint
+    assert "no entry point" in problem(data).hint
 
 
 def test_main_stands_for_the_kernel_only_where_it_is_alone():
