@@ -28,8 +28,8 @@ from opsplice.matchers.capture.expressions import (
     loops_of,
     walk,
 )
+from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.terms.terms import Loop, Sum
-from opsplice.matchers.terms.views import shape_of
 
 # Axes that stand for packs are told apart from loops by numbers that no loop has.
 _PACK = -1

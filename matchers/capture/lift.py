@@ -33,10 +33,11 @@ from opsplice.matchers.capture.opaque_ops import body_of, nameable, unreadable, 
 from opsplice.matchers.capture.slices import Slice
 from opsplice.matchers.dims.extents import is_size_cast
 from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Wholes, is_simple, is_window, loops
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Loop, Reduce, Started, Sum, Term
-from opsplice.matchers.terms.views import Views, defining_op, element_type, shape_of
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import vocabulary
 
 _PRODUCTS = {"arith.addf": ("arith.mulf", "arith.extf"), "arith.addi": ("arith.muli", "arith.extsi")}

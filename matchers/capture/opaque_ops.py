@@ -5,8 +5,8 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from opsplice.matchers.ir import effects
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.terms import bodies
-from opsplice.matchers.terms.views import defining_op
 
 # Attributes that say how to compute an op and not what.
 _UNREAD_ATTRIBUTES = frozenset(

@@ -15,8 +15,9 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.explain.pointing import Lines, Ops, Place, parse_place
 from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
-from opsplice.matchers.terms.views import Views, defining_op, is_view, shape_of
+from opsplice.matchers.terms.views import Views, is_view
 
 _CASTS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp"))
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")

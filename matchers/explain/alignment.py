@@ -13,10 +13,11 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import Input, Number, Result, Whole
 from opsplice.matchers.patterns.walk import children_of
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Term
-from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.syntax import vocabulary as ops
 

@@ -23,13 +23,14 @@ from opsplice.matchers.explain.reasons import reason_of
 from opsplice.matchers.find.index import SPLIT, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import Graph
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.search.matches import Kind, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.search.tracing import Tracer
 from opsplice.matchers.terms.terms import Apply, Reduce, Started
-from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
 
 # An op that is pointed at may lie inside a match that ends further down: how many values below it are tried.

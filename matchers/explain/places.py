@@ -17,7 +17,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.explain.near_miss import Place
 from opsplice.matchers.ir.op_names import function_around, location_of, places_of, symbol_of
-from opsplice.matchers.terms.views import defining_op
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.spec_lang.syntax.spec_errors import nearest
 
 _WIDTH = 200

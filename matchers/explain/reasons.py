@@ -10,6 +10,7 @@ from iree.compiler import ir
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import Asked, Graph, Input, Number, Whole
 from opsplice.matchers.patterns.walk import heads, nodes_below, nodes_of
 from opsplice.matchers.search.labels import unflattened
@@ -17,7 +18,7 @@ from opsplice.matchers.search.matches import Binding, Kind
 from opsplice.matchers.search.tracing import Stop
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Flat, Index, Loop, Part, Reduce, Term
-from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 

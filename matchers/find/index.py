@@ -10,11 +10,11 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
 from opsplice.matchers.patterns.graph import Graph, Whole
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.terms import Apply, Reduce
-from opsplice.matchers.terms.views import defining_op, is_structured, shape_of
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")

@@ -20,6 +20,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.size_bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.find.index import OPAQUE_REGIONS
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns import walk
 from opsplice.matchers.patterns.graph import (
     Accumulated,
@@ -40,7 +41,7 @@ from opsplice.matchers.patterns.graph import (
 )
 from opsplice.matchers.terms.attributes import ROUNDING
 from opsplice.matchers.terms.terms import Apply, Reduce
-from opsplice.matchers.terms.views import FRONTEND_CONSTANTS, defining_op
+from opsplice.matchers.terms.views import FRONTEND_CONSTANTS
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Structured ops whose name does not say what their body computes.

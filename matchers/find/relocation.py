@@ -10,9 +10,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.terms.terms import DimSize
-from opsplice.matchers.terms.views import defining_op
 
 
 @dataclass(frozen=True, eq=False)

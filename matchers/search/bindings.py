@@ -13,6 +13,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import Graph, Input, Label, Number, Window
 from opsplice.matchers.search.labels import (
     Regrouped,
@@ -29,7 +30,7 @@ from opsplice.matchers.search.matches import Binding, Kind, Size
 from opsplice.matchers.search.uses import results_with
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Sum, Term
-from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.graph import Label
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
-from opsplice.matchers.terms.views import shape_of
 
 # The size of a dim, or the sizes of a pack.
 Sizes = Size | tuple[Size, ...]

@@ -18,6 +18,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.op_names import location_text, short
+from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
 from opsplice.matchers.patterns.graph import (
     Accumulated,
     Anything,
@@ -43,7 +44,7 @@ from opsplice.matchers.terms.canonical import COMPARISONS, WIDTHS, turned
 from opsplice.matchers.terms.recomputation import Again
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Started, Term
 from opsplice.matchers.terms.view_inverse import solved
-from opsplice.matchers.terms.views import Origin, Views, defining_op, is_structured, is_tensor, shape_of
+from opsplice.matchers.terms.views import Origin, Views
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 

@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 from iree.compiler import ir
 
 from opsplice.matchers.dims.equal_sizes import Classes
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import Graph, Input, Label, Number
 from opsplice.matchers.search.labels import Regrouped
 from opsplice.matchers.search.matches import Binding, Kind, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Index, Loop, Reduce, Term
-from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
 
 Thing: TypeAlias = ir.Operation | ir.Value

@@ -11,6 +11,7 @@ from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import Asked, Form, Named, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.matchers.search import uses
@@ -19,7 +20,6 @@ from opsplice.matchers.search.labels import Sizes, kept, pair
 from opsplice.matchers.search.matches import Kind, Size
 from opsplice.matchers.terms import constants, contraction_kinds
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
-from opsplice.matchers.terms.views import defining_op
 from opsplice.spec_lang.checking.contraction_query import written
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary

@@ -17,13 +17,12 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent, extent_of_dim, extent_of_number, groups
-from opsplice.matchers.ir.tensor_values import defining_op as defining_op
-from opsplice.matchers.ir.tensor_values import element_type as element_type
-from opsplice.matchers.ir.tensor_values import is_builtin as is_builtin
-from opsplice.matchers.ir.tensor_values import is_structured as is_structured
-from opsplice.matchers.ir.tensor_values import is_tensor as is_tensor
-from opsplice.matchers.ir.tensor_values import shape_of as shape_of
-from opsplice.matchers.ir.tensor_values import signless
+from opsplice.matchers.ir.tensor_values import (
+    defining_op,
+    element_type,
+    shape_of,
+    signless,
+)
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import (

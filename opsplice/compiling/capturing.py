@@ -26,9 +26,10 @@ from opsplice.matchers.capture.slices import RESHAPES, Slice, above, select
 from opsplice.matchers.explain.pointing import Ops
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import location_text, symbol_of
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import Graph, compile_pattern
 from opsplice.matchers.search.matches import Found, Match
-from opsplice.matchers.terms.views import Views, defining_op
+from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.captured import Capture, CaptureJob, Op
 from opsplice.rewrites.ir.executable_targets import targets_of

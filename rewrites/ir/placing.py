@@ -10,10 +10,10 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
 from opsplice.matchers.search.matches import Match, Size, flat
 from opsplice.matchers.terms.address import Amount
 from opsplice.matchers.terms.terms import DimSize
-from opsplice.matchers.terms.views import defining_op, element_type, is_builtin, shape_of
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Output
 

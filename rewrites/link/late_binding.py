@@ -28,7 +28,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
-from opsplice.matchers.terms.views import defining_op
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import parse_target

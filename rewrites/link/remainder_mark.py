@@ -18,7 +18,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.terms.views import defining_op
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
 # The bits of large numbers, to be followed by those that tell them apart.

@@ -17,11 +17,12 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.ir.tensor_values import defining_op, element_type
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match, Size, flat, paired
 from opsplice.matchers.terms.address import NONE, Layout
 from opsplice.matchers.terms.terms import DimSize
-from opsplice.matchers.terms.views import Views, defining_op, element_type
+from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.approaches import static_function
 from opsplice.rewrites.approaches.annotation import setters
 from opsplice.rewrites.approaches.insertion import Calls, written_by

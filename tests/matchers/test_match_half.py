@@ -13,8 +13,8 @@ import pytest
 
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.find import engine
+from opsplice.matchers.ir.tensor_values import element_type
 from opsplice.matchers.patterns.graph import compile_pattern
-from opsplice.matchers.terms.views import element_type
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loading.loader import load_text
 
