@@ -14,7 +14,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Input, Number, Result, Whole
+from opsplice.matchers.patterns.nodes import Input, Number, Result, Whole
 from opsplice.matchers.patterns.walk import children_of
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Term
 from opsplice.matchers.terms.views import Views

@@ -24,7 +24,7 @@ from opsplice.matchers.find.index import SPLIT, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Graph
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.search.matches import Kind, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search

@@ -11,7 +11,7 @@ from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Asked, Graph, Input, Number, Whole
+from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Whole
 from opsplice.matchers.patterns.walk import heads, nodes_below, nodes_of
 from opsplice.matchers.search.labels import unflattened
 from opsplice.matchers.search.matches import Binding, Kind

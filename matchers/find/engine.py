@@ -21,7 +21,7 @@ from opsplice.matchers.find.relocation import Template
 from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, sort
 from opsplice.matchers.ir.op_names import function_around, location_text
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Graph
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.terms.views import Views

@@ -11,7 +11,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
-from opsplice.matchers.patterns.graph import Graph, Whole
+from opsplice.matchers.patterns.nodes import Graph, Whole
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.terms import Apply, Reduce

@@ -22,7 +22,7 @@ from opsplice.matchers.dims.size_bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.find.index import OPAQUE_REGIONS
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns import walk
-from opsplice.matchers.patterns.graph import (
+from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Anything,
     Choice,

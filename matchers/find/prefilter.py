@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.graph import Accumulated, Choice, Graph, Named, Number
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Number
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.canonical import COMPARISONS, WIDTHS
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started

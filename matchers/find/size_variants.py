@@ -15,7 +15,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.patterns import walk
-from opsplice.matchers.patterns.graph import Graph
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.bindings import Failure
 from opsplice.matchers.search.matches import NearMiss, Size
 from opsplice.matchers.search.search import Search

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from opsplice.matchers.patterns.graph import Graph, Input, Label, Node, Number, Product, Result, Whole
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Product, Result, Whole
 from opsplice.matchers.patterns.walk import children_of, nodes_of
 from opsplice.matchers.terms import constants as numbers
 from opsplice.matchers.terms.canonical import WIDTHS

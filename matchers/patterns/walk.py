@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
-from opsplice.matchers.patterns.graph import Graph, Input, Label, Node, Number, Result, Tie, Whole, Window
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Tie, Whole, Window
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree

@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Graph, Input, Label, Number, Window
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Window
 from opsplice.matchers.search.labels import (
     Regrouped,
     Sizes,

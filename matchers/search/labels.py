@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opsplice.matchers.ir.tensor_values import shape_of
-from opsplice.matchers.patterns.graph import Label
+from opsplice.matchers.patterns.nodes import Label
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
 

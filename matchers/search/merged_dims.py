@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.graph import Graph
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.terms.terms import Access, Apply, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.terms.views import Views
 

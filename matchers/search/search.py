@@ -19,7 +19,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.op_names import location_text, short
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
-from opsplice.matchers.patterns.graph import (
+from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Anything,
     Choice,

@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Graph, Input, Label, Number
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number
 from opsplice.matchers.search.labels import Regrouped
 from opsplice.matchers.search.matches import Binding, Kind, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search

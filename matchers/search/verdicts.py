@@ -12,7 +12,7 @@ from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, pr
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Asked, Form, Named, Number, Tie, Whole, Within
+from opsplice.matchers.patterns.nodes import Asked, Form, Named, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.bindings import Bindings, own_name, size_text

@@ -27,7 +27,8 @@ from opsplice.matchers.explain.pointing import Ops
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import location_text, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Found, Match
 from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation, Step, run

@@ -20,7 +20,8 @@ from opsplice.matchers.explain.near_miss import Attempt, Place
 from opsplice.matchers.explain.places import ops_at, parse_at, place_of, remembering
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match
 from opsplice.reports.explanation import Explanation, PatternExplanation
 from opsplice.spec_lang.loading.libraries import OWN

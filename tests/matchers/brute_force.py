@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.find.index import OPAQUE_REGIONS, SPLIT, Index, ends_of
 from opsplice.matchers.ir.op_names import function_around
-from opsplice.matchers.patterns.graph import Graph
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.terms.views import Views

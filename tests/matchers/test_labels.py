@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.matchers.patterns.graph import Label
+from opsplice.matchers.patterns.nodes import Label
 from opsplice.matchers.search.labels import aligned, ones_first, pair, unflattened
 from opsplice.matchers.terms.terms import UNIT, Flat, Loop, Part
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from opsplice.matchers.overlap import shadow, subsumption
-from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.spec_lang.dims import decide
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples

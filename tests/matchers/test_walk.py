@@ -11,9 +11,9 @@ import pytest
 from opsplice.matchers.find.lookalikes import Traits
 from opsplice.matchers.find.size_variants import family_key
 from opsplice.matchers.overlap.subsumption import covers
-from opsplice.matchers.patterns import graph as graphs
-from opsplice.matchers.patterns import walk
-from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns import nodes, walk
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import tree
@@ -23,22 +23,22 @@ from opsplice.spec_lang.syntax import tree
 # for one pattern to cover another (`subsumption._COMPARED`), or one rule to take the matches of another (`shadow`)?
 FIELDS = {
     Apply: "op args attributes type",
-    graphs.Product: "op args attributes type",
+    nodes.Product: "op args attributes type",
     Reduce: "combiner loops body",
-    graphs.Input: "name labels",
-    graphs.Number: "low high",
-    graphs.Whole: "op operands attributes labels number count element rest regions body",
-    graphs.Choice: "options",
-    graphs.Named: "name node",
-    graphs.Accumulated: "node",
-    graphs.Anything: "",
-    graphs.Label: "id name pack windowed",
-    graphs.Window: "terms",
-    graphs.Result: "node labels element",
-    graphs.Tie: "labels size pack node",
-    graphs.Asked: "span kind name",
-    graphs.Form: "span name form negated conditions",
-    graphs.Within: "name condition",
+    nodes.Input: "name labels",
+    nodes.Number: "low high",
+    nodes.Whole: "op operands attributes labels number count element rest regions body",
+    nodes.Choice: "options",
+    nodes.Named: "name node",
+    nodes.Accumulated: "node",
+    nodes.Anything: "",
+    nodes.Label: "id name pack windowed",
+    nodes.Window: "terms",
+    nodes.Result: "node labels element",
+    nodes.Tie: "labels size pack node",
+    nodes.Asked: "span kind name",
+    nodes.Form: "span name form negated conditions",
+    nodes.Within: "name condition",
     Graph: "pattern results ties conditions variables rearranged factors through spans size strided reordered",
     tree.Rule: "span pattern pattern_span kernel kernel_span args keep where phase phase_span priority code attributes",
 }
@@ -55,20 +55,20 @@ class MarkedReduce(Reduce):
 
 
 @dataclass(frozen=True, eq=False)
-class MarkedWhole(graphs.Whole):
+class MarkedWhole(nodes.Whole):
     mark: Any = ""
 
 
 @dataclass(frozen=True)
-class MarkedResult(graphs.Result):
+class MarkedResult(nodes.Result):
     mark: Any = ""
 
 
-MARKED = {Apply: MarkedApply, Reduce: MarkedReduce, graphs.Whole: MarkedWhole}
+MARKED = {Apply: MarkedApply, Reduce: MarkedReduce, nodes.Whole: MarkedWhole}
 BODIES = {
     Apply: "{ exp(x) }",
     Reduce: "{ reduce addf[m n -> m](x) }",
-    graphs.Whole: '{ "my.op"(x) : tensor<m x n x f32> }',
+    nodes.Whole: '{ "my.op"(x) : tensor<m x n x f32> }',
 }
 
 
@@ -87,9 +87,9 @@ def marked(graph: Graph, mark: Any) -> Graph:
 
 
 def test_every_field_is_known():
-    kinds = {kind for kind in vars(graphs).values() if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
-    kinds = {kind for kind in kinds if kind.__module__ == graphs.__name__ and not kind.__name__.startswith("_")}
-    assert kinds | {tree.Rule, *get_args(graphs.Node)} == set(FIELDS)
+    kinds = {kind for kind in vars(nodes).values() if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
+    kinds = {kind for kind in kinds if kind.__module__ == nodes.__name__ and not kind.__name__.startswith("_")}
+    assert kinds | {tree.Rule, *get_args(nodes.Node)} == set(FIELDS)
     for kind, known in FIELDS.items():
         assert [field.name for field in dataclasses.fields(kind)] == known.split(), kind
 

@@ -28,7 +28,8 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.interpreter import EvaluationError, evaluate
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import Graph, compile_pattern
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match
 from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.apply import apply
