@@ -20,8 +20,8 @@ from opsplice import streams
 from opsplice.commands.arguments import command_line
 from opsplice.errors import OpspliceError, failure_outside
 
-# Commands whose names are words of Python.
-_MODULES = {"import": "import_spec"}
+# Commands whose names are words of Python, or short ones.
+_MODULES = {"import": "import_spec", "fmt": "format"}
 _TIME_LIMIT = "OPSPLICE_BUILD_TIMEOUT"
 
 

@@ -191,7 +191,7 @@ def test_the_spec_goes_to_stdout(sample: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["model.mlir", "-o", "x.mlir"], "no .splice file"),
+        (["model.mlir", "-o", "x.mlir"], "not a .splice file"),
         (["missing.splice", "-o", "x.mlir"], "missing.splice"),
         (["parts.splice", "-o", "-", "--json"], "both want stdout"),
         (["parts.splice", "-o", "-", "--objects=copy"], "do not go together"),

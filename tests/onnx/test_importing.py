@@ -112,7 +112,7 @@ def test_dims_are_bound_by_name(mlp):
     assert error.message == "the ONNX model has no symbolic dim 'bacth'"
     assert error.hint == "it has: batch"
     assert "cannot be -1" in error_of(mlp, dims={"batch": -1}).message
-    assert "no symbolic dims" in error_of("module {}", dims={"batch": 5}).message
+    assert "the model has no named dims" in error_of("module {}", dims={"batch": 5}).message
 
 
 def test_dims_on_the_command_line(mlp, tmp_path, capsys):

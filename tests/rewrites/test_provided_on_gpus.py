@@ -338,7 +338,7 @@ def test_a_damaged_file_is_named(compiled, vulkan, tmp_path, content):
     (name, _), *_ = program.provided
     path = tmp_path / f"{name}.{FORM}.bin"
     path.write_bytes(content)
-    with pytest.raises(OpspliceError, match=r"is damaged, or is no code for|is empty") as error:
+    with pytest.raises(OpspliceError, match=r"is damaged, or is not code for|is empty") as error:
         load_program(program.vmfb, "vulkan", provider=Provider([tmp_path]))
     assert str(path) in error.value.message
     assert "bug" not in str(error.value)

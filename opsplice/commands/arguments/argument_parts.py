@@ -36,9 +36,12 @@ def grouped(groups: Mapping[str, Sequence[str]]) -> type[argparse.HelpFormatter]
     return Formatter
 
 
-def add_command(commands: Commands, name: str, about: str, *, flags: bool, more: str = "") -> argparse.ArgumentParser:
+def add_command(
+    commands: Commands, name: str, about: str, *, flags: bool, more: str = "", aliases: Sequence[str] = ()
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
+        aliases=aliases,
         help=about,
         description="\n".join(textwrap.wrap(f"{about[0].upper()}{about[1:]}.", 80)) + more,
         epilog=_EPILOG if flags else None,

@@ -356,7 +356,7 @@ def _add_capture(commands: Commands) -> None:
 
 
 def _add_format(commands: Commands) -> None:
-    parser = add_command(commands, "format", "format .splice files in place", flags=False)
+    parser = add_command(commands, "format", "format .splice files in place", flags=False, aliases=("fmt",))
     parser.add_argument("files", nargs="+", metavar="file", help="a .splice file; - reads stdin and writes stdout")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file would change")
     add_json(parser)

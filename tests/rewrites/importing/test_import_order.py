@@ -299,7 +299,7 @@ def test_rules_are_for_the_whole_program(entry: str, why: str, context: ir.Conte
 
 def test_a_root_that_is_restricted_is_named(context: ir.Context) -> None:
     spec = spec_of([("a", "abs neg", "")]).replace("foreach_match in", "foreach_match restrict_root in")
-    assert "in a part of the program only" in imported(spec, context).unread[0]
+    assert "in a part of the program only" in imported(spec, context).left_out[0]
 
 
 def test_all_functions_are_the_whole_program(context: ir.Context) -> None:

@@ -461,7 +461,7 @@ def test_a_constant_that_is_no_number_is_named(imported: Callable[[str], Any]) -
     text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
     nan = "%c = arith.constant dense<0x7FC00000> : tensor<4xf32>\n %0 = arith.addf %x, %c : tensor<4xf32>"
     text = text.replace("%0 = arith.negf %x : tensor<?xf32>", nan).replace("tensor<?xf32>", "tensor<4xf32>")
-    assert "arith.constant: a constant that is not a number" in imported(text).unread[0]
+    assert "arith.constant: a constant that is not a number" in imported(text).left_out[0]
 
 
 @pytest.mark.parametrize("name", ["negf", '"3d-match"', '"match é"', "softmax", "contract", "kernel0"])
