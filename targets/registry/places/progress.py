@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import threading
 import time
 from typing import TextIO
@@ -24,10 +23,6 @@ class Meter:
         self._shown = 0.0
         self._lock = threading.Lock()
         self.stopped = False
-
-    @staticmethod
-    def on_stderr(what: str) -> Meter:
-        return Meter(what, sys.stderr)
 
     def expect(self, count: int) -> None:
         """So many bytes more are to come."""
