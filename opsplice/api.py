@@ -295,6 +295,9 @@ def transform(
 
     module, no_code, packages, dims: as for `compile`. Returns a new module, at IREE's phase `input` (input conversion
     done, so compile it with `--iree-input-type=none`), and the report. Raises what `compile` raises.
+
+    What `compile` does at later phases against wrong numbers of IREE 3.13 (`rewrites/memory`: inputs that are
+    overwritten, reductions that are read at two places) is not done, for the frontend's call has these phases.
     """
     from opsplice.compiling.compilation import transformed
 
