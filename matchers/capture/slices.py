@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.explain.pointing import Lines, Ops, Place, parse_place
+from opsplice.matchers.explain.pointing import Lines, NamedOp, Ops, Place, parse_place
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
@@ -61,7 +61,7 @@ class _Selection:
 
     def _taken(self, at: Sequence[str], to: Sequence[str], inputs: Sequence[str]) -> Slice:
         places = [parse_place(text) for text in at]
-        pointed = [self.ops.at(place) for place in places]
+        pointed = [self._pointed(place) for place in places]
         made = [self._unviewed(self._sink(place, found)) for place, found in zip(places, pointed, strict=True)]
         sinks = list(dict.fromkeys(made))
         block = sinks[0].block
@@ -70,7 +70,7 @@ class _Selection:
         roots = [value for sink in sinks for value in self._results(sink)]
         given = frozenset(value for text in inputs for value in self._values(text, block, roots))
         if to:
-            tops = {op for text in to for op in self.ops.at(parse_place(text))}
+            tops = {op for text in to for op in self._pointed(parse_place(text))}
             return Slice(tuple(roots), self._between(sinks, tops), given)
         if given:
             return Slice(tuple(roots), frozenset(above(sinks, given)), given)
@@ -80,9 +80,15 @@ class _Selection:
         cone, unread = self._cone(starts) if starts else (set(), set())
         return Slice(tuple(roots), frozenset(own | cone), given, frozenset(unread))
 
+    def _pointed(self, place: Place) -> list[ir.Operation]:
+        found = self.ops.at(place)
+        if isinstance(place, NamedOp) and not place.number and len(found) > 1:
+            raise OpspliceError(f"there are {len(found)} ops called {place}", hint=f"say which: {place}#1 is the first")
+        return found
+
     # ---- what is made ---------------------------------------------------------------------------------------------
 
-    def _sink(self, place: Place, found: tuple[ir.Operation, ...]) -> ir.Operation:
+    def _sink(self, place: Place, found: list[ir.Operation]) -> ir.Operation:
         """The op at a place that no other op there needs."""
         useful = [op for op in found if self._makes(op)]
         computing = [op for op in useful if not self._only_views(op)]
@@ -251,7 +257,7 @@ class _Selection:
     def _values(self, text: str, block: ir.Block, roots: Sequence[ir.Value]) -> list[ir.Value]:
         """The values that an input names."""
         if not text.startswith("%"):
-            made = [op for op in self.ops.at(parse_place(text)) if self._makes(op) or op.name.startswith("hal.")]
+            made = [op for op in self._pointed(parse_place(text)) if self._makes(op) or op.name.startswith("hal.")]
             values = [v for op in made for v in op.results if self._is_tensor(v) and v not in roots]
             if not values:
                 raise OpspliceError(f"nothing at {text} makes a tensor that could be an input")

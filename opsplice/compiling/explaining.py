@@ -17,7 +17,8 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer, covers, ending_text, endings
 from opsplice.matchers.explain.near_miss import Attempt, Place
-from opsplice.matchers.explain.places import ops_at, parse_at, place_of, remembering
+from opsplice.matchers.explain.places import place_of, remembering
+from opsplice.matchers.explain.pointing import ops_at, parse_place
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.patterns.graph import compile_pattern
@@ -53,7 +54,7 @@ def check(specs: Sequence[Spec], question: Question) -> tuple[tuple[LoadedSpec, 
     if not names:
         raise OpspliceError("there is no pattern to explain", hint="write one into the spec: pattern p(...) { ... }")
     if question.at is not None:
-        parse_at(question.at)
+        parse_place(question.at)
     return tuple(loaded), unread
 
 
@@ -66,7 +67,7 @@ def explain(
     """
     for part in parts:
         splice.run_passes(module, part.spec)
-    pointed_at = [] if question.at is None else ops_at(module, parse_at(question.at))
+    pointed_at = [] if question.at is None else ops_at(module, parse_place(question.at))
     ops = pointed_at[:MOST_POINTED]
     with remembering():
         told = [p for part in parts for p in _Explaining(module, part, splicer).patterns(ops)]

@@ -48,7 +48,7 @@ def body(*at: str, to: str | tuple[str, ...] = (), inputs: str | tuple[str, ...]
     [
         ("linalg.generic", NamedOp("linalg.generic", 0)),
         ("model.mlir:12", Lines("model.mlir", 12, 12, False)),
-        ("a/b.mlir:12:7", Lines("a/b.mlir", 12, 12, False)),
+        ("a/b.mlir:12:7", Lines("a/b.mlir", 12, 12, False, 7)),
         ("model.mlir:10-25", Lines("model.mlir", 10, 25, True)),
         (":3", Lines("", 3, 3, False)),
         ("3-3", Lines("", 3, 3, True)),
@@ -126,7 +126,7 @@ def test_a_file_that_is_not_the_programs() -> None:
 def test_an_op_that_is_not_there() -> None:
     with pytest.raises(OpspliceError, match=r"there is no linalg\.matmul#3") as failure:
         body("linalg.matmul#3")
-    assert failure.value.hint == "the program has 2 ops called linalg.matmul"
+    assert failure.value.hint == "the program has 2 ops called linalg.matmul when patterns are looked for"
     with pytest.raises(OpspliceError, match=r"no op called linalg\.matmull") as failure:
         body("linalg.matmull#1")
     assert failure.value.hint == "did you mean linalg.matmul#1?"

@@ -61,5 +61,5 @@ def test_explain_points_into_python(spec):
     told = opsplice.torch.explain(model, (torch.rand(4),), specs=spec, pattern="never", at="test_reports.py:34")
     assert "test_reports.py:34" in {place.location.rpartition("/")[2] for place in told.pointed}
     assert [each.pattern for each in told.patterns] == ["never"]
-    with pytest.raises(opsplice.OpspliceError, match=r"no op of the program is from test_reports.py:2\b"):
+    with pytest.raises(opsplice.OpspliceError, match=r"there is no op at test_reports.py:2\b"):
         opsplice.torch.explain(model, (torch.rand(4),), specs=spec, at="test_reports.py:2")

@@ -261,7 +261,8 @@ docs/explain.md says how to read it.""",
     parser.add_argument(
         "--at",
         metavar="PLACE",
-        help="only at a line, as model.mlir:12, or at an op: linalg.generic#3 is the third of the program",
+        help="only at a line, model.mlir:12, at lines, model.mlir:10-25, or at an op: linalg.generic#3 is the third "
+        "of the program",
     )
     _add_common(parser, "all patterns, matches and near misses")
 
