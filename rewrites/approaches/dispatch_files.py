@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
-from opsplice.targets.backends.backend import Entry, Launch, Threads
 from opsplice.targets.backends.table import named
+from opsplice.targets.formats import entries
+from opsplice.targets.formats.entries import Entry, Launch, Threads
 
 _STORED = re.compile(r"\bstorage = ([b\d|]+)")
 
@@ -69,46 +69,18 @@ def of(call: KernelCall, choice: Choice) -> External:
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
     launch = Launch(call.kernel.name, written(call), tuple(word_names(call)), (x, y, z) if threads else None)
     try:
-        found = backend.entry(code, name, launch)
-        check(call, found, f"entry '{code.entry}' of {name}", target)
+        entry = backend.entry(code, name)
+        found = entries.check(launch, entry, backend.limits)
+        _check_device(call, found, entry, target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
     workgroups.check(call, target)
-    return External(target.text, code.path, code.entry, found.threads, on_metal=backend.name == "metal")
+    return External(target.text, code.path, code.entry, found, on_metal=backend.name == "metal")
 
 
-def check(call: KernelCall, entry: Entry, where: str, target: ProgramTarget) -> None:
-    """Raises OpspliceError where a target, or what is passed, is not what a dispatch needs, whatever its backend."""
-    _check_words(call, entry.floats, where)
-    _check_threads(call, entry.threads, target)
-    check_copies(call, target)
-    most = target.limit("memory")
-    if most and entry.shared > most[0]:
-        raise OpspliceError(
-            f"{where} shares {entry.shared} bytes in a workgroup, and {target.backend} {target.arch} has {most[0]}",
-            hint="make it smaller, name the device, such as --target=vulkan:ada, or add a clause: when memory >= ...",
-        )
-
-
-def _check_words(call: KernelCall, floats: Collection[int], where: str) -> None:
-    """Raises OpspliceError for a word that code takes as a float and is none. Floats may be taken as their bits.
-
-    floats: the numbers of the words that are floats in the code.
-    """
-    given = word_names(call)
-    for number in sorted(floats):
-        if number < len(given) and given[number][1] != "f32":
-            name, element = given[number]
-            listed = ", ".join(f"{n} ({e})" for n, e in given)
-            raise OpspliceError(
-                f"{where} takes a float where {name} is passed, which is {element}",
-                hint=f"the words are, in order: {listed}",
-            )
-
-
-def _check_threads(call: KernelCall, workgroup: Threads, target: ProgramTarget) -> None:
-    """Raises OpspliceError where a workgroup has more threads than IREE says that the device takes."""
+def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, target: ProgramTarget) -> None:
+    """Raises OpspliceError where a dispatch needs more than IREE says that the device has."""
     count, most = math.prod(workgroup), target.limit("threads")
     if most and count > most[0]:
         raise OpspliceError(
@@ -116,6 +88,14 @@ def _check_threads(call: KernelCall, workgroup: Threads, target: ProgramTarget) 
             f"{most[0]}",
             hint="make them smaller, name the device, such as --target=vulkan:ada, or put this clause before another: "
             f"when threads >= {count}",
+        )
+    check_copies(call, target)
+    memory = target.limit("memory")
+    if memory and entry.shared > memory[0]:
+        device = f"{target.backend} {target.arch}"
+        raise OpspliceError(
+            f"{entry.told} shares {entry.shared} bytes in a workgroup, and {device} has {memory[0]}",
+            hint="make it smaller, name the device, such as --target=vulkan:ada, or add a clause: when memory >= ...",
         )
 
 

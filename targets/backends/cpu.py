@@ -19,9 +19,10 @@ from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget, Form
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends import cpu_dispatch
-from opsplice.targets.backends.backend import Backend, Entry, Launch
+from opsplice.targets.backends.backend import Backend
 from opsplice.targets.build import compiler_flags, llvm, toolchains
 from opsplice.targets.formats import elf
+from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
@@ -218,5 +219,5 @@ class Cpu(Backend):
         target = CpuTarget.of(arch, features)
         return (cpu_dispatch.resolve if request.form == "library" else resolve)(request, target, store)
 
-    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
-        return Entry((1, 1, 1))
+    def entry(self, code: Artifact, name: str) -> Entry:
+        return Entry(code.entry, name, threads=(1, 1, 1))

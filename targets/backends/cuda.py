@@ -4,7 +4,7 @@ Sources are built by a compiler (`.cu`: nvcc, NVRTC or clang) or by llvmlite (`.
 as they are; all are checked, and what passes lives in the store. It must not know what the kernel computes or where
 it is called.
 
-What an entry is passed (`ptx.check` compares it with what the entry takes), in order:
+What an entry is passed (`entries.check` compares it with what the entry takes), in order:
 
 1. 64-bit pointers, one per buffer: the kernel's tensor parameters in their order, then its results. A result that is
    written in place of a parameter has no pointer of its own: it is that parameter's.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend, Entry, Launch
+from opsplice.targets.backends.backend import Backend
 from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
 from opsplice.targets.formats import ptx
+from opsplice.targets.formats.entries import Entry, Limits
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
@@ -51,7 +53,7 @@ def resolve(
     environ: where the choice of a compiler is read from (OPSPLICE_CUDA_CC).
     Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for a newer GPU or driver,
     lacks an entry, calls what nothing defines or does not assemble; and when no compiler can build it or the store
-    cannot be written. What an entry is passed is checked by `ptx.check`.
+    cannot be written. What an entry is passed is checked by `entries.check`.
     """
     more = " (IREE embeds PTX, so no cubin or fatbin)"
     source_inputs.check_request(
@@ -144,20 +146,17 @@ class Cuda(Backend):
     """GPUs of NVIDIA's: PTX, and sources in CUDA."""
 
     name, iree, device, format = "cuda", "cuda", "cuda", "cuda-nvptx-fb"
+    # CUDA programming guide, "Technical specifications per compute capability"; the same for all since 2.0.
+    limits = Limits(threads=(1024, 1024, 64))
     chip_flag, chips, usual_chip = "--iree-cuda-target", r"sm_\d{2,3}[af]?", "sm_80"
 
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
         return resolve(request, CudaTarget.of(arch), store)
 
-    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
+    def entry(self, code: Artifact, name: str) -> Entry:
         module = ptx.reflect(code.path.read_text(), name)
-        found, buffers = ptx.find_entry(module, name, code.entry), len(launch.buffers)
-        if module.dynamic_shared:
-            raise OpspliceError(
-                f"{name} has shared memory whose size is chosen at the launch",
-                hint="give it a size in the source: __shared__ float tile[256] instead of extern __shared__",
-            )
-        threads = launch.threads(found.max_threads if found.exact else None)
-        ptx.check(module, name, code.entry, buffers=buffers, constants=len(launch.words), workgroup=threads)
-        floats = (number for number, each in enumerate(found.parameters[buffers:]) if each.type == "f32")
-        return Entry(threads, frozenset(floats))
+        found = ptx.find_entry(module, name, code.entry)
+        if not module.dynamic_shared:
+            return found
+        how = "give it a size in the source: __shared__ float tile[256] instead of extern __shared__"
+        return replace(found, refusals=(("has shared memory whose size is chosen at the launch", how),))

@@ -16,8 +16,9 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend, Entry, Launch
+from opsplice.targets.backends.backend import Backend
 from opsplice.targets.formats import metal_source
+from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to check something else.
@@ -58,12 +59,11 @@ class Metal(Backend):
     """GPUs of Apple's: shaders as text."""
 
     name, iree, device, format = "metal", "metal-spirv", "metal", "metal-msl-fb"
+    limits = metal_source.LIMITS
 
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
         return resolve(request, store)
 
-    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
-        module, threads = metal_source.reflect(code.path.read_text(encoding="utf-8"), name), launch.threads()
-        buffers, words = launch.buffers, len(launch.words)
-        metal_source.check(module, name, code.entry, buffers=buffers, constants=words, workgroup=threads)
-        return Entry(threads)
+    def entry(self, code: Artifact, name: str) -> Entry:
+        module = metal_source.reflect(code.path.read_text(encoding="utf-8"), name)
+        return metal_source.find_entry(module, name, code.entry)

@@ -17,9 +17,10 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form, RocmTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend, Entry, Launch
+from opsplice.targets.backends.backend import Backend
 from opsplice.targets.build import llvm
 from opsplice.targets.formats import elf, hsaco
+from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
@@ -102,14 +103,10 @@ class Rocm(Backend):
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
         return resolve(request, RocmTarget(arch), store)
 
-    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
+    def entry(self, code: Artifact, name: str) -> Entry:
         if code.form != "hsaco":
             raise OpspliceError(
                 f"{name} is no code object, which a whole dispatch for ROCm is",
                 hint="build it with hipcc --genco; LLVM IR is for functions on elements",
             )
-        module = hsaco.reflect(code.path.read_bytes(), name)
-        threads = launch.threads(hsaco.find_entry(module, name, code.entry).workgroup)
-        buffers, words = len(launch.buffers), len(launch.words)
-        hsaco.check(module, name, code.entry, buffers=buffers, constants=words, workgroup=threads)
-        return Entry(threads)
+        return hsaco.find_entry(hsaco.reflect(code.path.read_bytes(), name), name, code.entry)

@@ -1,8 +1,8 @@
 """A shader's file in, a checked SPIR-V module out that IREE's Vulkan backends can embed.
 
 Sources are built by a compiler (GLSL, Slang, WGSL), prebuilt modules (`.spv`) are taken as they are; all are checked,
-and what passes lives in the store. Whether a kernel's signature fits is `spirv_binary.check`'s to say. It must not know
-what the kernel computes or where it is called.
+and what passes lives in the store. Whether a kernel's signature fits is `entries.check`'s to say. It must not know what
+the kernel computes or where it is called.
 
 A shader is called like this:
 
@@ -29,9 +29,10 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend, Entry, Launch
+from opsplice.targets.backends.backend import Backend
 from opsplice.targets.build import compiler_flags, shaders, spirv_val
 from opsplice.targets.formats import spirv_binary, spirv_reader
+from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
@@ -148,6 +149,7 @@ class Vulkan(Backend):
     """Devices with Vulkan: SPIR-V, and sources of shaders."""
 
     name, iree, device, format = "vulkan", "vulkan-spirv", "vulkan", "vulkan-spirv-fb"
+    limits = spirv_binary.LIMITS
     clauses = ("spirv", "wgsl")
     chip_flag, chips = "--iree-vulkan-target", r"([\w.-]+)?"
 
@@ -156,16 +158,5 @@ class Vulkan(Backend):
         found = re.search(r"spirv:v(\d+)\.(\d+)", features)
         return resolve(request, SpirvTarget((int(found[1]), int(found[2]))) if found else SpirvTarget(), store)
 
-    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
-        module, size = spirv_binary.reflect(code.path.read_bytes(), name), 4 * len(launch.words)
-        if size > spirv_binary.MOST_PUSH_CONSTANT_BYTES:
-            raise OpspliceError(
-                f"kernel {launch.kernel} has {size} bytes of scalars and dims, and Vulkan devices take "
-                f"{spirv_binary.MOST_PUSH_CONSTANT_BYTES}",
-                hint="put scalars into a buffer, or give dims as numbers in the signature",
-            )
-        buffers, threads = launch.buffers, launch.workgroup
-        spirv_binary.check(module, name, code.entry, buffers=buffers, push_constant_bytes=size, workgroup=threads)
-        found = next(each for each in module.entries if each.name == code.entry)
-        assert found.local_size is not None, "it was checked"
-        return Entry(found.local_size, found.floats, found.shared_bytes)
+    def entry(self, code: Artifact, name: str) -> Entry:
+        return spirv_binary.offered(spirv_binary.reflect(code.path.read_bytes(), name), name, code.entry)

@@ -12,10 +12,12 @@ import difflib
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Form
+from opsplice.targets.formats.entries import damaged
 
 
 def _words(text: str) -> frozenset[str]:
@@ -55,6 +57,7 @@ _ABSOLUTE_RELOCATIONS: dict[archs.Arch, frozenset[int]] = {
     "riscv64": frozenset({1, 2, 26, 27, 28}),  # R_RISCV_32, _64, _HI20, _LO12_I, _LO12_S
 }
 
+_damaged = partial(damaged, "a damaged ELF object")
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -432,7 +435,3 @@ def _content(data: bytes, section: _Section, name: str) -> bytes:
     if section.offset + section.size > len(data):
         raise _damaged(name, "a section is not inside the file")
     return data[section.offset : section.offset + section.size]
-
-
-def _damaged(name: str, what: str) -> OpspliceError:
-    return OpspliceError(f"{name} is a damaged ELF object: {what}", hint="build or copy it again")

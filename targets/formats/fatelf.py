@@ -13,11 +13,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from opsplice.errors import OpspliceError
+from opsplice.targets.formats.entries import damaged
 
 MAGIC = 0x1F0E70FA
 _VERSION = 1
+_damaged = partial(damaged, "a damaged FatELF")
 _HEADER = struct.Struct("<IHBB")
 _RECORD = struct.Struct("<HBBBBBBQQ")
 _ALIGNMENT = 4096
@@ -117,7 +120,3 @@ def _identity(data: bytes, name: str) -> tuple[int, int, int]:
 
 def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
-
-
-def _damaged(name: str, what: str) -> OpspliceError:
-    return OpspliceError(f"{name} is a damaged FatELF: {what}", hint="build or copy it again")

@@ -1,4 +1,4 @@
-"""Reads code objects for AMD's GPUs and says whether IREE's HIP runtime can launch a kernel of one.
+"""Reads code objects for AMD's GPUs: the kernels that IREE's HIP runtime can launch, and what they take.
 
 Format: LLVM, "User Guide for AMDGPU Backend": an ELF64 shared library whose note NT_AMDGPU_METADATA describes its
 kernels, as MessagePack (code object V3 and later). Any bytes are safe to read: every length is checked against what is
@@ -9,17 +9,18 @@ It must not know where a file came from or who calls its kernels.
 
 from __future__ import annotations
 
-import math
 import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import elf
-from opsplice.targets.formats.entries import missing
+from opsplice.targets.formats.entries import Entry, Parameter, damaged, find
 
+_damaged = partial(damaged, "a damaged code object")
 _EM_AMDGPU = 224
 _NT_AMDGPU_METADATA = 32
 # A triple, whose spelling differs between compilers, and behind it the GPU.
@@ -29,28 +30,11 @@ _DEEPEST = 16
 
 
 @dataclass(frozen=True)
-class HsacoEntry:
-    """A kernel.
-
-    pointers:    for each parameter, whether it is a pointer; hidden ones, which the runtime fills in, are left out.
-    sizes:       bytes of each of these.
-    max_threads: how many threads a workgroup can have together.
-    workgroup:   the sizes that a workgroup must have; None where any will do.
-    """
-
-    name: str
-    pointers: tuple[bool, ...]
-    sizes: tuple[int, ...]
-    max_threads: int
-    workgroup: tuple[int, int, int] | None
-
-
-@dataclass(frozen=True)
 class HsacoModule:
     """A code object. target: the GPU with its features, `gfx942` or `gfx90a:xnack+`."""
 
     target: str
-    entries: tuple[HsacoEntry, ...]
+    entries: tuple[Entry, ...]
 
     @property
     def chip(self) -> str:
@@ -76,50 +60,9 @@ def reflect(data: bytes, name: str) -> HsacoModule:
     return HsacoModule(target[1], tuple(_entry(kernel, name) for kernel in kernels))
 
 
-def check(
-    module: HsacoModule,
-    name: str,
-    entry: str,
-    *,
-    buffers: int,
-    constants: int,
-    workgroup: tuple[int, int, int] | None,
-) -> None:
-    """Raises OpspliceError unless IREE can launch `entry`: one 64-bit pointer per buffer, then 32-bit constants.
-
-    name: how errors call the file. workgroup: threads in x, y, z; None where it is not known.
-    """
-    found = find_entry(module, name, entry)
-    sides = (
-        f"'{entry}' in {name} takes {_in_words(found)}, but is passed {buffers} pointers and {constants} 32-bit words"
-    )
-    pointers = tuple(position < buffers for position in range(buffers + constants))
-    if found.pointers != pointers or found.sizes != tuple(8 if pointer else 4 for pointer in pointers):
-        raise OpspliceError(
-            sides,
-            hint="pointers come first, then 32-bit words: scalars (one of 64 bits is two words), then sizes of dims",
-        )
-    if workgroup is None:
-        return
-    asked = f"a workgroup of {_by(workgroup)}"
-    if found.workgroup not in (None, workgroup):
-        required = _by(found.workgroup or ())
-        raise OpspliceError(f"'{entry}' in {name} requires workgroups of {required}, but it is launched with {asked}")
-    if min(workgroup) < 1 or math.prod(workgroup) > found.max_threads:
-        raise OpspliceError(
-            f"'{entry}' in {name} allows 1 to {found.max_threads} threads, but it is launched with {asked}",
-            hint="change the rule's workgroup, or the kernel's __launch_bounds__",
-        )
-
-
-def find_entry(module: HsacoModule, name: str, entry: str) -> HsacoEntry:
+def find_entry(module: HsacoModule, name: str, entry: str) -> Entry:
     """The kernel called `entry`. Raises OpspliceError, with what there is, when there is none."""
-    for candidate in module.entries:
-        if candidate.name == entry:
-            return candidate
-    names = [candidate.name for candidate in module.entries]
-    how = 'it has none; C++ ones must be extern "C"'
-    raise missing(f"{name} has no kernel '{entry}'", entry, names, none=how)
+    return find(module.entries, name, entry, "kernel", 'it has none; C++ ones must be extern "C"')
 
 
 def check_target(module: HsacoModule, name: str, chip: str) -> None:
@@ -130,38 +73,35 @@ def check_target(module: HsacoModule, name: str, chip: str) -> None:
         )
 
 
-def _in_words(entry: HsacoEntry) -> str:
-    parameters = zip(entry.pointers, entry.sizes, strict=True)
-    words = ("a pointer" if pointer else f"{size} bytes" for pointer, size in parameters)
-    return f"({', '.join(words)})"
-
-
-def _by(sizes: tuple[int, ...]) -> str:
-    return "x".join(map(str, sizes))
-
-
-def _entry(kernel: Any, name: str) -> HsacoEntry:
+def _entry(kernel: Any, name: str) -> Entry:
     """A kernel of the metadata; what it does not say takes the format's own default."""
     if not isinstance(kernel, dict) or not isinstance(kernel.get(".name"), str):
         raise _damaged(name, "a kernel has no name")
     parameters = kernel.get(".args", [])
     threads = kernel.get(".max_flat_workgroup_size", 1024)
+    shared = kernel.get(".group_segment_fixed_size", 0)
     required = kernel.get(".reqd_workgroup_size")
     listed: list[Any] = parameters if isinstance(parameters, list) else [None]
-    if not all(isinstance(item, dict) and _is_size(item.get(".size")) for item in listed) or not _is_size(threads):
+    sizes = [threads, shared, *(item.get(".size") if isinstance(item, dict) else None for item in listed)]
+    if not all(map(_is_size, sizes)):
         raise _damaged(name, f"the parameters of '{kernel['.name']}' cannot be read")
     if required is not None and not (
         isinstance(required, list) and len(required) == 3 and all(_is_size(size) for size in required)
     ):
         raise _damaged(name, f"the workgroup of '{kernel['.name']}' cannot be read")
     visible = [item for item in listed if not str(item.get(".value_kind", "")).startswith("hidden_")]
-    return HsacoEntry(
-        name=kernel[".name"],
-        pointers=tuple(item.get(".value_kind") == "global_buffer" for item in visible),
-        sizes=tuple(item[".size"] for item in visible),
-        max_threads=threads,
-        workgroup=(required[0], required[1], required[2]) if required else None,
+    return Entry(
+        kernel[".name"],
+        name,
+        tuple(_parameter(item[".size"], item.get(".value_kind") == "global_buffer") for item in visible),
+        threads=(required[0], required[1], required[2]) if required else None,
+        most_threads=threads,
+        shared=shared,
     )
+
+
+def _parameter(size: int, is_pointer: bool) -> Parameter:
+    return Parameter("a pointer" if is_pointer else f"{size} bytes", size, is_pointer)
 
 
 def _is_size(value: Any) -> bool:
@@ -245,7 +185,3 @@ def _value(data: bytes, place: int, depth: int) -> tuple[Any, int]:
 def _unpack(code: str, data: bytes, place: int) -> tuple[Any, int]:
     (value,) = struct.unpack_from(code, data, place)
     return value, place + struct.calcsize(code)
-
-
-def _damaged(name: str, what: str) -> OpspliceError:
-    return OpspliceError(f"{name} is a damaged code object: {what}", hint="build or copy it again")

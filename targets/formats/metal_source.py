@@ -1,4 +1,4 @@
-"""Reads Metal shaders as text and says whether IREE's Metal runtime can launch a kernel of one.
+"""Reads Metal shaders as text: the kernels that IREE's Metal runtime can launch, and what they take.
 
 Format: Apple, "Metal Shading Language Specification": a kernel is a function with the attribute `kernel`, whose
 parameters say by attributes what they are. The interface is the one of IREE's own kernels, as its compiler writes them
@@ -11,17 +11,22 @@ or typedefs it leaves unchecked, and says so. It must not know where a file came
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats.entries import missing
+from opsplice.targets.formats.entries import Entry, Limits, Slot, find
 
 BINDINGS_AT, CONSTANTS_AT = 0, 3
 # IREE, runtime/src/iree/hal/drivers/metal: IREE_HAL_METAL_MAX_DESCRIPTOR_SET_BINDING_COUNT and ..._PUSH_CONSTANT_COUNT.
-MOST_BUFFERS, MOST_CONSTANTS = 16, 64
+LIMITS = Limits(buffers=16, words=64)
+
+_SLOT = "the buffer [[id({})]]"
+_HOW = (
+    f"a struct at [[buffer({BINDINGS_AT})]] has the buffers, struct Buffers {{ device float* x [[id(0)]]; ... }}, and "
+    f"the parameter is constant Buffers& buffers [[buffer({BINDINGS_AT})]]; "
+    f"one at [[buffer({CONSTANTS_AT})]] has the words"
+)
 
 _COMMENT = re.compile(r'//[^\n]*+|/\*.*?(?:\*/|\Z)|("(?:[^"\\\n]|\\.)*+"?)', re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*+#[ \t]*+include[ \t]*+"([^"\n]*+)"', re.MULTILINE)
@@ -41,32 +46,10 @@ _LONGEST_HEAD = 400
 
 
 @dataclass(frozen=True)
-class MetalEntry:
-    """A kernel.
-
-    buffers:     for each number of a binding in the argument buffer whether the kernel can write to it; None where the
-                 struct was not found.
-    takes_buffers: whether it has an argument buffer.
-    constants:   how many words it takes; None where that was not found.
-    others:      attributes of parameters that the runtime gives nothing for, such as `texture(0)`.
-    plain:       whether what stands at the argument buffer's place is a plain pointer.
-    max_threads: how many threads a threadgroup can have at most; None where it does not say.
-    """
-
-    name: str
-    buffers: dict[int, bool] | None
-    takes_buffers: bool
-    constants: int | None
-    others: tuple[str, ...]
-    plain: bool
-    max_threads: int | None
-
-
-@dataclass(frozen=True)
 class MetalModule:
     """A file of Metal shaders."""
 
-    entries: tuple[MetalEntry, ...]
+    entries: tuple[Entry, ...]
 
 
 def reflect(text: str, name: str) -> MetalModule:
@@ -91,100 +74,23 @@ def reflect(text: str, name: str) -> MetalModule:
         before, place = _before(text, found.start()), found.end()
         if re.search(r"\bkernel\b", before):
             parameters, place = _parameters(text, place)
-            entries.append(_entry(found[1], parameters, before, structs))
+            entries.append(_entry(found[1], parameters, before, structs, name))
     return MetalModule(tuple(entries))
 
 
-def find_entry(module: MetalModule, name: str, entry: str) -> MetalEntry:
+def find_entry(module: MetalModule, name: str, entry: str) -> Entry:
     """The kernel called `entry`. Raises OpspliceError, with what there is, when there is none."""
-    for candidate in module.entries:
-        if candidate.name == entry:
-            return candidate
-    names = [candidate.name for candidate in module.entries]
-    how = f"it has none; one begins: kernel void {entry}("
-    raise missing(f"{name} has no kernel '{entry}'", entry, names, none=how)
+    return find(module.entries, name, entry, "kernel", f"it has none; one begins: kernel void {entry}(")
 
 
-def check(
-    module: MetalModule,
-    name: str,
-    entry: str,
-    *,
-    buffers: Sequence[bool],
-    constants: int,
-    workgroup: tuple[int, int, int],
-) -> None:
-    """Raises OpspliceError unless IREE can launch `entry` as the kernel's signature says.
-
-    name: how errors call the file. buffers: for each binding whether the kernel writes it. workgroup: threads in x, y
-    and z.
-    """
-    fewer_words = "put scalars into a buffer, or give dims as numbers in the signature"
-    fewer_buffers = "pass fewer tensors, such as several joined into one, or split the kernel"
-    for count, most, things, hint in (
-        (len(buffers), MOST_BUFFERS, "buffers", fewer_buffers),
-        (constants, MOST_CONSTANTS, "32-bit words", fewer_words),
-    ):
-        if count > most:
-            raise OpspliceError(
-                f"'{entry}' would be passed {count} {things}, and IREE's Metal runtime takes {most}", hint=hint
-            )
-    found = find_entry(module, name, entry)
-    what = f"'{entry}' in {name}"
-    if found.plain:
-        raise OpspliceError(
-            f"{what} takes a plain pointer at [[buffer({BINDINGS_AT})]], where IREE passes all buffers in one struct",
-            hint=_how(buffers),
-        )
-    if found.others:
-        raise OpspliceError(
-            f"{what} takes [[{found.others[0]}]], and IREE's runtime gives it nothing there",
-            hint=f"a struct at [[buffer({BINDINGS_AT})]] has the buffers, one at [[buffer({CONSTANTS_AT})]] the words",
-        )
-    if not found.takes_buffers:
-        raise OpspliceError(f"{what} has no argument buffer, and so no result", hint=_how(buffers))
-    if found.buffers is not None:
-        _check_buffers(found.buffers, what, buffers)
-    if found.constants is not None and found.constants > constants:
-        raise OpspliceError(
-            f"{what} takes {found.constants} 32-bit words, but is passed {constants}",
-            hint="they are the scalars (one of 64 bits is two words), then the sizes of dims",
-        )
-    threads = math.prod(workgroup)
-    if min(workgroup) < 1 or (found.max_threads is not None and threads > found.max_threads):
-        raise OpspliceError(
-            f"{what} allows 1 to {found.max_threads or 'the most'} threads, but it is launched with {threads}",
-            hint="change the rule's workgroup, or max_total_threads_per_threadgroup",
-        )
-
-
-def unchecked(entry: MetalEntry) -> tuple[str, ...]:
+def unchecked(entry: Entry) -> tuple[str, ...]:
     """What could not be read of a kernel, for the user's eyes."""
     notes = []
-    if entry.takes_buffers and not entry.plain and entry.buffers is None:
+    if not entry.refusals and entry.buffers is None:
         notes.append(f"the argument buffer of '{entry.name}' was not found, and not checked")
-    if entry.constants is None:
+    if entry.words is None:
         notes.append(f"the words that '{entry.name}' takes were not counted")
     return tuple(notes)
-
-
-def _check_buffers(found: dict[int, bool], what: str, buffers: Sequence[bool]) -> None:
-    if found and max(found) >= len(buffers):
-        raise OpspliceError(
-            f"{what} has a buffer [[id({max(found)})]], but is passed {len(buffers)}", hint=_how(buffers)
-        )
-    for number, is_written in enumerate(buffers):
-        if is_written and number not in found:
-            raise OpspliceError(f"{what} has no buffer [[id({number})]], which is a result", hint=_how(buffers))
-        if is_written and not found[number]:
-            raise OpspliceError(
-                f"{what} only reads the buffer [[id({number})]], which is a result", hint="declare it without const"
-            )
-
-
-def _how(buffers: Sequence[bool]) -> str:
-    fields = (f"device {'' if w else 'const '}float* b{n} [[id({n})]];" for n, w in enumerate(buffers))
-    return f"struct Buffers {{ {' '.join(fields)} }}; and the parameter: constant Buffers& buffers [[buffer(0)]]"
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
@@ -196,21 +102,28 @@ def _before(text: str, start: int) -> str:
     return text[max(first, *(text.rfind(end, first, start) + 1 for end in ";}")) : start]
 
 
-def _entry(name: str, declared_as: list[str], before: str, structs: dict[str, str]) -> MetalEntry:
+def _entry(symbol: str, declared_as: list[str], before: str, structs: dict[str, str], name: str) -> Entry:
     parameters = [(_ATTRIBUTES.sub(" ", each).strip(), _numbered(each)) for each in declared_as]
     at = {numbers["buffer"]: declared for declared, numbers in parameters if "buffer" in numbers}
     known = {("buffer", BINDINGS_AT), ("buffer", CONSTANTS_AT)}
     others = [f"{kind}({n})" for _, numbers in parameters for kind, n in numbers.items() if (kind, n) not in known]
     limit = _MOST_THREADS.search(before)
     bindings = structs.get(_struct_of(at.get(BINDINGS_AT, "")))
-    return MetalEntry(
-        name=name,
+    refusals = [(f"takes [[{each}]], and IREE's runtime gives it nothing there", _HOW) for each in others]
+    if _is_plain(at.get(BINDINGS_AT, "")):
+        place = f"[[buffer({BINDINGS_AT})]]"
+        refusals.insert(0, (f"takes a plain pointer at {place}, where IREE passes all buffers in one struct", _HOW))
+    if BINDINGS_AT not in at:
+        refusals.append(("has no argument buffer, and so no result", _HOW))
+    return Entry(
+        symbol,
+        name,
         buffers=None if bindings is None else _pointers(bindings),
-        takes_buffers=BINDINGS_AT in at,
-        constants=_count(at.get(CONSTANTS_AT), structs),
-        others=tuple(others),
-        plain=_is_plain(at.get(BINDINGS_AT, "")),
-        max_threads=int(limit[1]) if limit else None,
+        words=_count(at.get(CONSTANTS_AT), structs),
+        most_threads=int(limit[1]) if limit else None,
+        refusals=tuple(refusals),
+        slot=_SLOT,
+        how=_HOW,
     )
 
 
@@ -252,16 +165,17 @@ def _is_plain(declared: str) -> bool:
     )
 
 
-def _pointers(members: str) -> dict[int, bool]:
+def _pointers(members: str) -> dict[int, Slot]:
     """For each pointer in an argument buffer's struct, by its number, whether what it points to can be written to."""
-    found: dict[int, bool] = {}
+    found: dict[int, Slot] = {}
     following = 0
     for member in members.split(";"):
         if not member.strip():
             continue
         number = _numbered(member).get("id", following)
         declared = _ATTRIBUTES.sub(" ", member).partition("*")[0]
-        found[number] = re.search(r"\b(?:const|constant)\b", declared) is None
+        is_read = re.search(r"\b(?:const|constant)\b", declared) is not None
+        found[number] = Slot(_SLOT.format(number), "reads" if is_read else "may write")
         following = number + 1
     return found
 

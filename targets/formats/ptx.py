@@ -1,4 +1,4 @@
-"""Reads PTX text and says whether IREE's CUDA runtime can launch an entry of it.
+"""Reads PTX text: the entries that IREE's CUDA runtime can launch, and what they take.
 
 Format: NVIDIA, "PTX ISA" (module directives, kernel entries, performance-tuning directives). Only what lies outside of
 the bodies is read. Any text is safe to read: each pass goes over it once, and nothing is taken as given.
@@ -13,14 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
-from opsplice.targets.formats.entries import listed, missing
-
-# CUDA programming guide, "Technical specifications per compute capability"; the same for all since 2.0.
-MAX_THREADS = 1024
-MAX_THREADS_PER_DIM = (1024, 1024, 64)
+from opsplice.targets.formats.entries import Entry, Parameter, Threads, damaged, find, listed
 
 # What the driver defines when it loads a module: PTX Writer's Guide to Interoperability, "System Calls".
 _SYSTEM_CALLS = frozenset({"vprintf", "malloc", "free", "__assertfail"})
@@ -51,6 +48,10 @@ _LONGEST_TEXT = 1 << 26
 # Above what a kernel can take (32764 bytes), so that a larger product of extents need not be computed exactly.
 _LARGEST_PARAMETER = 1 << 16
 
+# Of a workgroup, on every GPU since compute capability 2.0.
+_MOST_THREADS = 1024
+
+_damaged = partial(damaged, "damaged PTX")
 _HOW_TO_DECLARE = 'it has none at all: declare the kernel extern "C" __global__ void (LLVM IR: define ptx_kernel void)'
 
 _NAME = r"(?:[A-Za-z]|[_$%](?=[\w$]))[\w$]*+"
@@ -73,33 +74,6 @@ _THREADS = re.compile(r"\.(max|req)ntid\s++(\d{1,9})(?:\s*+,\s*+(\d{1,9}))?(?:\s
 
 
 @dataclass(frozen=True)
-class PtxParameter:
-    """A parameter of an entry.
-
-    type: PTX's name of it without the dot, such as `u64`; `b8` for a struct, which is an array of bytes.
-    size: bytes of the whole, an array's elements together.
-    """
-
-    type: str
-    size: int
-
-
-@dataclass(frozen=True)
-class PtxEntry:
-    """An entry point (`__global__` function).
-
-    max_threads: the sizes of a block in .maxntid or .reqntid; None where it has neither.
-    exact:       whether they are .reqntid's: a block must have just these sizes. Those of .maxntid only bound how many
-                 threads there are together.
-    """
-
-    name: str
-    parameters: tuple[PtxParameter, ...]
-    max_threads: tuple[int, int, int] | None
-    exact: bool = False
-
-
-@dataclass(frozen=True)
 class PtxModule:
     """What the driver sees of a module before it compiles it.
 
@@ -114,7 +88,7 @@ class PtxModule:
     version: tuple[int, int]
     sm: int
     target: str
-    entries: tuple[PtxEntry, ...]
+    entries: tuple[Entry, ...]
     externs: tuple[str, ...]
     dynamic_shared: bool = False
 
@@ -145,7 +119,7 @@ def reflect(text: str, name: str) -> PtxModule:
     text = without_comments(text, name)
     version: tuple[int, int] | None = None
     target: tuple[int, str] | None = None
-    entries: list[PtxEntry] = []
+    entries: list[Entry] = []
     declared: Counter[str] = Counter()
     defined: set[str] = set()
     dynamic_shared = False
@@ -187,38 +161,13 @@ def reflect(text: str, name: str) -> PtxModule:
     return PtxModule(version, *target, tuple(entries), _unresolved(text, declared, defined), dynamic_shared)
 
 
-def check(
-    module: PtxModule,
-    name: str,
-    entry: str,
-    *,
-    buffers: int,
-    constants: int,
-    workgroup: tuple[int, int, int] | None,
-) -> None:
-    """Raises OpspliceError unless IREE can launch `entry`: one 64-bit pointer per buffer, then 32-bit constants.
-
-    IREE's runtime passes what the caller has without a look at the module, so a difference would be memory read at
-    random. name: how errors call the file. workgroup: threads of a block in x, y, z; None where it is not known.
-    """
-    found = find_entry(module, name, entry)
-    check_externs(module, name)
-    _check_parameters(found, name, buffers, constants)
-    if workgroup is not None:
-        _check_workgroup(found, name, workgroup)
-
-
-def find_entry(module: PtxModule, name: str, entry: str) -> PtxEntry:
+def find_entry(module: PtxModule, name: str, entry: str) -> Entry:
     """The entry called `entry`. Raises OpspliceError, with what there is, when there is none."""
-    for candidate in module.entries:
-        if candidate.name == entry:
-            return candidate
     names = [candidate.name for candidate in module.entries]
-    message = f"{name} has no entry '{entry}'"
     mangled = re.compile(rf"_Z\w*(?<!\d){len(entry)}{re.escape(entry)}")
-    if any(mangled.match(candidate) for candidate in names):
-        raise OpspliceError(message, hint=f"it has '{entry}' as C++: declare it extern \"C\"")
-    raise missing(message, entry, names, none=_HOW_TO_DECLARE)
+    if entry not in names and any(mangled.match(candidate) for candidate in names):
+        raise OpspliceError(f"{name} has no entry '{entry}'", hint=f"it has '{entry}' as C++: declare it extern \"C\"")
+    return find(module.entries, name, entry, "entry", _HOW_TO_DECLARE)
 
 
 def check_target(module: PtxModule, name: str, target: CudaTarget, *, built_by: str | None = None) -> None:
@@ -261,67 +210,6 @@ def check_externs(module: PtxModule, name: str) -> None:
         )
 
 
-def _check_parameters(entry: PtxEntry, name: str, buffers: int, constants: int) -> None:
-    takes = ", ".join(_in_words(parameter) for parameter in entry.parameters) or "nothing"
-    count = len(entry.parameters)
-    sides = (
-        f"'{entry.name}' in {name} takes {_count(count, 'parameter')} ({takes}), but is passed "
-        f"{_count(buffers, 'pointer')} and {_count(constants, '32-bit word')}"
-    )
-    if count != buffers + constants:
-        raise OpspliceError(f"{sides}: {buffers + constants} in all", hint=_advice(entry.parameters[buffers:]))
-    for position, parameter in enumerate(entry.parameters):
-        if position < buffers:
-            fits = parameter.size == 8 and parameter.type in _POINTER_TYPES
-            wanted = "a 64-bit pointer"
-        else:
-            fits = parameter.size == 4
-            wanted = "a 32-bit word"
-        if not fits:
-            raise OpspliceError(
-                f"{sides}: parameter {position + 1} is {_in_words(parameter)}, not {wanted}",
-                hint=_advice(entry.parameters[position:]),
-            )
-
-
-def _advice(parameters: Collection[PtxParameter]) -> str:
-    """What to do about parameters of which the first, or their number, is wrong."""
-    order = "pointers come first, then 32-bit words: scalars, then sizes of dims"
-    if any(parameter.size == 8 and parameter.type != "b8" for parameter in parameters):
-        return f"{order}; a 64-bit scalar is two words, its low one first"
-    if any(parameter.size < 4 for parameter in parameters):
-        return f"{order}; a scalar of 8 or 16 bits is widened to a word"
-    return order
-
-
-def _check_workgroup(entry: PtxEntry, name: str, workgroup: tuple[int, int, int]) -> None:
-    asked = f"a workgroup of {_by(workgroup)} ({_count(math.prod(workgroup), 'thread')})"
-    hint = "change the rule's workgroup, or the kernel's __launch_bounds__"
-    if min(workgroup) < 1:
-        raise OpspliceError(f"{asked} for '{entry.name}' in {name} has no threads", hint="each size is at least 1")
-    if math.prod(workgroup) > MAX_THREADS:
-        raise OpspliceError(f"{asked} for '{entry.name}' in {name} is over the {MAX_THREADS} that CUDA allows")
-    if any(size > most for size, most in zip(workgroup, MAX_THREADS_PER_DIM, strict=True)):
-        raise OpspliceError(
-            f"{asked} for '{entry.name}' in {name} is over the {_by(MAX_THREADS_PER_DIM)} that CUDA allows per dim"
-        )
-    if entry.max_threads is None:
-        return
-    if entry.exact and workgroup != entry.max_threads:
-        raise OpspliceError(
-            f"'{entry.name}' in {name} requires workgroups of {_by(entry.max_threads)} (.reqntid), but it is "
-            f"launched with {asked}",
-            hint=hint,
-        )
-    most = math.prod(entry.max_threads)
-    if math.prod(workgroup) > most:
-        raise OpspliceError(
-            f"'{entry.name}' in {name} allows {_count(most, 'thread')} at most (.maxntid {_by(entry.max_threads)}), "
-            f"but it is launched with {asked}",
-            hint=hint,
-        )
-
-
 def without_comments(text: str, name: str) -> str:
     """The text without comments, pragmas (which end in a semicolon anywhere) and what is inside of strings."""
     if len(text) > _LONGEST_TEXT:
@@ -354,7 +242,7 @@ def _read_target(text: str, place: int, name: str) -> tuple[int, str]:
     raise _damaged(name, "its .target names no sm_")
 
 
-def _read_entry(text: str, place: int, name: str) -> tuple[PtxEntry, bool, int]:
+def _read_entry(text: str, place: int, name: str) -> tuple[Entry, bool, int]:
     """The entry after `.entry`, whether a body follows, and where to read on."""
     found = _ENTRY.match(text, place)
     if found is None:
@@ -362,24 +250,33 @@ def _read_entry(text: str, place: int, name: str) -> tuple[PtxEntry, bool, int]:
     symbol, listed, directives, after = found.groups()
     listed = (listed or "").strip()
     parameters = tuple(_read_parameter(item, symbol, name) for item in listed.split(",")) if listed else ()
-    threads = _THREADS.search(directives)
-    if threads is None:
-        return PtxEntry(symbol, parameters, None), after == "{", found.end()
-    x, y, z = (int(size or 1) for size in threads.groups()[1:])
-    return PtxEntry(symbol, parameters, (x, y, z), threads[1] == "req"), after == "{", found.end()
+    sizes: Threads | None = None
+    if bound := _THREADS.search(directives):
+        x, y, z = (int(size or 1) for size in bound.groups()[1:])
+        sizes = (x, y, z)
+    exact = bound is not None and bound[1] == "req"
+    entry = Entry(
+        symbol,
+        name,
+        parameters,
+        threads=sizes if exact else None,
+        most_threads=_MOST_THREADS if sizes is None else math.prod(sizes),
+    )
+    return entry, after == "{", found.end()
 
 
-def _read_parameter(item: str, entry: str, name: str) -> PtxParameter:
+def _read_parameter(item: str, entry: str, name: str) -> Parameter:
     found = _PARAMETER.fullmatch(item)
     words = re.findall(r"\w+", found["words"]) if found else []
     types = [word for word in words if word in _SIZES]
     if found is None or len(types) != 1:
         shown = " ".join(item.split())[:60]
         raise _damaged(name, f"a parameter of '{entry}' cannot be read: '{shown}'")
-    size = _SIZES[types[0]]
+    element = size = _SIZES[types[0]]
     for factor in (*(_VECTORS.get(word, 1) for word in words), *map(int, re.findall(r"\d+", found["extents"]))):
         size = min(size * factor, _LARGEST_PARAMETER)
-    return PtxParameter(types[0], size)
+    told = types[0] if size == element else f"{types[0]}[{size // element}]"
+    return Parameter(told, size, size == 8 and types[0] in _POINTER_TYPES)
 
 
 def _read_function(text: str, place: int, name: str) -> tuple[str, bool, int]:
@@ -400,23 +297,5 @@ def _unresolved(text: str, declared: Counter[str], defined: Collection[str]) -> 
     return tuple(function for function in declared if occurrences[function] > declared[function])
 
 
-def _in_words(parameter: PtxParameter) -> str:
-    """`u64`, or `b8[16]` for more than one element."""
-    count = parameter.size // _SIZES[parameter.type]
-    return parameter.type if count == 1 else f"{parameter.type}[{count}]"
-
-
-def _by(sizes: tuple[int, ...]) -> str:
-    return "x".join(map(str, sizes))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _not_ptx(name: str) -> OpspliceError:
     return OpspliceError(f"{name} is not PTX text: it does not begin with .version", hint="nvcc -ptx makes PTX")
-
-
-def _damaged(name: str, what: str) -> OpspliceError:
-    return OpspliceError(f"{name} is damaged PTX: {what}", hint="build or copy it again")

@@ -1,7 +1,7 @@
-"""What a SPIR-V module offers to its caller, entry points, bindings and push constants, and whether a kernel fits it.
+"""What a SPIR-V module offers to its caller: entry points, bindings and push constants.
 
-Vulkan finds none of these mistakes: too few bindings give zeros, a wrong entry name fails at run time. So they are read
-from the binary and compared before anything is compiled. It must not know where a module came from or how it is called.
+Vulkan finds no mistakes in these: too few bindings give zeros, a wrong entry name fails at run time. So they are read
+from the binary, to be compared before anything is compiled. It must not know where a module came from or who calls it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import spirv_names
-from opsplice.targets.formats.entries import missing
-from opsplice.targets.formats.spirv_access import Access, Accesses
+from opsplice.targets.formats.entries import Access, Entry, Limits, Slot, find, missing
+from opsplice.targets.formats.spirv_access import Access as Accessed
+from opsplice.targets.formats.spirv_access import Accesses
 from opsplice.targets.formats.spirv_reader import (
     Declarations,
     Decoration,
@@ -24,8 +25,11 @@ from opsplice.targets.formats.spirv_reader import (
     read_instructions,
 )
 
-# What every Vulkan device takes (the specification's minimum of maxPushConstantsSize).
-MOST_PUSH_CONSTANT_BYTES = 128
+# What every Vulkan device takes (the specification's minimum of maxPushConstantsSize, 128 bytes).
+LIMITS = Limits(words=32)
+
+_KIND = "compute entry point"
+_NO_ENTRY = "it has no entry point: write the kernel as a compute shader, with a local size"
 
 _GL_COMPUTE = 5
 _LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
@@ -34,7 +38,7 @@ _BOUND_CLASSES = (StorageClass.UNIFORM_CONSTANT, StorageClass.UNIFORM, StorageCl
 _OPAQUE = {Op.TYPE_IMAGE: "image", Op.TYPE_SAMPLER: "sampler", Op.TYPE_SAMPLED_IMAGE: "sampled image"}
 
 # A descriptor set and a binding's number in it.
-Slot = tuple[int, int]
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Binding:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SpirvEntry:
     """A compute entry point.
 
     local_size: invocations in a workgroup, with specialization constants at their defaults; None when the module does
@@ -71,9 +75,9 @@ class Entry:
 
     name: str
     local_size: tuple[int, int, int] | None
-    used: frozenset[Slot] = frozenset()
-    written: frozenset[Slot] = frozenset()
-    unclear: frozenset[Slot] = frozenset()
+    used: frozenset[Place] = frozenset()
+    written: frozenset[Place] = frozenset()
+    unclear: frozenset[Place] = frozenset()
     push_constant_bytes: int = 0
     floats: frozenset[int] = frozenset()
     shared_bytes: int = 0
@@ -92,7 +96,7 @@ class SpirvModule:
     version: tuple[int, int]
     capabilities: frozenset[str]
     extensions: frozenset[str]
-    entries: tuple[Entry, ...]
+    entries: tuple[SpirvEntry, ...]
     bindings: tuple[Binding, ...]
     push_constant_bytes: int
 
@@ -143,116 +147,49 @@ def choose_entry(module: SpirvModule, name: str, symbol: str) -> str:
         return symbol
     if names == ["main"]:
         return "main"
-    raise _no_entry(module, name, symbol)
+    raise missing(f"{name} has no {_KIND} '{symbol}'", symbol, names, none=_NO_ENTRY)
 
 
-def check(
-    module: SpirvModule,
-    name: str,
-    entry: str,
-    *,
-    buffers: Sequence[bool],
-    push_constant_bytes: int,
-    workgroup: tuple[int, int, int] | None,
-) -> None:
-    """Raises OpspliceError unless the entry point `entry` can be called as the kernel's signature says.
+def offered(module: SpirvModule, name: str, symbol: str) -> Entry:
+    """What the entry point `symbol` takes. Raises OpspliceError, with what there is, when there is none.
 
-    name:      how errors call the file.
-    buffers:   for each binding of set 0, whether the kernel writes it (a result, or a parameter written in place).
-    push_constant_bytes: what the caller gives.
-    workgroup: the local size that the kernel states; None when it states none.
-
-    A buffer that is only read may be absent or unused, for shader compilers drop what a shader does not read. One that
-    is written must be there and be written. A shader may take fewer push constants than it is given, not more.
+    name: how errors call the file. Compilers of shaders drop what is not read, so a buffer may be unused.
     """
-    found = next((candidate for candidate in module.entries if candidate.name == entry), None)
-    if found is None:
-        raise _no_entry(module, name, entry)
-    where = f"entry '{entry}' of {name}"
-    _check_bindings(module, found, where, buffers)
-    _check_push_constants(found, where, push_constant_bytes)
+    found = find(module.entries, name, symbol, _KIND, _NO_ENTRY)
+    used = [binding for binding in module.bindings if (binding.set, binding.number) in found.used]
+    refusals = [_foreign(binding) for binding in used if binding.set != 0 or binding.kind != "storage"]
     if found.local_size is None:
-        raise OpspliceError(
-            f"{where} does not say its local size in a way that can be read",
-            hint="write it as numbers: layout(local_size_x = 64) in; or [numthreads(64, 1, 1)]",
-        )
-    if workgroup is not None and found.local_size != workgroup:
-        raise OpspliceError(
-            f"{where} has local size {_size(found.local_size)}, but the kernel says {_size(workgroup)}",
-            hint="make them the same: the kernel's count of workgroups depends on it",
-        )
+        how = "write it as numbers: layout(local_size_x = 64) in; or [numthreads(64, 1, 1)]"
+        refusals.append(("does not say its local size in a way that can be read", how))
+    return Entry(
+        symbol,
+        name,
+        buffers={
+            number: Slot(_called(binding), _access(found, [each for each in used if each.number == number]))
+            for number, binding in {binding.number: binding for binding in reversed(used)}.items()
+        },
+        words=-(-found.push_constant_bytes // 4),
+        floats=found.floats,
+        threads=found.local_size,
+        shared=found.shared_bytes,
+        refusals=tuple(refusals),
+    )
 
 
-def _check_bindings(module: SpirvModule, entry: Entry, where: str, buffers: Sequence[bool]) -> None:
-    used = [binding for binding in module.bindings if (binding.set, binding.number) in entry.used]
-    for binding in used:
-        called = _called(binding)
-        if binding.set != 0:
-            raise OpspliceError(
-                f"{where} uses {called} of set {binding.set}, but a kernel's buffers are in set 0",
-                hint=f"declare it with set = 0, binding = 0 to {len(buffers) - 1}" if buffers else "remove it",
-            )
-        if binding.number >= len(buffers):
-            raise OpspliceError(
-                f"{where} uses {called}, but the kernel has {_count(len(buffers), 'buffer')}{_range(len(buffers))}",
-                hint="bindings number the kernel's buffer parameters, then its results, from 0 on",
-            )
-        if binding.kind != "storage":
-            raise OpspliceError(
-                f"{where} has {_article(binding.kind)} at {called}, but the kernel passes a storage buffer",
-                hint="declare it as a buffer: 'buffer' in GLSL, StructuredBuffer or RWStructuredBuffer in Slang",
-            )
-        if not buffers[binding.number] and (binding.set, binding.number) in entry.written:
-            raise OpspliceError(
-                f"{where} writes {called}, which the kernel's signature only reads",
-                hint="write a result's binding, or make this parameter one that the kernel writes in place",
-            )
-    for number, written in enumerate(buffers):
-        if written:
-            _check_result(module, entry, where, number)
+def _foreign(binding: Binding) -> tuple[str, str]:
+    """Why a kernel cannot be given a resource, and what to do."""
+    if binding.set != 0:
+        told = f"uses {_called(binding)} of set {binding.set}, but a kernel's buffers are in set 0"
+        return told, "declare it with set = 0, and bindings from 0 on"
+    told = f"has {_article(binding.kind)} at {_called(binding)}, but the kernel passes a storage buffer"
+    return told, "declare it as a buffer: 'buffer' in GLSL, StructuredBuffer or RWStructuredBuffer in Slang"
 
 
-def _check_result(module: SpirvModule, entry: Entry, where: str, number: int) -> None:
-    there = [binding for binding in module.bindings if (binding.set, binding.number) == (0, number)]
-    used = sorted(slot[1] for slot in entry.used)
-    if not there or (0, number) not in entry.used:
-        listed = ", ".join(map(str, used)) or "none"
-        raise OpspliceError(
-            f"the kernel writes binding {number}, but {where} does not use it (it uses {listed})",
-            hint="bindings number the kernel's buffer parameters, then its results, from 0 on",
-        )
-    if not any(binding.writable for binding in there):
-        raise OpspliceError(
-            f"the kernel writes {_called(there[0])}, but {where} declares it NonWritable",
-            hint="remove 'readonly' (GLSL), or make it an RWStructuredBuffer (Slang)",
-        )
-    if (0, number) not in entry.written | entry.unclear:
-        raise OpspliceError(
-            f"the kernel writes {_called(there[0])}, but {where} only reads it",
-            hint="store the result there, or exchange the bindings",
-        )
-
-
-def _check_push_constants(entry: Entry, where: str, given: int) -> None:
-    taken = entry.push_constant_bytes
-    for size, who in ((given, "the kernel gives"), (taken, f"{where} takes")):
-        if size > MOST_PUSH_CONSTANT_BYTES:
-            raise OpspliceError(
-                f"{who} {size} bytes of push constants, more than the {MOST_PUSH_CONSTANT_BYTES} that every Vulkan "
-                "device has",
-                hint="pass fewer scalars, or put them into a buffer",
-            )
-    if taken > given:
-        raise OpspliceError(
-            f"{where} takes {taken} bytes of push constants, but the kernel gives {given}",
-            hint="they are the kernel's scalars in order, then its dims, 4-byte words each (64-bit scalars two)",
-        )
-
-
-def _no_entry(module: SpirvModule, name: str, symbol: str) -> OpspliceError:
-    names = sorted({entry.name for entry in module.entries})
-    how = "it has no entry point: write the kernel as a compute shader, with a local size"
-    return missing(f"{name} has no compute entry point '{symbol}'", symbol, names, none=how)
+def _access(entry: SpirvEntry, bindings: Sequence[Binding]) -> Access:
+    slots = {(binding.set, binding.number) for binding in bindings}
+    if not any(binding.writable for binding in bindings):
+        return "reads"
+    return "writes" if slots & entry.written else "may write" if slots & entry.unclear else "reads"
 
 
 def _called(binding: Binding) -> str:
@@ -263,36 +200,22 @@ def _article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aio' else 'a'} {kind}{' buffer' if kind == 'uniform' else ''}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
-
-
-def _range(count: int) -> str:
-    if count == 0:
-        return ""
-    return " (binding 0)" if count == 1 else f" (bindings 0 to {count - 1})"
-
-
-def _size(size: tuple[int, int, int]) -> str:
-    return "x".join(map(str, size))
-
-
 def _entry(
     declared: Declarations,
     size_constant: int | None,
     function: int,
     entry: str,
-    access: Access,
+    access: Accessed,
     bindings: dict[int, Binding],
     blocks: dict[int, _Block],
     shared: dict[int, int],
-) -> Entry:
-    def slots(ids: Collection[int]) -> frozenset[Slot]:
+) -> SpirvEntry:
+    def slots(ids: Collection[int]) -> frozenset[Place]:
         found = (bindings.get(target) for target in ids)
         return frozenset((binding.set, binding.number) for binding in found if binding is not None)
 
     taken = [blocks[target] for target in access.used if target in blocks]
-    return Entry(
+    return SpirvEntry(
         name=entry,
         local_size=_local_size(declared, size_constant, function),
         used=slots(access.used),

@@ -10,9 +10,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from opsplice.errors import OpspliceError
+from opsplice.targets.formats import entries
 
+damaged = partial(entries.damaged, "a damaged SPIR-V module")
 MAGIC = 0x07230203
 _HEADER_WORDS = 5
 
@@ -163,10 +166,6 @@ def read_declarations(instructions: Sequence[Instruction], name: str) -> tuple[D
         except IndexError:
             raise damaged(name, f"an instruction (opcode {opcode}) lacks operands") from None
     return found, len(instructions)
-
-
-def damaged(name: str, what: str) -> OpspliceError:
-    return OpspliceError(f"{name} is a damaged SPIR-V module: {what}", hint="build or copy it again")
 
 
 def _words(data: bytes, name: str) -> tuple[int, ...]:

@@ -283,7 +283,13 @@ def _read_code_object(data: bytes) -> None:
     module = hsaco.reflect(data, "k.hsaco")
     with _refusals():
         hsaco.check_target(module, "k.hsaco", "gfx942")
-    hsaco.check(module, "k.hsaco", "scale", buffers=2, constants=1, workgroup=(64, 1, 1))
+    _launch(hsaco.find_entry(module, "k.hsaco", "scale"), 2, 1, (64, 1, 1))
+
+
+def _launch(*call: Any) -> None:
+    from tests.targets.launching import launch
+
+    launch(*call)
 
 
 # ---- code for GPUs ---------------------------------------------------------------------------------------------------
@@ -309,8 +315,7 @@ def _read_spirv(data: bytes) -> None:
     with _refusals():
         module = spirv_binary.reflect(data, name)
         entry = spirv_binary.choose_entry(module, name, "scale")
-        buffers = (False, True)
-        spirv_binary.check(module, name, entry, buffers=buffers, push_constant_bytes=8, workgroup=(4, 2, 2))
+        _launch(spirv_binary.offered(module, name, entry), (False, True), 2, (4, 2, 2))
     with _refusals():
         spirv_reader.without_sources(spirv_reader.little_endian(data), name)
     with _refusals():
@@ -335,7 +340,7 @@ def _read_ptx(data: bytes) -> None:
     text = ptx.decode(data, "k.ptx")
     with _refusals():
         module = ptx.reflect(text, "k.ptx")
-        ptx.check(module, "k.ptx", "scale", buffers=1, constants=0, workgroup=(64, 1, 1))
+        _launch(ptx.find_entry(module, "k.ptx", "scale"), 1, 0, (64, 1, 1))
     seeds = [seed.decode() for seed in _ptx()]
     for program, library in ((seeds[1], text), (text, seeds[2])):
         with _refusals():
@@ -354,7 +359,7 @@ def _read_metal(data: bytes) -> None:
     module = metal_source.reflect(_text(data), "k.metal")
     for entry in module.entries:
         metal_source.unchecked(entry)
-    metal_source.check(module, "k.metal", "scale", buffers=(False, True), constants=2, workgroup=(64, 1, 1))
+    _launch(metal_source.find_entry(module, "k.metal", "scale"), (False, True), 2, (64, 1, 1))
 
 
 def _executables() -> list[bytes]:

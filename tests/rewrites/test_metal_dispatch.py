@@ -130,7 +130,7 @@ def test_the_compilers_code_for_metal(compiled):
 
 
 def test_what_does_not_fit_is_refused_with_both_sides(compiled):
-    with pytest.raises(OpspliceError, match=r"'scale' in k\.metal takes 3 32-bit words, but is passed 2") as error:
+    with pytest.raises(OpspliceError, match=r"'scale' of k\.metal takes 3 32-bit words, but is passed 2") as error:
         compiled(files={"k.metal": SHADER.replace("uint n;", "uint n; uint m;")})
     assert "needed by the kernel at" in error.value.details
     with pytest.raises(OpspliceError, match="nothing says how many threads a workgroup of kernel scale has"):

@@ -297,7 +297,7 @@ def test_two_kernels_of_one_file_are_asked_for_apart(tmp_path, vulkan):
 @pytest.mark.parametrize(
     ("clauses", "target", "message"),
     [
-        (VULKAN, "vulkan:llvmpipe", "push constants"),
+        (VULKAN, "vulkan:llvmpipe", "32-bit words"),
         (CUDA, "cuda:sm_80", r"takes 8 parameters .* but is passed 3 pointers"),
     ],
 )

@@ -13,6 +13,7 @@ from opsplice.targets.backends import cpu, cuda
 from opsplice.targets.build import cuda_compilers, llvm, ptxas, toolchains
 from opsplice.targets.formats import ptx
 from opsplice.targets.registry.store import Store
+from tests.targets.launching import launch
 
 SM80 = CudaTarget(80)
 # On the edge of what all compilers here know: clang 14 ends at sm_86, CUDA 13 begins at sm_75.
@@ -123,7 +124,7 @@ def counted(monkeypatch):
 def launchable(artifact, target):
     """Whether the artifact is what IREE can launch with two pointers and two words, for the target."""
     module = ptx.reflect(artifact.path.read_text(), "built")
-    ptx.check(module, "built", artifact.entry, buffers=2, constants=2, workgroup=(64, 1, 1))
+    launch(ptx.find_entry(module, "built", artifact.entry), 2, 2, (64, 1, 1))
     return (artifact.form, artifact.entry, module.sm) == ("ptx", "scale", target.sm)
 
 
@@ -135,8 +136,8 @@ def test_each_compiler_builds(write, store, chosen):
     assert artifact.toolchain.startswith(chosen["OPSPLICE_CUDA_CC"])
     assert artifact.path.is_relative_to(store.root)
     module = ptx.reflect(artifact.path.read_text(), "k.cu")
-    with pytest.raises(OpspliceError, match="allows 128 threads at most"):
-        ptx.check(module, "k.cu", "scale", buffers=2, constants=2, workgroup=(256, 1, 1))
+    with pytest.raises(OpspliceError, match="takes workgroups of 1 to 128 threads"):
+        launch(ptx.find_entry(module, "k.cu", "scale"), 2, 2, (256, 1, 1))
 
 
 def test_each_compiler_tells_what_is_wrong(write, store, chosen):

@@ -10,6 +10,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest
 from opsplice.targets.backends import metal
 from opsplice.targets.formats import metal_executable, metal_source
+from tests.targets.launching import launch
 
 SHADER = """
 #include <metal_stdlib>
@@ -31,15 +32,16 @@ kernel void scale(constant Buffers& buffers [[buffer(0)]], constant Words& words
 
 
 def checked(text=SHADER, **changed):
-    call = {"buffers": (False, True), "constants": 2, "workgroup": (64, 1, 1)} | changed
-    metal_source.check(metal_source.reflect(text, "k.metal"), "k.metal", "scale", **call)
+    call = {"buffers": (False, True), "words": 2, "workgroup": (64, 1, 1)} | changed
+    entry = metal_source.find_entry(metal_source.reflect(text, "k.metal"), "k.metal", "scale")
+    launch(entry, **call, limits=metal_source.LIMITS)
 
 
 def test_what_a_shader_says():
     (entry,) = metal_source.reflect(SHADER, "k.metal").entries
     assert entry.name == "scale"
-    assert entry.buffers == {0: False, 1: True}
-    assert (entry.constants, entry.max_threads, entry.others) == (2, 128, ())
+    assert {number: slot.access for number, slot in entry.buffers.items()} == {0: "reads", 1: "may write"}
+    assert (entry.words, entry.most_threads, entry.refusals) == (2, 128, ())
     assert metal_source.unchecked(entry) == ()
 
 
@@ -61,11 +63,14 @@ def test_other_spellings(text):
 REFUSED = {
     "a result that is only read": (
         {"text": SHADER.replace("device float* out", "device const float* out")},
-        r"'scale' in k\.metal only reads the buffer \[\[id\(1\)\]\], which is a result",
+        r"entry 'scale' of k\.metal only reads the buffer \[\[id\(1\)\]\], which is a result",
     ),
-    "a result that is not there": ({"buffers": (False, False, True)}, r"has no buffer \[\[id\(2\)\]\]"),
-    "a buffer more": ({"buffers": (True,)}, r"has a buffer \[\[id\(1\)\]\], but is passed 1"),
-    "a word more": ({"constants": 1}, "takes 2 32-bit words, but is passed 1"),
+    "a result that is not there": (
+        {"buffers": (False, False, True)},
+        r"does not use the buffer \[\[id\(2\)\]\]",
+    ),
+    "a buffer more": ({"buffers": (True,)}, r"uses the buffer \[\[id\(1\)\]\], but is passed 1 buffer"),
+    "a word more": ({"words": 1}, "takes 2 32-bit words, but is passed 1"),
     "plain pointers": (
         {"text": "kernel void scale(device float* x [[buffer(0)]]) {}"},
         r"takes a plain pointer at \[\[buffer\(0\)\]\]",
@@ -79,10 +84,13 @@ REFUSED = {
         {"text": SHADER.replace("uint3 at", "threadgroup float* tile [[threadgroup(0)]], uint3 at")},
         r"takes \[\[threadgroup\(0\)\]\]",
     ),
-    "more threads than it takes": ({"workgroup": (16, 16, 1)}, "allows 1 to 128 threads, but it is launched with 256"),
+    "more threads than it takes": (
+        {"workgroup": (16, 16, 1)},
+        "takes workgroups of 1 to 128 threads, but",
+    ),
     "another name": ({"text": SHADER.replace("void scale(", "void scales(")}, "has no kernel 'scale'"),
-    "too many buffers": ({"buffers": (True,) * 17}, "would be passed 17 buffers, and IREE's Metal runtime takes 16"),
-    "too many words": ({"constants": 65}, "would be passed 65 32-bit words, and IREE's Metal runtime takes 64"),
+    "too many buffers": ({"buffers": (True,) * 17}, "kernel k is passed 17 buffers, and such devices take 16"),
+    "too many words": ({"words": 65}, "kernel k is passed 65 32-bit words, and such devices take 64"),
     "files that are not there later": ({"text": '#include "k.h"\n' + SHADER}, r'includes "k\.h", which is not there'),
 }
 

@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
+from opsplice.targets.backends import cuda
 from opsplice.targets.build import cuda_compilers
 from opsplice.targets.formats import ptx
+from opsplice.targets.formats.entries import Entry
 from tests.effort import examples
+from tests.targets.launching import launch
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 TEXT = """//
@@ -71,8 +74,10 @@ def module(*parameters: str, directives: str = "", name: str = "scale") -> ptx.P
     return ptx.reflect(f"{HEAD}.visible .entry {name}({listed}) {directives} {{ ret; }}", "k.ptx")
 
 
-def check(found: ptx.PtxModule, buffers=1, constants=0, workgroup=None, entry="scale") -> None:
-    ptx.check(found, "k.ptx", entry, buffers=buffers, constants=constants, workgroup=workgroup)
+def check(found: ptx.PtxModule, buffers=1, constants=0, workgroup=(64, 1, 1), entry="scale") -> None:
+    asked = ptx.find_entry(found, "k.ptx", entry)
+    ptx.check_externs(found, "k.ptx")
+    launch(asked, buffers, constants, workgroup, cuda.Cuda.limits)
 
 
 def problem(found: ptx.PtxModule, **call) -> OpspliceError:
@@ -88,17 +93,18 @@ def test_a_module_by_hand():
     assert found.dynamic_shared
     scale, other, nothing = found.entries
     assert scale.name == "scale"
-    assert [(parameter.type, parameter.size) for parameter in scale.parameters] == [
+    assert [(parameter.told, parameter.size) for parameter in scale.parameters] == [
         ("u64", 8),
         ("u64", 8),
         ("f32", 4),
         ("u32", 4),
     ]
-    assert (scale.max_threads, scale.exact) == ((16, 16, 1), False)
+    assert (scale.most_threads, scale.threads) == (256, None)
     assert other.name == "$0_other"
-    assert [(parameter.type, parameter.size) for parameter in other.parameters] == [("b8", 16), ("f32", 8), ("b8", 6)]
-    assert (other.max_threads, other.exact) == ((64, 1, 1), True)
-    assert nothing == ptx.PtxEntry("nothing", (), None)
+    assert [parameter.told for parameter in other.parameters] == ["b8[16]", "f32[2]", "b8[6]"]
+    assert [parameter.size for parameter in other.parameters] == [16, 8, 6]
+    assert (other.most_threads, other.threads) == (64, (64, 1, 1))
+    assert nothing == Entry("nothing", "k.ptx", (), most_threads=1024)
 
 
 def test_the_highest_of_several_targets_counts():
@@ -126,8 +132,8 @@ def test_what_nvcc_writes(tmp_path):
     assert found.sm == 80
     assert found.externs == ("outside",)
     scale, hidden = found.entries
-    assert [parameter.type for parameter in scale.parameters] == ["u64", "u64", "f32", "u32"]
-    assert scale.max_threads == (256, 1, 1)
+    assert [parameter.told for parameter in scale.parameters] == ["u64", "u64", "f32", "u32"]
+    assert scale.most_threads == 256
     assert [parameter.size for parameter in hidden.parameters] == [16, 1, 2, 8]
     assert 'extern "C"' in problem(found, entry="hidden").hint
 
@@ -227,7 +233,7 @@ def test_a_mangled_entry_is_told_apart():
 )
 def test_parameters_that_differ_name_both_sides(parameters, buffers, constants, said, advice):
     error = problem(module(*parameters), buffers=buffers, constants=constants)
-    assert "'scale' in k.ptx" in error.message
+    assert "entry 'scale' of k.ptx" in error.message
     assert said in error.message
     assert advice in error.hint
 
@@ -242,11 +248,11 @@ def test_calls_that_nothing_defines_are_told():
 @pytest.mark.parametrize(
     ("directives", "workgroup", "said"),
     [
-        ("", (33, 32, 1), "33x32x1 (1056 threads) for 'scale' in k.ptx is over the 1024"),
-        ("", (1, 1, 128), "1x1x128 (128 threads) for 'scale' in k.ptx is over the 1024x1024x64"),
-        ("", (64, 0, 1), "has no threads"),
-        (".maxntid 256, 1, 1", (257, 1, 1), "allows 256 threads at most (.maxntid 256x1x1), but it is launched with"),
-        (".reqntid 16, 16", (256, 1, 1), "requires workgroups of 16x16x1 (.reqntid), but it is launched with"),
+        ("", (33, 32, 1), "entry 'scale' of k.ptx takes workgroups of 1 to 1024 threads, but is launched with 33x32x1"),
+        ("", (1, 1, 128), "a workgroup of 1x1x128 is over the 1024x1024x64"),
+        ("", (64, 0, 1), "takes workgroups of 1 to 1024 threads, but is launched with 64x0x1"),
+        (".maxntid 256, 1, 1", (257, 1, 1), "takes workgroups of 1 to 256 threads, but is launched with 257x1x1"),
+        (".reqntid 16, 16", (256, 1, 1), "has workgroups of 16x16x1, but kernel k says 256x1x1"),
     ],
 )
 def test_workgroups_that_do_not_fit_name_both_sides(directives, workgroup, said):

@@ -12,6 +12,7 @@ from opsplice.targets.artifacts.artifact import ArtifactRequest, RocmTarget
 from opsplice.targets.backends import rocm
 from opsplice.targets.formats import hsaco
 from tests.effort import examples
+from tests.targets.launching import launch
 
 GFX942 = RocmTarget("gfx942")
 FUNCTION = """
@@ -94,10 +95,10 @@ def refused(write, store):
     return refused
 
 
-def problem(kernel=SCALE, *, entry="scale", buffers=2, constants=1, workgroup=None) -> OpspliceError:
+def problem(kernel=SCALE, *, entry="scale", buffers=2, constants=1, workgroup=(64, 1, 1)) -> OpspliceError:
     module = hsaco.reflect(library({**GOOD, "amdhsa.kernels": [kernel]}), "k.hsaco")
     with pytest.raises(OpspliceError) as caught:
-        hsaco.check(module, "k.hsaco", entry, buffers=buffers, constants=constants, workgroup=workgroup)
+        launch(hsaco.find_entry(module, "k.hsaco", entry), buffers, constants, workgroup)
     return caught.value
 
 
@@ -156,22 +157,22 @@ def test_an_absent_kernel_names_what_is_there(refused):
 
 def test_what_llvm_and_irees_linker_make(code_object):
     found = hsaco.reflect(code_object, "k.hsaco")
-    assert found == hsaco.HsacoModule("gfx942", (hsaco.HsacoEntry("scale", (True, True, False), (8, 8, 4), 256, None),))
-    hsaco.check(found, "k.hsaco", "scale", buffers=2, constants=1, workgroup=(64, 4, 1))
+    (entry,) = found.entries
+    assert (found.target, entry.name, entry.most_threads, entry.threads) == ("gfx942", "scale", 256, None)
+    assert [(each.size, each.is_pointer) for each in entry.parameters] == [(8, True), (8, True), (4, False)]
+    launch(entry, 2, 1, (64, 4, 1))
 
 
 def test_mismatches_name_both_sides():
-    assert "takes (a pointer, a pointer, 4 bytes), but is passed 3 pointers and 1 32" in problem(buffers=3).message
+    assert "takes 3 parameters (a pointer, a pointer, 4 bytes), but is passed 3" in problem(buffers=3).message
     assert "but is passed 2 pointers and 2 32-bit words" in problem(constants=2).message
     wide = {**SCALE, ".args": [POINTER, POINTER, argument(8)]}
     assert "(a pointer, a pointer, 8 bytes)" in problem(wide).message
     assert "two words" in problem(wide).hint
-    assert (
-        "allows 1 to 256 threads, but it is launched with a workgroup of 32x16x1"
-        in problem(workgroup=(32, 16, 1)).message
-    )
+    many = problem(workgroup=(32, 16, 1)).message
+    assert many == "entry 'scale' of k.hsaco takes workgroups of 1 to 256 threads, but is launched with 32x16x1"
     fixed = {**SCALE, ".reqd_workgroup_size": [64, 1, 1]}
-    assert "requires workgroups of 64x1x1, but" in problem(fixed, workgroup=(32, 1, 1)).message
+    assert "has workgroups of 64x1x1, but kernel k says 32x1x1" in problem(fixed, workgroup=(32, 1, 1)).message
 
 
 @pytest.mark.parametrize(

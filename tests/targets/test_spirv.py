@@ -14,9 +14,10 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, SpirvTarget
 from opsplice.targets.backends import cpu, spirv
 from opsplice.targets.build import shaders, spirv_val
-from opsplice.targets.formats.spirv_binary import check, reflect
+from opsplice.targets.formats.spirv_binary import offered, reflect
 from opsplice.targets.registry.store import Store
 from tests.targets import spirv_assembly as asm
+from tests.targets.launching import launch
 from tests.targets.spirv_assembly import kernel, load, op
 from tests.targets.spirv_assembly import store as stores
 
@@ -70,8 +71,7 @@ def needed(name: str) -> shaders.ShaderCompiler:
 def fits(artifact, entry, **options):
     """Checks a built module against the signature of the shaders above."""
     module = reflect(artifact.path.read_bytes(), "k.spv")
-    settings = {"buffers": (False, True), "push_constant_bytes": 8, "workgroup": (64, 1, 1)} | options
-    check(module, "k.spv", entry, **settings)
+    launch(offered(module, "k.spv", entry), **{"buffers": (False, True), "words": 2, "workgroup": (64, 1, 1)} | options)
 
 
 @pytest.fixture
@@ -540,12 +540,12 @@ def test_a_binding_that_a_compiler_keeps_unused_is_not_used(comp, store):
 def test_real_modules_that_do_not_fit_are_told(comp, store):
     needed("glslang")
     artifact = spirv.resolve(ask(comp), V13, store)
-    with pytest.raises(OpspliceError, match=r"the kernel writes binding 0 \('A'\), but .* declares it NonWritable"):
+    with pytest.raises(OpspliceError, match=r"only reads binding 0 \('A'\), which is a result"):
         fits(artifact, "main", buffers=(True, True))
     with pytest.raises(OpspliceError, match=r"writes binding 1 \('B'\), which the kernel's signature only reads"):
         fits(artifact, "main", buffers=(True, False))
-    with pytest.raises(OpspliceError, match="takes 8 bytes of push constants, but the kernel gives 4"):
-        fits(artifact, "main", push_constant_bytes=4)
+    with pytest.raises(OpspliceError, match="takes 2 32-bit words, but is passed 1"):
+        fits(artifact, "main", words=1)
 
 
 def test_local_sizes_by_specialization_constants_are_read(comp, store):

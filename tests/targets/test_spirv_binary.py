@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import spirv_reader
-from opsplice.targets.formats.spirv_binary import SpirvModule, check, choose_entry, reflect
+from opsplice.targets.formats.spirv_binary import LIMITS, SpirvModule, choose_entry, offered, reflect
 from tests.effort import examples
 from tests.targets import spirv_assembly as asm
+from tests.targets.launching import launch
 from tests.targets.spirv_assembly import T_FLOAT, T_FLOAT_PTR, T_FN, T_UINT, T_VOID, buffer, kernel, load, op, store
 
 SCALE = [*load(0, 200), *store(1, 210)]
@@ -22,8 +23,8 @@ def read(data: bytes) -> SpirvModule:
     return reflect(data, "k.spv")
 
 
-def judge(data: bytes, *, entry="scale", buffers=(False, True), push=0, workgroup=None) -> None:
-    check(read(data), "k.spv", entry, buffers=buffers, push_constant_bytes=push, workgroup=workgroup)
+def judge(data: bytes, *, entry="scale", buffers=(False, True), words=0, workgroup=None) -> None:
+    launch(offered(read(data), "k.spv", entry), buffers, words, workgroup, LIMITS)
 
 
 def problem(data: bytes, **options) -> OpspliceError:
@@ -285,7 +286,7 @@ def test_an_unknown_instruction_may_be_what_writes():
 
 
 def test_a_kernel_that_fits_passes():
-    judge(kernel(SCALE, push=(T_FLOAT, T_UINT)), push=8, workgroup=(64, 1, 1))
+    judge(kernel(SCALE, push=(T_FLOAT, T_UINT)), words=2, workgroup=(64, 1, 1))
 
 
 def test_an_unknown_entry_names_the_nearest_and_all():
@@ -311,14 +312,12 @@ def test_main_stands_for_the_kernel_only_where_it_is_alone():
 def test_another_set_is_refused():
     error = problem(kernel(SCALE, buffers=((0, 0), (1, 1))))
     assert error.message == "entry 'scale' of k.spv uses binding 1 of set 1, but a kernel's buffers are in set 0"
-    assert "binding = 0 to 1" in error.hint
+    assert "set = 0" in error.hint
 
 
 def test_a_surplus_binding_is_refused():
     error = problem(kernel(SCALE, buffers=((0, 0), (0, 2)), entries=[op(asm.NAME, buffer(1), "out")]))
-    assert error.message == (
-        "entry 'scale' of k.spv uses binding 2 ('out'), but the kernel has 2 buffers (bindings 0 to 1)"
-    )
+    assert error.message == "entry 'scale' of k.spv uses binding 2 ('out'), but is passed 2 buffers"
 
 
 def test_a_surplus_binding_that_is_not_used_is_fine():
@@ -332,8 +331,11 @@ def test_an_input_that_the_shader_does_not_use_is_fine():
 
 def test_a_result_that_the_shader_lacks_is_refused():
     error = problem(kernel(load(0, 200)), buffers=(False, True))
-    assert error.message == "the kernel writes binding 1, but entry 'scale' of k.spv does not use it (it uses 0)"
-    assert "does not use it (it uses none)" in problem(kernel([], buffers=()), buffers=(True,)).message
+    assert error.message == "entry 'scale' of k.spv does not use binding 1, which is a result (it uses 0)"
+    assert (
+        "does not use binding 0, which is a result (it uses none)"
+        in problem(kernel([], buffers=()), buffers=(True,)).message
+    )
 
 
 def test_another_kind_of_resource_is_refused():
@@ -350,32 +352,31 @@ def test_writing_what_is_only_read_is_refused():
 def test_a_result_that_is_not_writable_is_refused():
     data = kernel(SCALE, decorations=[op(asm.DECORATE, buffer(1), asm.NON_WRITABLE)])
     error = problem(data)
-    assert error.message == "the kernel writes binding 1, but entry 'scale' of k.spv declares it NonWritable"
+    assert error.message == "entry 'scale' of k.spv only reads binding 1, which is a result"
     assert "readonly" in error.hint
 
 
 def test_a_result_that_is_only_read_is_refused():
     error = problem(kernel([*load(0, 200), *load(1, 210)]))
-    assert error.message == "the kernel writes binding 1, but entry 'scale' of k.spv only reads it"
+    assert error.message == "entry 'scale' of k.spv only reads binding 1, which is a result"
 
 
 def test_push_constants_that_are_not_given_are_refused():
-    error = problem(kernel(SCALE, push=(T_FLOAT, T_UINT)), push=4)
-    assert error.message == "entry 'scale' of k.spv takes 8 bytes of push constants, but the kernel gives 4"
-    judge(kernel(SCALE, push=(T_FLOAT,)), push=8)
+    error = problem(kernel(SCALE, push=(T_FLOAT, T_UINT)), words=1)
+    assert error.message == "entry 'scale' of k.spv takes 2 32-bit words, but is passed 1"
+    judge(kernel(SCALE, push=(T_FLOAT,)), words=2)
 
 
 def test_more_push_constants_than_vulkan_promises_are_refused():
-    assert problem(kernel(SCALE, push=(T_FLOAT,) * 33), push=132).message == (
-        "the kernel gives 132 bytes of push constants, more than the 128 that every Vulkan device has"
-    )
-    assert "k.spv takes 132 bytes" in problem(kernel(SCALE, push=(T_FLOAT,) * 33), push=128).message
-    judge(kernel(SCALE, push=(T_FLOAT,) * 32), push=128)
+    error = problem(kernel(SCALE, push=(T_FLOAT,) * 33), words=33)
+    assert error.message == "kernel k is passed 33 32-bit words, and such devices take 32"
+    assert "k.spv takes 33 32-bit words" in problem(kernel(SCALE, push=(T_FLOAT,) * 33), words=32).message
+    judge(kernel(SCALE, push=(T_FLOAT,) * 32), words=32)
 
 
 def test_another_local_size_is_refused():
     error = problem(kernel(SCALE), workgroup=(32, 2, 1))
-    assert error.message == "entry 'scale' of k.spv has local size 64x1x1, but the kernel says 32x2x1"
+    assert error.message == "entry 'scale' of k.spv has workgroups of 64x1x1, but kernel k says 32x2x1"
 
 
 def test_a_local_size_that_cannot_be_read_is_refused():
@@ -429,7 +430,7 @@ def read_or_refuse(data: bytes) -> bool:
         return error.message.startswith("k.spv ")
     for entry in module.entries:
         try:
-            check(module, "k.spv", entry.name, buffers=(False, True), push_constant_bytes=8, workgroup=None)
+            launch(offered(module, "k.spv", entry.name), (False, True), 2, None)
         except OpspliceError:
             continue
     return True

@@ -9,7 +9,8 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, SpirvTarget
 from opsplice.targets.backends import spirv
 from opsplice.targets.build import shaders
-from opsplice.targets.formats.spirv_binary import check, reflect
+from opsplice.targets.formats.spirv_binary import offered, reflect
+from tests.targets.launching import launch
 
 # Takes f: f32, k: i64 and a tensor<?xf32> of n elements; gives a * f + k. Push constants: f, k low, k high, n.
 GLSL = """#version 450
@@ -92,7 +93,7 @@ def test_shaders_run_as_the_abi_says(tmp_path, store, suffix, compiler):
     source.write_text(SOURCES[suffix])
     artifact = spirv.resolve(ArtifactRequest(source, ("scale",)), SpirvTarget(), store)
     module = reflect(artifact.path.read_bytes(), source.name)
-    check(module, source.name, artifact.entry, buffers=(False, True), push_constant_bytes=16, workgroup=(64, 1, 1))
+    launch(offered(module, source.name, artifact.entry), (False, True), 4, (64, 1, 1))
     program = PROGRAM.format(entry=artifact.entry, path=artifact.path)
     done = subprocess.run([sys.executable, "-c", RUN], input=program, capture_output=True, text=True, check=False)
     if "no device" in done.stderr:
@@ -108,5 +109,5 @@ def test_a_64_bit_scalar_as_a_vector_would_be_misplaced(tmp_path, store):
     source.write_text(GLSL)
     artifact = spirv.resolve(ArtifactRequest(source, ("scale",)), SpirvTarget(), store)
     module = reflect(artifact.path.read_bytes(), source.name)
-    with pytest.raises(OpspliceError, match="takes 20 bytes of push constants, but the kernel gives 16"):
-        check(module, source.name, "main", buffers=(False, True), push_constant_bytes=16, workgroup=None)
+    with pytest.raises(OpspliceError, match="takes 5 32-bit words, but is passed 4"):
+        launch(offered(module, source.name, "main"), (False, True), 4, None)

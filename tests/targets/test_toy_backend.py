@@ -20,7 +20,8 @@ from opsplice.rewrites.plan.planner import plan
 from opsplice.spec_lang.loading.loader import load
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.backends import table
-from opsplice.targets.backends.backend import Backend, Entry, Launch
+from opsplice.targets.backends.backend import Backend
+from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store
 
 MODEL = """
@@ -47,10 +48,9 @@ class Toy(Backend):
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
         return Artifact(request.path, "object", "", None, f"toys for {arch}", True, entry=request.symbols[0])
 
-    def entry(self, code: Artifact, name: str, launch: Launch) -> Entry:
-        assert launch.buffers == (False, True)
+    def entry(self, code: Artifact, name: str) -> Entry:
         floats = (number for number, letter in enumerate(code.path.read_text()) if letter == "f")
-        return Entry(launch.threads(), frozenset(floats))
+        return Entry(code.entry, name, floats=frozenset(floats))
 
 
 @pytest.fixture
