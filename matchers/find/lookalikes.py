@@ -86,9 +86,8 @@ class Traits:
     """What graphs read of a place.
 
     local: the graphs whose searches read nothing but the ops that views read, and these ops' own parts. A pattern of
-    several results also looks at uses, and one with strided buffers at slices. Other kinds of parts than `_LOCAL` count
-    as reading anything. wholes: ops that local graphs match by name, with all that they have. marked: ops on elements
-    whose attributes matter to local graphs.
+    several results also looks at uses. Other kinds of parts than `_LOCAL` count as reading anything. wholes: ops that
+    local graphs match by name, with all that they have. marked: ops on elements whose attributes matter to these.
     """
 
     local: frozenset[Graph]
@@ -102,7 +101,7 @@ class Traits:
         marked: set[str] = set()
         for graph in graphs:
             parts = walk.parts_of(graph)
-            if len(graph.results) == 1 and all(map(_is_local, parts)) and not (graph.strided or graph.reordered):
+            if len(graph.results) == 1 and all(map(_is_local, parts)):
                 local.add(graph)
                 wholes.update(part.op for part in parts if type(part) is Whole)
                 marked.update(part.op for part in parts if isinstance(part, Apply) and part.attributes)

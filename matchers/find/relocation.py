@@ -19,14 +19,14 @@ from opsplice.matchers.terms.terms import DimSize
 class Template:
     """A match of one root, with numbers in the place of values.
 
-    inputs: each input with the number of its value, or None for a constant. ops: for each op the number of a value that
-    it makes. sizes: the root's sizes, the shapes and the dims, with numbers in the place of values, or None where they
-    hold no values, so that all matches share them.
+    inputs: each input with its binding in numbers, or None for one that holds no values. ops: for each op the number
+    of a value that it makes. sizes: the root's sizes, the shapes and the dims, with numbers in the place of values, or
+    None where they hold no values, so that all matches share them.
     """
 
     first: Match
     root: int
-    inputs: tuple[tuple[str, int | None], ...]
+    inputs: tuple[tuple[str, Binding | None], ...]
     ops: tuple[int, ...]
     sizes: tuple[Any, Any, Any] | None
 
@@ -34,7 +34,15 @@ class Template:
     def of(match: Match, numbers: Mapping[ir.Value, int]) -> Template | None:
         """The template of a match, or None if something in it is not among the values."""
         try:
-            inputs = tuple((n, None if b.value is None else numbers[b.value]) for n, b in match.inputs.items())
+            inputs = tuple(
+                (
+                    name,
+                    None
+                    if bound.value is None
+                    else _moved(bound, numbers.__getitem__, lambda value: _Number(numbers[value])),
+                )
+                for name, bound in match.inputs.items()
+            )
             ops = tuple(_number_of(op, numbers) for op in match.ops)
             sizes = (match.root_sizes, match.shapes, match.dims)
             numbered = _replaced(sizes, numbers.__getitem__)
@@ -45,10 +53,9 @@ class Template:
     def match(self, values: Sequence[ir.Value], function: str) -> Match:
         """The match at a place with these values around it, by number."""
         first, value = self.first, values.__getitem__
-
         inputs = {
-            name: first.inputs[name] if number is None else Binding(value(number), None, first.inputs[name].element)
-            for name, number in self.inputs
+            name: first.inputs[name] if bound is None else _moved(bound, value, lambda number: value(number.number))
+            for name, bound in self.inputs
         }
         sizes = (first.root_sizes, first.shapes, first.dims)
         root_sizes, shapes, dims = sizes if self.sizes is None else _replaced(self.sizes, value)
@@ -65,6 +72,23 @@ class Template:
             function=function,
             location=location_text(root.owner.operation),
         )
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A value by its number, among the factors of an offset or a stride."""
+
+    number: int
+
+
+def _moved(bound: Binding, replace: Callable[[Any], Any], atom: Callable[[Any], Any]) -> Binding:
+    """A binding with its values replaced. atom: what takes the place of a value among the factors of a stride."""
+
+    def renamed(each: Any) -> Any:
+        return DimSize(replace(each.value), each.axis) if isinstance(each, DimSize) else atom(each)
+
+    places = tuple((replace(value), layout.renamed(renamed)) for value, layout in bound.places)
+    return dataclasses.replace(bound, value=replace(bound.value), places=places)
 
 
 def _number_of(op: ir.Operation, numbers: Mapping[ir.Value, int]) -> int:

@@ -16,7 +16,6 @@ from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Window
 from opsplice.matchers.search.labels import (
-    Regrouped,
     Sizes,
     aligned,
     nontrivial,
@@ -46,12 +45,27 @@ class Failure:
     kind: Kind
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """In which form the first result is looked for, and how inputs are bound.
+
+    root: an access to the result in which several labels are one dim. ones_first: its dims of size one come before its
+    others. order: its axes in the order of the pattern's. by_address: inputs bind by where their elements lie, too.
+    """
+
+    root: Access | None = None
+    ones_first: bool = False
+    order: tuple[int, ...] | None = None
+    by_address: bool = False
+
+
 class Bindings:
     """The state of one search, and the ways to add to it. A way that returns False or None has noted why."""
 
     def __init__(self, views: Views, graph: Graph) -> None:
         self.views = views
         self.graph = graph
+        self.attempt = Attempt()
         self.labels: dict[Label, tuple[Index, ...]] = {}
         self.inputs: dict[str, Binding] = {}
         self.dims: dict[str, tuple[Sizes, tuple[Index, ...]]] = {}
@@ -71,7 +85,6 @@ class Bindings:
         self.integers: dict[str, int] = {}  # bound to attributes
         self.trail: list[tuple[dict[Any, Any], Any]] = []
         self.furthest: Failure | None = None
-        self.ones_first = False  # whether dims of size one of the first root come before its others
         self.place: ir.Operation | None = None  # the payload op that was read last
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any = None) -> None:
@@ -158,7 +171,7 @@ class Bindings:
     ) -> list[tuple[Label, tuple[Index, ...]]] | None:
         """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
         pairs = pair(labels, indices, self.labels)
-        if self.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
+        if self.attempt.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
             pairs = aligned(labels, indices, self.labels) or pairs
         if pairs is None:
             self._fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
@@ -233,11 +246,9 @@ class Bindings:
         kind: tree.TensorType,
         pairs: list[tuple[Label, tuple[Index, ...]]],
         access: Access,
-        reshaped: Regrouped | None = None,
     ) -> bool:
-        """reshaped: what the value of the access is a reshape of, where that is what is bound."""
         self._note_sizes(access)
-        sizes = sizes_of(access) if reshaped is None else reshaped.known()
+        sizes = sizes_of(access)
         for index, extent in sizes.items():
             self._set(self.extents, index, extent)
         sizes |= window_sizes(access)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.nodes import Label
@@ -92,58 +90,6 @@ def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
                 continue
         whole.append(parts.pop(0))
     return nontrivial(tuple(whole))
-
-
-@dataclass(frozen=True)
-class Regrouped:
-    """A reshape of a value: its indices, none of them flattened or split, and what they run over."""
-
-    indices: tuple[Index, ...]
-    sizes: tuple[Size, ...]
-
-    def known(self) -> dict[Index, Size]:
-        """What `sizes_of` says of a value."""
-        pairs = zip(self.indices, self.sizes, strict=True)
-        return {index: size for index, size in pairs if not isinstance(index, (Point, Sum, Affine))}
-
-
-def regrouped(access: Access) -> Regrouped | None:
-    """The value of an access, reshaped so that its indices are whole ones; dims of size one are left out.
-
-    None if they are so already, or if the sizes of what is flattened or split are known at run time only.
-    """
-    if not any(isinstance(index, (Flat, Part)) for index in access.indices):
-        return None
-    shape = shape_of(access.value) or ()
-    pieces: list[tuple[Index, Size]] = []
-    for axis, (index, extent) in enumerate(zip(access.indices, shape, strict=True)):
-        pieces += _taken_apart(index, DimSize(access.value, axis) if extent is None else extent)
-    whole: list[tuple[Index, Size]] = []
-    while pieces:
-        first, _ = pieces[0]
-        if isinstance(first, Part):
-            count = len(first.sizes)
-            if pieces[:count] != [(Part(first.whole, i, first.sizes), s) for i, s in enumerate(first.sizes)]:
-                return None
-            pieces[:count] = _taken_apart(first.whole, math.prod(first.sizes))
-        elif isinstance(first, Flat):
-            return None
-        else:
-            whole.append(pieces.pop(0))
-    return Regrouped(tuple(index for index, _ in whole), tuple(size for _, size in whole))
-
-
-def _taken_apart(index: Index, size: Size) -> list[tuple[Index, Size]]:
-    """A flattened index as its parts, where they are known to fill a dim of `size`."""
-    if index == UNIT:
-        return []
-    if (
-        not isinstance(index, Flat)
-        or not all(isinstance(s, int) for s in index.sizes)
-        or math.prod(index.sizes) != size
-    ):
-        return [(index, size)]
-    return [piece for two in zip(index.parts, index.sizes, strict=True) for piece in _taken_apart(*two)]
 
 
 def nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:

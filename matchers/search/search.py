@@ -10,12 +10,13 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.op_names import location_text, short
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
@@ -33,8 +34,8 @@ from opsplice.matchers.patterns.nodes import (
     Whole,
 )
 from opsplice.matchers.patterns.walk import heads, nodes_of
-from opsplice.matchers.search.bindings import Failure, size_text
-from opsplice.matchers.search.labels import Regrouped, Sizes, ones_first, pair, rank_text, regrouped, sizes_of
+from opsplice.matchers.search.bindings import Attempt, Failure, size_text
+from opsplice.matchers.search.labels import Sizes, ones_first, pair, rank_text, sizes_of
 from opsplice.matchers.search.matches import Binding, Kind, Match, NearMiss, Size, flat
 from opsplice.matchers.search.merged_dims import finer, groupings, ungrouped
 from opsplice.matchers.search.verdicts import Verdicts, number_text
@@ -42,8 +43,20 @@ from opsplice.matchers.terms import address, bodies, chains, constants
 from opsplice.matchers.terms.attributes import attribute_text, is_named, same_attribute
 from opsplice.matchers.terms.canonical import COMPARISONS, WIDTHS, turned
 from opsplice.matchers.terms.recomputation import Again
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Started, Term
-from opsplice.matchers.terms.view_inverse import solved
+from opsplice.matchers.terms.terms import (
+    UNIT,
+    Access,
+    Apply,
+    Constant,
+    DimSize,
+    Flat,
+    Index,
+    Loop,
+    Part,
+    Reduce,
+    Started,
+    Term,
+)
 from opsplice.matchers.terms.views import Origin, Views
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -103,14 +116,10 @@ class Search(Verdicts):
         self.entered: dict[tuple[int, Any], None] = {}
         self.operands: dict[int, _Operand] = {}
         self.reduced: dict[Reduce, Reduce] = {}
-        self.grouped: Access | None = None  # the first root, where several labels are one dim of it
         self.is_view = False  # whether the root only chooses other indices of some value
         self.steps = 0
         self.gave_up = False
-        self.rearranging = False  # whether inputs may also be reshapes of values, and views whose sources are read
-        self.may_rearrange = False  # whether that would be another choice somewhere
-        self.by_address = False  # whether the graph's strided inputs may lie in memory in any way
-        self.order: tuple[int, ...] | None = None  # the first root's axes in the order of the pattern's
+        self.may_place = False  # whether a dense input may be a value that is read through other dims
 
     def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
@@ -127,26 +136,39 @@ class Search(Verdicts):
                 self.is_view = step is None or isinstance(step.term, Access)
                 if self.is_view and not any(isinstance(head, Whole) for head in heads(first.node)):
                     return None  # a view of something: a match, if there is one, is where that something is made
-            if self._at_root(0, value, goals) or (self.may_rearrange and self._again(value, goals)):
-                return None if at_view and self._holds_at_source(value) else self._match(value)
-            for access in () if at_view or as_it_is or self.is_view else groupings(self.views, self.graph, value):
+            for attempt in self._attempts(value, at_view, as_it_is):
                 self._undo(0)
-                self.rearranging, self.grouped = False, access
-                if self._at_root(0, value, goals) or (self.may_rearrange and self._again(value, goals)):
-                    return self._match(value)
-            if not self.is_view and self._may_have_ones_first(value):
-                self._undo(0)
-                self.rearranging, self.grouped, self.ones_first = False, None, True
+                self.attempt, self.steps = attempt, 0
                 if self._at_root(0, value, goals):
-                    return self._match(value)
-            if not (at_view or self.is_view) and self._holds_by_address(value, goals):
-                return self._match(value)
+                    return None if at_view and self._holds_at_source(value) else self._match(value)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
             self.furthest = Failure(
                 None, "a decision", "one too large to decide", (len(self.held), 0), None, Kind.STEPS
             )
         return None
+
+    def _attempts(self, value: ir.Value, at_view: bool, as_it_is: bool) -> Iterator[Attempt]:
+        """The forms that a result and inputs may have, the plainest first; each is asked for when those before failed.
+
+        So values that have an input's dims go before others in whose memory it lies.
+        """
+        yield Attempt()
+        is_plain = at_view or self.is_view
+        if self.may_place or (not is_plain and self.graph.strided and self._failed_at_dims()):
+            yield Attempt(by_address=True)
+        if not (is_plain or as_it_is):
+            for access in groupings(self.views, self.graph, value):
+                self.may_place = False
+                yield Attempt(root=access)
+                if self.may_place:
+                    yield Attempt(root=access, by_address=True)
+        if not self.is_view and self._may_have_ones_first(value):
+            yield Attempt(ones_first=True)
+        if self.graph.reordered and not is_plain:
+            for order in _orders(self.graph.results[0].labels, self.views.whole(value).indices):
+                if self._failed_at_dims():
+                    yield Attempt(by_address=True, order=order)
 
     def _may_have_ones_first(self, value: ir.Value) -> bool:
         """Whether a match failed at its dims, and the result has one of size one behind others.
@@ -158,19 +180,6 @@ class Search(Verdicts):
             return False
         nodes = nodes_of(self.graph)
         return any(type(node) is Reduce for node in nodes) and not any(isinstance(node, Product) for node in nodes)
-
-    def _holds_by_address(self, value: ir.Value, goals: Goals) -> bool:
-        """Whether the pattern holds where strided inputs may lie in memory in any way, and so may a strided result."""
-        orders = _orders(self.graph.results[0].labels, self.views.whole(value).indices) if self.graph.reordered else ()
-        for order in (None, *orders) if self.graph.strided or orders else ():
-            if not self._failed_at_dims():
-                return False
-            self._undo(0)
-            self.rearranging, self.grouped, self.ones_first = False, None, False
-            self.by_address, self.order = True, order
-            if self._at_root(0, value, goals):
-                return True
-        return False
 
     def _failed_at_dims(self) -> bool:
         return self.furthest is not None and self.furthest.kind in _OF_DIMS
@@ -278,8 +287,9 @@ class Search(Verdicts):
         elif isinstance(node, Anything):
             yield list
         else:
-            yield lambda: self._reduce(node, term)
-            yield from (lambda each=each: self._reduce(node, term, each) for each in self._finer(node, term))
+            for each in (None, *self._finer(node, term)):
+                for loops in self._loop_orders(node, each or self._peek(node, term)):
+                    yield lambda each=each, loops=loops: self._reduce(node, term, each, loops)
 
     def _has_form(self, condition: Form) -> bool | None:
         """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""
@@ -325,15 +335,6 @@ class Search(Verdicts):
         more = self._bind_root(number, value)
         return more is not None and self._solve(_append(more, rest))
 
-    def _again(self, value: ir.Value, goals: Goals) -> bool:
-        """The search once more, now that it has failed, with more that inputs may be.
-
-        So values of the program that have an input's dims go before reshapes, and sources before views of them.
-        """
-        self._undo(0)
-        self.rearranging, self.steps = True, 0
-        return self._at_root(0, value, goals)
-
     def _bind_root(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
         result = self.graph.results[number]
         if not is_tensor(value):
@@ -341,11 +342,12 @@ class Search(Verdicts):
             return None
         if result.element and not self._bind_type(result.node, result.element, self.views.element_type(value)):
             return None
-        access = self.grouped if self.grouped is not None and number == 0 else self.views.whole(value)
+        form = self.attempt if number == 0 else Attempt()
+        access = form.root or self.views.whole(value)
         self._set(self.roots, number, access)
         indices = tuple(ungrouped(access.indices))
-        indices = indices if self.order is None else tuple(indices[axis] for axis in self.order)
-        if not self._bind_whole(result, access, ones_first(indices) if self.ones_first and number == 0 else indices):
+        indices = indices if form.order is None else tuple(indices[axis] for axis in form.order)
+        if not self._bind_whole(result, access, ones_first(indices) if form.ones_first else indices):
             return None
         return [(result.node, access)]
 
@@ -522,8 +524,18 @@ class Search(Verdicts):
             return self._may_hold(node.node, self._accumulation(node, term))
         return True
 
-    def _reduce(self, node: Reduce, term: Term, finer: Reduce | None = None) -> list[tuple[Any, Any]] | None:
-        """finer: what the reduction is over as many dims as the pattern has."""
+    def _loop_orders(self, node: Reduce, found: Term) -> Iterator[tuple[Loop, ...]]:
+        """The loops of a reduction in the orders that its labels may have them; none where what reads them tells."""
+        told = not self.attempt.by_address or any(label.windowed for label in node.loops)
+        if told or not isinstance(found, Reduce) or len(node.loops) != len(found.loops):
+            yield ()
+        else:
+            yield from itertools.islice(itertools.permutations(found.loops), _MOST_ORDERS)
+
+    def _reduce(
+        self, node: Reduce, term: Term, finer: Reduce | None = None, order: tuple[Loop, ...] = ()
+    ) -> list[tuple[Any, Any]] | None:
+        """finer: what the reduction is over as many dims as the pattern has. order: its loops, label by label."""
         found = self._look(node, term)
         found = found if finer is None else finer
         if isinstance(found, Started) and found.op == node.combiner:
@@ -564,9 +576,9 @@ class Search(Verdicts):
         self._set(self.reduced, node, found)
         for label in node.loops:
             self._set(self.scopes, label, node)
-        if self.by_address and len(node.loops) == len(found.loops) == 1 and not node.loops[0].windowed:
-            self._set(self.labels, node.loops[0], found.loops)
-            self._set(self.used, (node, found.loops[0]))
+        for label, loop in zip(node.loops, order, strict=False):
+            self._set(self.labels, label, (loop,))
+            self._set(self.used, (node, loop))
         return [(node.body, found.body)]
 
     def _finer(self, node: Reduce, term: Term) -> Iterator[Reduce]:
@@ -733,7 +745,8 @@ class Search(Verdicts):
             yield lambda: self._scalar(node, parameter, term)
             return
         levels = list(self._chain(term))
-        if self.by_address and levels and node.name in self.graph.strided:
+        by_address = self.attempt.by_address and bool(levels)
+        if by_address and node.name in self.graph.strided:
             yield lambda: self._placed(node, parameter, levels)
             return
         if not levels:
@@ -741,45 +754,19 @@ class Search(Verdicts):
             yield lambda: self._fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
         for position in range(len(levels)):
             yield lambda position=position: self._level(node, parameter, levels, position)
-        for position, access, reshaped in self._rearranged(node, levels) if self.rearranging else ():
-            yield lambda access=access, above=levels[:position], reshaped=reshaped: self._tensor(
-                node, parameter, access, above, reshaped
-            )
+        if by_address:
+            yield lambda: self._placed(node, parameter, levels)
 
     def _level(
         self, node: Input, parameter: tree.Parameter, levels: list[Access], position: int
     ) -> list[tuple[Any, Any]] | None:
-        """Bind an input to the value at one of some levels; where that fails, note whether it may be something else."""
+        """Bind an input to the value at one of some levels; where that fails, note whether its address may say more."""
         more = self._tensor(node, parameter, levels[position], levels[:position])
-        if more is None and not self.may_rearrange:
-            self.may_rearrange = next(self._rearranged(node, levels), None) is not None
-        return more
-
-    def _rearranged(self, node: Input, levels: list[Access]) -> Iterator[tuple[int, Access, Regrouped | None]]:
-        """What an input may be besides the values at some levels, each with the level that it comes from."""
         bound = self.inputs.get(node.name)
-        if bound is not None and bound.value is not None and all(level.value != bound.value for level in levels):
-            yield from self._through_views(self.views.whole(bound.value), levels)
-        for position, access in enumerate(levels):
-            reshaped = regrouped(access)
-            if reshaped is not None and not self._has_rank(node, access):
-                yield position, access, reshaped
-
-    def _has_rank(self, node: Input, access: Access) -> bool:
-        """Whether an input has as many dims as a value, where its packs are known."""
-        pairs = pair(node.labels, access.indices, self.labels)
-        return pairs is not None and all(len(self.labels.get(label, found)) == len(found) for label, found in pairs)
-
-    def _through_views(self, view: Access, levels: list[Access]) -> Iterator[tuple[int, Access, None]]:
-        """Where the source of a view is read: the same element of the view."""
-        step = self.views.expand(view)
-        while step is not None and isinstance(step.term, Access):
-            for position, level in enumerate(levels):
-                at = solved(view.indices, step.term.indices, level.indices) if level.value == step.term.value else None
-                if at is not None:
-                    yield position, Access(view.value, at), None
-                    return
-            step = self.views.expand(step.term)
+        if more is None and not self.may_place:
+            is_other = bound is not None and all(level.value != bound.value for level in levels)
+            self.may_place = is_other or any(isinstance(i, (Flat, Part)) for level in levels for i in level.indices)
+        return more
 
     def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
         assert isinstance(parameter.type, tree.ScalarType)
@@ -811,14 +798,9 @@ class Search(Verdicts):
         return (choices or None) if known is None else (known,)
 
     def _tensor(
-        self,
-        node: Input,
-        parameter: tree.Parameter,
-        access: Access,
-        above: list[Access],
-        reshaped: Regrouped | None = None,
+        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
     ) -> list[tuple[Any, Any]] | None:
-        """Bind an input to the value of an access. above: the views of it that lie between; reshaped: bound instead."""
+        """Bind an input to the value of an access. above: the views of it that lie between."""
         for view in above:
             self._account(view)
         assert isinstance(parameter.type, tree.TensorType)
@@ -831,8 +813,8 @@ class Search(Verdicts):
             node, parameter.type.element.name, Binding(value=value, element=self.views.element_type(value))
         ):
             return None
-        pairs = self._unify(node, node.labels, access.indices if reshaped is None else reshaped.indices)
-        if pairs is None or not self._bind_dims(node, parameter.type, pairs, access, reshaped):
+        pairs = self._unify(node, node.labels, access.indices)
+        if pairs is None or not self._bind_dims(node, parameter.type, pairs, access):
             return None
         return []
 
@@ -847,14 +829,12 @@ class Search(Verdicts):
             extents = [address.extent_of(self.views, size) for size in flat(sizes)]
             tensor = address.Tensor(self.views, extents, tuple(i for group in indices for i in group))
             places = [each for each in tensor.places(access) if _has_strides(each[1], node.labels, indices)]
-            if not places:
+            binding = self._at_places(node, places, extents)
+            if binding is None:
                 continue
             self._note_sizes(access)
             for view in levels[:position]:
                 self._account(view)
-            (value, layout), *_ = places
-            apart = () if layout == address.dense(extents) else tuple(places)
-            binding = Binding(value=value, element=self.views.element_type(value), places=apart)
             if not self._bind(node, parameter.type.element.name, binding):
                 return None
             self._set(self.shapes, node.name, tuple(sizes))
@@ -868,6 +848,19 @@ class Search(Verdicts):
         wanted = f"a stride for each dim of {node.name}"
         self._fail(node, wanted, "an element whose place is no sum of indices, each times a stride", Kind.DIMS)
         return None
+
+    def _at_places(self, node: Input, places: Sequence[address.Place], extents: Sequence[Extent]) -> Binding | None:
+        """What an input is that lies in memory at some places: what it is already, a dense value, or (strided) any."""
+        bound = self.inputs.get(node.name)
+        if bound is not None and bound.value is not None:
+            known = bound.places or address.layouts(self.views, bound.value, extents)
+            return bound if any(place in places for place in known) else None
+        dense, is_strided = address.dense(extents), node.name in self.graph.strided
+        value, layout = next((each for each in places if is_strided or each[1] == dense), (None, None))
+        if value is None:
+            return None
+        apart = () if layout == dense else tuple(places)
+        return Binding(value=value, element=self.views.element_type(value), places=apart)
 
     def _bound_labels(self, node: Input, access: Access) -> tuple[list[Sizes], list[tuple[Index, ...]]] | None:
         """The sizes and the loops of an input's labels, where all are bound, each to loops of its own."""
@@ -905,8 +898,8 @@ class Search(Verdicts):
             held=len(self.held),
             function=self.function,
             location=location_text(value.owner.operation),
-            ones_first=self.ones_first,
-            order=self.order,
+            ones_first=self.attempt.ones_first,
+            order=self.attempt.order,
         )
 
     def _root_sizes(self, access: Access) -> tuple[Size, ...]:

@@ -15,7 +15,6 @@ from iree.compiler import ir
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number
-from opsplice.matchers.search.labels import Regrouped
 from opsplice.matchers.search.matches import Binding, Kind, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Index, Loop, Reduce, Term
@@ -109,16 +108,11 @@ class Tracer(Search):
         return super()._input_branches(node, term)
 
     def _tensor(
-        self,
-        node: Input,
-        parameter: tree.Parameter,
-        access: Access,
-        above: list[Access],
-        reshaped: Regrouped | None = None,
+        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
     ) -> list[tuple[Any, Any]] | None:
         self._value = access.value
         try:
-            return super()._tensor(node, parameter, access, above, reshaped)
+            return super()._tensor(node, parameter, access, above)
         finally:
             self._value = None
 

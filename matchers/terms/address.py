@@ -96,6 +96,10 @@ class Layout:
         return Layout(self.count.renamed(name), self.offset.renamed(name), dims)
 
 
+# A value, and how a tensor lies in its memory.
+Place = tuple[ir.Value, Layout]
+
+
 def dense(sizes: Sequence[Extent]) -> Layout:
     """Row-major, without gaps."""
     dims: list[Runs] = []
@@ -106,7 +110,7 @@ def dense(sizes: Sequence[Extent]) -> Layout:
     return Layout(Amount.of(stride), NONE, tuple(dims))
 
 
-def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[tuple[ir.Value, Layout]]:
+def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[Place]:
     """The values in whose memory a tensor lies that has the elements of `value` in dims of `sizes`, nearest first."""
     tensor = Tensor(views, sizes)
     at = tensor.access(value, sizes_of(views, value))
@@ -119,7 +123,7 @@ def results(
     own: Sequence[Extent],
     sizes: Sequence[Extent],
     order: tuple[int, ...] | None = None,
-) -> Iterator[tuple[ir.Value, Layout]]:
+) -> Iterator[Place]:
     """`root`, and the values that only arrange its elements again, each the only use of the one before it.
 
     own: the sizes of the root; sizes: those of the dims that its elements are written in, in order. order: the axes of
@@ -162,6 +166,7 @@ def _source(views: Views, access: Access) -> Access | None:
     if step is not None:
         return step.term if isinstance(step.term, Access) else None
     op = defining_op(access.value)
+    views.reads[access.value] = None
     return _sliced(op, access.indices) if op is not None and op.name == "tensor.extract_slice" else None
 
 
@@ -207,7 +212,7 @@ class Tensor:
         fresh = (UNIT if number == 1 else Loop(-1 - at, number) for at, number in enumerate(numbers))
         self.indices: tuple[Index, ...] = tuple(fresh) if indices is None else indices
 
-    def places(self, at: Access | None) -> Iterator[tuple[ir.Value, Layout]]:
+    def places(self, at: Access | None) -> Iterator[Place]:
         """The values in whose memory it lies that is read by an access, nearest first."""
         for _ in range(_MOST_VIEWS):
             if at is None or not is_tensor(at.value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import subprocess
@@ -117,6 +118,55 @@ def test_what_looks_the_same_is_searched_once(session, monkeypatch):
         assert len(engine.find(module, graphs_of(spec)).matches) == 2 * copies
         counts.append(len(searches))
     assert counts[0] == counts[1] > 0
+
+
+SLICED = """
+func.func @f{i}(%x: tensor<6x4xf32>, %y: tensor<?x?xf32>, %at: index, %to: index, %n: index) -> tensor<4xf32> {{
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %w = tensor.extract_slice %y[{place}, 0] [3, 4] [1, 1] : tensor<?x?xf32> to tensor<3x4xf32>
+  %v = tensor.extract_slice %x[{start}, 0] [3, 4] [1, 1] : tensor<6x4xf32> to tensor<3x4xf32>
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (j, i)>,
+      affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}}
+      ins(%v, %w : tensor<3x4xf32>, tensor<3x4xf32>) outs(%z : tensor<4xf32>) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  }} -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}}
+"""
+
+
+def test_what_strided_inputs_are_is_remembered(session, monkeypatch):
+    from iree.compiler import ir
+
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    spec = load_text("pattern dots(a: tensor<m x k x f32>, b: tensor<m x k x f32>) { contract[m k, m k -> m](a, b) }")
+    graphs = [dataclasses.replace(graph, strided=frozenset("ab")) for graph in graphs_of(spec)]
+    counts = []
+    for copies in (1, 10):
+        slices = [(3, "%at"), (3, "%to"), (2, "%at"), (3, "%at")] * copies
+        text = "".join(SLICED.format(i=i, start=start, place=place) for i, (start, place) in enumerate(slices))
+        module = ir.Module.parse(text, context=session.context)
+        searches.clear()
+        found = engine.find(module, graphs).matches
+        counts.append(len(searches))
+        assert len(found) == len(slices)
+        check(module, graphs)
+    assert counts[0] == counts[1] > 0
+    for match, (start, place), function in zip(found, slices, module.body.operations, strict=True):
+        x, y, at, to, _ = function.regions[0].blocks[0].arguments
+        (_, _), (a, layout) = match.inputs["a"].places
+        assert (a, layout.offset.number) == (x, 4 * start)
+        (_, _), (b, layout) = match.inputs["b"].places
+        values = {getattr(atom, "value", atom) for term in layout.offset.terms for atom, _ in term.atoms}
+        assert b == y
+        assert values == {y, at if place == "%at" else to}
 
 
 NORMS = """
