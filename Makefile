@@ -32,13 +32,14 @@ SECONDS ?= 60
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml constraints.txt kernels/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 		|| { echo "opsplice needs Python 3.11 to 3.13; choose one with: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) \
 		|| { echo "no venv: on Debian, install it with: apt install python3-venv"; exit 1; }
 	@echo "installing into $(VENV) ..."
 	@$(PIP) --editable '.[dev,cuda]'
+	@$(PIP) --no-deps --editable kernels
 	@$(PIP) --no-deps slangtorch \
 		|| echo "no Slang compiler for this machine: its tests will be skipped"
 	@command -v nvcc >/dev/null \

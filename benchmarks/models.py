@@ -1,0 +1,110 @@
+"""The kernels of `kernels/` on layers and models, beside IREE's own code and onnxruntime.
+
+    python -m benchmarks.models [NAME ...] [--rounds 30]
+
+One process, one thread, float32 unless a name says otherwise, random weights. Times are medians of the thread's, which
+other work on the machine changes little, taken in turn. Errors are the largest distance from onnxruntime's result, as a
+part of its largest number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnxruntime
+
+import opsplice
+from benchmarks.calling import CPU
+from benchmarks.onnx_models import MODELS, Model
+
+SPEC = "opsplice_kernels"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="models; all without a name")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--verbose", action="store_true", help="what was replaced")
+    given = parser.parse_args()
+    chosen = {name: make for name, make in MODELS.items() if not given.names or name in given.names}
+    print(
+        "| workload | onnxruntime | IREE | opsplice_kernels | against onnxruntime | against IREE | error | replaced |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for name, make in chosen.items():
+        print(row(name, make(), given.rounds, given.verbose), flush=True)
+
+
+def row(name: str, model: Model, rounds: int, verbose: bool) -> str:
+    """One line of the table: milliseconds of each side, our time as a part of theirs."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        file.write_bytes(model.proto.SerializeToString())
+        theirs = _onnxruntime(file, model.inputs)
+        plain = opsplice.compile(file, flags=[CPU])
+        ours = opsplice.compile(file, [SPEC], flags=[CPU])
+    if verbose:
+        print(ours.report)
+    inputs = [_aligned(value) for value in model.inputs.values()]
+    sides = [theirs, _call(plain, inputs), _call(ours, inputs)]
+    wanted, _, got = (np.asarray(side(), np.float64) for side in sides)
+    error = np.abs(wanted - got).max() / np.abs(wanted).max()
+    onnx, iree, own = (statistics.median(found) * 1e3 for found in _in_turn(sides, rounds))
+    replaced = sum(not each.lost for each in ours.report.replacements)
+    return (
+        f"| {name} | {onnx:.3f} ms | {iree:.3f} ms | {own:.3f} ms | {own / onnx:.2f} | {own / iree:.2f} "
+        f"| {error:.0e} | {replaced} |"
+    )
+
+
+def _call(program: opsplice.Program, inputs: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
+    (function,) = (each for each in program.functions if not each.endswith("$async"))
+    direct = program.direct(function, device="local-sync")
+    return lambda: np.asarray(direct(inputs))
+
+
+def _aligned(value: np.ndarray) -> np.ndarray:
+    """A copy that begins at a multiple of 64 bytes, as tensors of frameworks do: programs read it where it is."""
+    memory = np.empty(value.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    copy[...] = value
+    return copy
+
+
+def _onnxruntime(file: Path, inputs: dict[str, np.ndarray]) -> Callable[[], np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, value in inputs.items():
+        binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
+    (result,) = session.get_outputs()
+    binding.bind_output(result.name)
+
+    def run() -> np.ndarray:
+        session.run_with_iobinding(binding)
+        return np.asarray(binding.get_outputs()[0].numpy())
+
+    return run
+
+
+def _in_turn(sides: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
+    taken: list[list[float]] = [[] for _ in sides]
+    for number in range(rounds + 3):
+        for side, found in zip(sides, taken, strict=True):
+            start = time.thread_time()
+            side()
+            if number >= 3:
+                found.append(time.thread_time() - start)
+    return taken
+
+
+if __name__ == "__main__":
+    main()

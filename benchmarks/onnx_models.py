@@ -1,0 +1,157 @@
+"""Layers and models as ONNX writes them, with random weights, for `benchmarks.models`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model with one result, and inputs for it by name."""
+
+    proto: onnx.ModelProto
+    inputs: dict[str, np.ndarray]
+
+
+@dataclass
+class Graph:
+    """Nodes in order; every method returns the name of a value."""
+
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: list[onnx.TensorProto] = field(default_factory=list)
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def input(self, *shape: int) -> str:
+        name = f"x{len(self.inputs)}"
+        self.inputs[name] = self.random.standard_normal(shape, np.float32)
+        return name
+
+    def constant(self, value: Any) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def weight(self, *shape: int, size: float | None = None) -> str:
+        spread = size if size is not None else 1 / np.sqrt(np.prod(shape[1:]) if len(shape) > 2 else shape[0])
+        return self.constant((self.random.standard_normal(shape) * spread).astype(np.float32))
+
+    def op(self, kind: str, *operands: str, **attributes: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(operands), [name], **attributes))
+        return name
+
+    def model(self, result: str) -> Model:
+        infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape) for n, v in self.inputs.items()]
+        info = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "main", infos, [info], self.weights)
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        return Model(onnx.shape_inference.infer_shapes(proto), self.inputs)
+
+    # ---- layers -----------------------------------------------------------------------------------------------------
+
+    def linear(self, x: str, k: int, n: int, bias: bool = True) -> str:
+        y = self.op("MatMul", x, self.weight(k, n))
+        return self.op("Add", y, self.weight(n, size=0.1)) if bias else y
+
+    def layernorm(self, x: str, n: int) -> str:
+        gain = self.constant(self.random.uniform(0.5, 1.5, n).astype(np.float32))
+        return self.op("LayerNormalization", x, gain, self.weight(n, size=0.1), axis=-1, epsilon=1e-5)
+
+    def rmsnorm(self, x: str, n: int) -> str:
+        gain = self.constant(self.random.uniform(0.5, 1.5, n).astype(np.float32))
+        mean = self.op("ReduceMean", self.op("Mul", x, x), self.constant(np.array([-1])), keepdims=1)
+        root = self.op("Sqrt", self.op("Add", mean, self.constant(np.float32(1e-5))))
+        return self.op("Mul", self.op("Div", x, root), gain)
+
+    def heads(self, x: str, rows: int, heads: int, size: int, perm: tuple[int, ...] = (0, 2, 1, 3)) -> str:
+        shaped = self.op("Reshape", x, self.constant(np.array([1, rows, heads, size])))
+        return self.op("Transpose", shaped, perm=perm)
+
+    def attention(self, q: str, kt: str, v: str, size: int, mask: str = "") -> str:
+        """Of queries [1, heads, m, d], keys [1, heads, d, n] and values [1, heads, n, d]."""
+        scores = self.op("Mul", self.op("MatMul", q, kt), self.constant(np.float32(size**-0.5)))
+        if mask:
+            scores = self.op("Add", scores, mask)
+        return self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
+
+    def merged(self, x: str, rows: int, width: int) -> str:
+        return self.op("Reshape", self.op("Transpose", x, perm=(0, 2, 1, 3)), self.constant(np.array([1, rows, width])))
+
+
+def one(kind: str, *shape: int, **attributes: Any) -> Model:
+    """One op of one input."""
+    graph = Graph()
+    return graph.model(graph.op(kind, graph.input(*shape), **attributes))
+
+
+def layernorm(m: int, n: int) -> Model:
+    graph = Graph()
+    return graph.model(graph.layernorm(graph.input(m, n), n))
+
+
+def linear(m: int, k: int, n: int, bias: bool = True) -> Model:
+    graph = Graph()
+    return graph.model(graph.linear(graph.input(m, k), k, n, bias))
+
+
+def attention(heads: int, m: int, d: int) -> Model:
+    graph = Graph()
+    q, k, v = (graph.input(1, heads, m, d) for _ in range(3))
+    return graph.model(graph.attention(q, graph.op("Transpose", k, perm=(0, 1, 3, 2)), v, d))
+
+
+def bert_layer(m: int = 128, width: int = 768, heads: int = 12) -> Model:
+    graph, size = Graph(), width // heads
+    x = graph.input(1, m, width)
+    q, k, v = (
+        graph.heads(graph.linear(x, width, width), m, heads, size, perm)
+        for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
+    )
+    y = graph.linear(graph.merged(graph.attention(q, k, v, size), m, width), width, width)
+    x = graph.layernorm(graph.op("Add", x, y), width)
+    y = graph.linear(graph.op("Gelu", graph.linear(x, width, 4 * width)), 4 * width, width)
+    return graph.model(graph.layernorm(graph.op("Add", x, y), width))
+
+
+def llama_layer(m: int, past: int, width: int = 1024, heads: int = 16, hidden: int = 2816) -> Model:
+    """A layer of `m` new rows behind a cache of `past` keys; without rotation of positions."""
+    graph, size = Graph(), width // heads
+    x = graph.input(1, m, width)
+    y = graph.rmsnorm(x, width)
+    q = graph.heads(graph.linear(y, width, width, bias=False), m, heads, size)
+    k = graph.heads(graph.linear(y, width, width, bias=False), m, heads, size)
+    v = graph.heads(graph.linear(y, width, width, bias=False), m, heads, size)
+    mask = ""
+    if past:
+        k = graph.op("Concat", graph.input(1, heads, past, size), k, axis=2)
+        v = graph.op("Concat", graph.input(1, heads, past, size), v, axis=2)
+    else:
+        mask = graph.constant(np.triu(np.full((m, m), -1e9, np.float32), 1))
+    kt = graph.op("Transpose", k, perm=(0, 1, 3, 2))
+    y = graph.merged(graph.attention(q, kt, v, size, mask), m, width)
+    x = graph.op("Add", x, graph.linear(y, width, width, bias=False))
+    y = graph.rmsnorm(x, width)
+    gate, up = (graph.linear(y, width, hidden, bias=False) for _ in range(2))
+    y = graph.op("Mul", graph.op("Mul", gate, graph.op("Sigmoid", gate)), up)
+    return graph.model(graph.op("Add", x, graph.linear(y, hidden, width, bias=False)))
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "softmax 512x1024": lambda: one("Softmax", 512, 1024, axis=-1),
+    "layernorm 128x768": lambda: layernorm(128, 768),
+    "gelu 128x3072": lambda: one("Gelu", 128, 3072),
+    "gelu tanh 128x3072": lambda: one("Gelu", 128, 3072, approximate="tanh"),
+    "attention 12 heads 512x64": lambda: attention(12, 512, 64),
+    "linear 128x768x3072": lambda: linear(128, 768, 3072),
+    "linear 1x1024x2816": lambda: linear(1, 1024, 2816, bias=False),
+    "BERT layer, 128 rows": bert_layer,
+    "llama layer, prefill of 128": lambda: llama_layer(128, 0),
+    "llama layer, decode behind 512": lambda: llama_layer(1, 512),
+}

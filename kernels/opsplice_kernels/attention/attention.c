@@ -1,0 +1,168 @@
+// softmax(scale * q @ k^T + mask ...) @ v in one pass over the keys: scores of a block of keys, their exponentials
+// under the largest score so far, and the sum of values, which shrinks where a larger score comes.
+//
+// Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What a mask leaves out has the score NEVER, which
+// is finite: a row without any key is the mean of the values.
+//
+// Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
+// worker 128 KiB of stack, and this takes 85.
+#include "../tile.h"
+
+enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
+#define NEVER -3.0e38f
+#define ABSENT -3.4e38f  // scores behind the last key
+
+typedef struct {
+  const float *mask, *bias;
+  const uint8_t *keep, *drop;
+  float scale, cap;
+  size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n;
+} scoring;
+
+INLINE floats added(const float *from, size_t step, size_t count) {
+  if (step == 1) return load_up_to(from, count, 0.0f);
+  if (step == 0) return splat(from[0]);
+  floats value = splat(0.0f);
+  UNROLL for (size_t i = 0; i < LANES; i++) if (i < count) value[i] = from[i * step];
+  return value;
+}
+
+INLINE floats only(floats value, const uint8_t *flags, size_t step, int wanted, size_t count) {
+  UNROLL for (size_t i = 0; i < LANES; i++) if (i < count && (flags[i * step] != 0) != wanted) value[i] = NEVER;
+  return value;
+}
+
+// The scores of LANES keys from key j on, of which `count` there are, in row i.
+INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t count) {
+  s *= with->scale;
+  if (with->cap != 0.0f) {
+    floats e = exponential_below(absolute(s) * (-2.0f / with->cap));
+    floats t = (1.0f - e) / (1.0f + e) * with->cap;
+    s = choose(s < 0.0f, -t, t);
+  }
+  if (with->mask) s += added(with->mask + i * with->mask_m + j * with->mask_n, with->mask_n, count);
+  if (with->bias) s += added(with->bias + i * with->bias_m + j * with->bias_n, with->bias_n, count);
+  if (with->keep) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, count);
+  if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, count);
+  if (count < LANES) {
+    ints lane = {0};
+    UNROLL for (int l = 0; l < LANES; l++) lane[l] = l;
+    s = choose(lane < (int32_t)count, s, splat(ABSENT));
+  }
+  return s;
+}
+
+INLINE void product_tile(const int rows, const float *x, size_t row, size_t step, const float *w, size_t next, size_t k,
+                         const float *shrink, float *out, size_t out_row) {
+  floats sums[ROWS][VECTORS];
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+    sums[p][v] = shrink ? load(out + (size_t)p * out_row + v * LANES) * shrink[p] : splat(0.0f);
+  multiply(rows, sums, x, row, step, w, next, k, 0);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+    store(out + (size_t)p * out_row + v * LANES, sums[p][v]);
+}
+
+// out[m, columns] = shrink * out + x[m, k] @ w[k, columns]; without `shrink` out is only written.
+static void product(const float *x, size_t row, size_t step, const float *w, size_t next, size_t columns, size_t k,
+                    const float *shrink, float *out, size_t out_row, size_t m) {
+  for (size_t c = 0; c < columns; c += TILE)
+    for (size_t i = 0, left = m; i < m;) {
+      size_t rows = left / ((left + ROWS - 1) / ROWS);
+#define TILE_OF(p) \
+  product_tile(p, x + i * row, row, step, w + c, next, k, shrink ? shrink + i : 0, out + i * out_row + c, out_row)
+      FOR_ROWS(rows, TILE_OF)
+      i += rows, left -= rows;
+    }
+}
+
+// scores[j] = q . k[j] for few rows, where packing the keys costs more than it saves.
+static void dots(const float *q, const float *k, size_t k_n, size_t d, size_t count, float *scores) {
+  for (size_t j = 0; j < count; j++) {
+    floats sums[2] = {splat(0.0f), splat(0.0f)};
+    size_t i = 0;
+    for (; i + 2 * LANES <= d; i += 2 * LANES)
+      UNROLL for (int v = 0; v < 2; v++) sums[v] += load(q + i + v * LANES) * load(k + j * k_n + i + v * LANES);
+    for (; i < d; i += LANES) sums[0] += load_up_to(q + i, d - i, 0.0f) * load_up_to(k + j * k_n + i, d - i, 0.0f);
+    scores[j] = sum_of_lanes(sums[0] + sums[1]);
+  }
+}
+
+typedef struct {
+  const float *q, *k, *v;
+  float *out;
+  size_t d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e;
+} operands;
+
+static void attend(const operands *of, const scoring *with, size_t start, size_t rows) {
+  float panel[PANEL * DEPTH] __attribute__((aligned(64))), scores[SHARE * KEYS] __attribute__((aligned(64)));
+  float sums[SUMS] __attribute__((aligned(64))), peaks[SHARE], shrink[SHARE];
+  floats totals[SHARE];
+  size_t width = (of->e + PANEL - 1) / PANEL * PANEL;
+  for (size_t i = 0; i < rows; i++) totals[i] = splat(0.0f), peaks[i] = NEVER;
+  for (size_t i = 0; i < rows * width; i += LANES) store(sums + i, splat(0.0f));
+
+  const float *q = of->q + start * of->q_m;
+  int is_few = rows <= 2 && of->k_d == 1 && of->q_d == 1, is_in_place = of->v_e == 1 && of->e == width;
+  for (size_t j = 0; j < of->n; j += KEYS) {
+    size_t count = least(KEYS, of->n - j);
+    const float *k = of->k + j * of->k_n, *v = of->v + j * of->v_n;
+    if (is_few)
+      for (size_t i = 0; i < rows; i++) dots(q + i * of->q_m, k, of->k_n, of->d, count, scores + i * KEYS);
+    else
+      for (size_t c = 0; c < count; c += PANEL) {
+        pack_panel(k + c * of->k_n, of->k_n, of->k_d, least(PANEL, count - c), of->d, panel);
+        product(q, of->q_m, of->q_d, panel, PANEL, PANEL, of->d, 0, scores + c, KEYS, rows);
+      }
+
+    for (size_t i = 0; i < rows; i++) {
+      floats row[KEYS / LANES], peak = splat(peaks[i]);
+      UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
+        size_t at = l * LANES;
+        if (at >= count) row[l] = splat(ABSENT);
+        else row[l] = scored(load(scores + i * KEYS + at), with, start + i, j + at, least(LANES, count - at));
+        peak = larger(row[l], peak);
+      }
+      float top = largest_of_lanes(peak);
+      shrink[i] = exponential_below(splat(peaks[i] - top))[0];
+      peaks[i] = top;
+      totals[i] *= shrink[i];
+      UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
+        floats weight = exponential_below(row[l] - top);
+        totals[i] += weight;
+        store(scores + i * KEYS + l * LANES, weight);
+      }
+    }
+
+    for (size_t c = 0; c < width; c += PANEL) {
+      if (!is_in_place) pack_panel(v + c * of->v_e, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
+      product(scores, KEYS, 1, is_in_place ? v + c : panel, is_in_place ? of->v_n : PANEL, PANEL, count, shrink,
+              sums + c, width, rows);
+    }
+  }
+
+  for (size_t i = 0; i < rows; i++) {
+    float factor = 1.0f / sum_of_lanes(totals[i]), *to = of->out + (start + i) * of->out_m;
+    for (size_t c = 0; c < of->e; c += LANES) {
+      floats value = load(sums + i * width + c) * factor;
+      if (of->out_e == 1) store_up_to(to + c, value, of->e - c);
+      else UNROLL for (size_t l = 0; l < LANES; l++) if (c + l < of->e) to[(c + l) * of->out_e] = value[l];
+    }
+  }
+}
+
+void opsplice_attention(const float *q, const float *k, const float *v, const float *mask, const float *bias,
+                        const uint8_t *keep, const uint8_t *drop, float scale, float cap, float *out, size_t b,
+                        size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n, size_t k_d,
+                        size_t v_n, size_t v_e, size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n,
+                        size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t out_m, size_t out_e,
+                        size_t workgroup_x, size_t workgroup_y) {
+  (void)b, (void)workgroup_x;
+  operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e};
+  scoring with = {mask, bias, keep, drop, scale, cap, mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n};
+  size_t groups = (m + SHARE - 1) / SHARE, at = workgroup_y * m / groups, end = (workgroup_y + 1) * m / groups;
+  size_t share = SUMS / ((e + PANEL - 1) / PANEL * PANEL);
+  for (size_t rows; at < end; at += rows) {
+    rows = least(share, end - at);
+    attend(&of, &with, at, rows);
+  }
+}

@@ -1,0 +1,49 @@
+// softmax and log-softmax of the rows of x.
+//
+// Grid: (ceildiv(m, 16)); a workgroup does 16 rows.
+#include "../vector.h"
+
+enum { ROWS = 16, WIDE = 4 };
+
+static float largest(const float *x, size_t n) {
+  floats peak[WIDE];
+  UNROLL for (int v = 0; v < WIDE; v++) peak[v] = splat(-__builtin_inff());
+  size_t i = 0;
+  for (; i + WIDE * LANES <= n; i += WIDE * LANES)
+    UNROLL for (int v = 0; v < WIDE; v++) peak[v] = larger(load(x + i + v * LANES), peak[v]);
+  for (; i < n; i += LANES) peak[0] = larger(load_up_to(x + i, n - i, -__builtin_inff()), peak[0]);
+  return largest_of_lanes(larger(larger(peak[0], peak[1]), larger(peak[2], peak[3])));
+}
+
+// The sum of e^(x - peak), whose terms are kept in `out` if there is one.
+INLINE float sum_of_exponentials(const float *x, float peak, float *out, size_t n) {
+  floats sums[WIDE];
+  UNROLL for (int v = 0; v < WIDE; v++) sums[v] = splat(0.0f);
+  size_t i = 0;
+  for (; i + WIDE * LANES <= n; i += WIDE * LANES)
+    UNROLL for (int v = 0; v < WIDE; v++) {
+      floats e = exponential_below(load(x + i + v * LANES) - peak);
+      if (out) store(out + i + v * LANES, e);
+      sums[v] += e;
+    }
+  float sum = 0.0f;
+  for (; i < n; i += LANES) {
+    size_t count = least(n - i, LANES);
+    floats e = exponential_below(load_up_to(x + i, count, peak) - peak);
+    if (out) store_up_to(out + i, e, count);
+    sums[0] += e;
+    sum -= (float)(LANES - count);  // each lane behind the last is e^0
+  }
+  return sum + sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+void opsplice_softmax(const float *x, float *out, size_t m, size_t n, size_t workgroup_x) {
+  size_t end = least(m, (workgroup_x + 1) * ROWS);
+  for (size_t row = workgroup_x * ROWS; row < end; row++) {
+    float *to = out + row * n;
+    float factor = 1.0f / sum_of_exponentials(x + row * n, largest(x + row * n, n), to, n);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) store(to + i, load(to + i) * factor);
+    if (i < n) store_some(to + i, load_some(to + i, n - i, 0.0f) * factor, n - i);
+  }
+}

@@ -1,0 +1,106 @@
+// The tile of registers that products, attention and convolutions are made of: up to ROWS rows by VECTORS vectors of
+// sums, next to VECTORS vectors of weights and one number of the input, which is broadcast. 14 x 32 sums with AVX-512,
+// 6 x 16 with AVX2, 12 x 8 with NEON.
+#ifndef OPSPLICE_KERNELS_TILE_H
+#define OPSPLICE_KERNELS_TILE_H
+
+#include "vector.h"
+
+enum { VECTORS = 2, TILE = VECTORS * LANES, PANEL = 32 };
+#if LANES == 16
+enum { ROWS = 14 };
+#elif defined(__aarch64__)
+enum { ROWS = 12 };
+#else
+enum { ROWS = 6 };
+#endif
+
+// CALL(p) for p = `rows` <= ROWS as a constant.
+#if LANES == 16
+#define FOR_ROWS(rows, CALL) \
+  switch (rows) { \
+    case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; case 4: CALL(4); break; \
+    case 5: CALL(5); break; case 6: CALL(6); break; case 7: CALL(7); break; case 8: CALL(8); break; \
+    case 9: CALL(9); break; case 10: CALL(10); break; case 11: CALL(11); break; case 12: CALL(12); break; \
+    case 13: CALL(13); break; case 14: CALL(14); break; \
+  }
+#elif defined(__aarch64__)
+#define FOR_ROWS(rows, CALL) \
+  switch (rows) { \
+    case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; case 4: CALL(4); break; \
+    case 5: CALL(5); break; case 6: CALL(6); break; case 7: CALL(7); break; case 8: CALL(8); break; \
+    case 9: CALL(9); break; case 10: CALL(10); break; case 11: CALL(11); break; case 12: CALL(12); break; \
+  }
+#else
+#define FOR_ROWS(rows, CALL) \
+  switch (rows) { \
+    case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; case 4: CALL(4); break; \
+    case 5: CALL(5); break; case 6: CALL(6); break; \
+  }
+#endif
+
+// sums[p] += the sum over i < k of x[p * row + i * step] * w[i * next ...]. ahead: how many floats in front of w to fetch.
+INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step, const float *w,
+                     size_t next, size_t k, const int ahead) {
+  for (size_t i = 0; i < k; i++, x += step, w += next) {
+    floats weights[VECTORS];
+    if (ahead) UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + ahead + v * LANES);
+    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
+    UNROLL for (int p = 0; p < rows; p++) {
+      float value = x[(size_t)p * row];
+      UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] += weights[v] * value;
+    }
+  }
+}
+
+// The lanes of a row and of the row `bit` behind it change places where their numbers differ in that bit.
+#define LOW_LANE(l, bit) ((l) & (bit) ? LANES + ((l) & ~(bit)) : (l))
+#define HIGH_LANE(l, bit) ((l) & (bit) ? LANES + (l) : (l) | (bit))
+#if LANES == 16
+#define EACH_LANE(F, bit) \
+  F(0, bit), F(1, bit), F(2, bit), F(3, bit), F(4, bit), F(5, bit), F(6, bit), F(7, bit), F(8, bit), F(9, bit), \
+      F(10, bit), F(11, bit), F(12, bit), F(13, bit), F(14, bit), F(15, bit)
+#elif LANES == 8
+#define EACH_LANE(F, bit) F(0, bit), F(1, bit), F(2, bit), F(3, bit), F(4, bit), F(5, bit), F(6, bit), F(7, bit)
+#else
+#define EACH_LANE(F, bit) F(0, bit), F(1, bit), F(2, bit), F(3, bit)
+#endif
+#define EXCHANGE(rows, bit) \
+  UNROLL for (int i = 0; i < LANES; i++) if (!(i & (bit))) { \
+    floats low = rows[i], high = rows[i + (bit)]; \
+    rows[i] = __builtin_shufflevector(low, high, EACH_LANE(LOW_LANE, bit)); \
+    rows[i + (bit)] = __builtin_shufflevector(low, high, EACH_LANE(HIGH_LANE, bit)); \
+  }
+INLINE void transpose(floats rows[LANES]) {
+  EXCHANGE(rows, 1)
+  EXCHANGE(rows, 2)
+#if LANES >= 8
+  EXCHANGE(rows, 4)
+#endif
+#if LANES == 16
+  EXCHANGE(rows, 8)
+#endif
+}
+
+// to[p * PANEL + c] = w[c * column + p * step] for c < columns <= PANEL and p < depth; 0 for the columns behind.
+static void pack_panel(const float *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
+  if (column == 1) {
+    for (size_t p = 0; p < depth; p++)
+      UNROLL for (size_t c = 0; c < PANEL; c += LANES)
+        store(to + p * PANEL + c, c < columns ? load_up_to(w + p * step + c, columns - c, 0.0f) : splat(0.0f));
+    return;
+  }
+  for (size_t c = 0; c < PANEL; c += LANES) {
+    size_t p = 0;
+    if (step == 1 && c + LANES <= columns)
+      for (; p + LANES <= depth; p += LANES) {
+        floats rows[LANES];
+        UNROLL for (int i = 0; i < LANES; i++) rows[i] = load(w + (c + i) * column + p);
+        transpose(rows);
+        UNROLL for (int i = 0; i < LANES; i++) store(to + (p + i) * PANEL + c, rows[i]);
+      }
+    for (; p < depth; p++)
+      for (size_t i = 0; i < LANES; i++) to[p * PANEL + c + i] = c + i < columns ? w[(c + i) * column + p * step] : 0.0f;
+  }
+}
+#endif

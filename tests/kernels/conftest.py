@@ -1,0 +1,79 @@
+"""Kernels of `kernels/` as C functions, built for each level of CPU that this machine has."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
+BARE = ["-std=c17", "-O3", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-fno-math-errno"]
+LEVELS = {
+    "baseline": ([], ()),
+    "avx2": (["-mavx2", "-mfma", "-ffp-contract=fast"], ("avx2", "fma")),
+    "avx512": (["-mavx512f", "-mfma", "-ffp-contract=fast"], ("avx512f", "fma")),
+}
+
+Function = Callable[..., None]
+
+
+@pytest.fixture(scope="package", params=LEVELS)
+def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Function]:
+    """A function of a source file, of one level; its arrays are pointers, None is null, ints are sizes."""
+    compiler = shutil.which("clang") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    flags, needed = LEVELS[request.param]
+    if missing := set(needed) - _features():
+        pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
+    folder, built = tmp_path_factory.mktemp(request.param), {}
+
+    def load(source: str, name: str) -> Function:
+        if source not in built:
+            output = folder / f"{Path(source).stem}.so"
+            command = [compiler, *BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
+            subprocess.run([*command, str(SOURCES / source), "-o", str(output)], check=True)
+            built[source] = ctypes.CDLL(str(output))
+        function = getattr(built[source], name)
+        return lambda *args: function(*map(_converted, args))
+
+    return load
+
+
+def _features() -> set[str]:
+    info = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not info.exists():
+        return set()
+    return {word for line in info.read_text().splitlines() if line.startswith("flags") for word in line.split()}
+
+
+def _converted(value: object) -> object:
+    if value is None or isinstance(value, np.ndarray):
+        return ctypes.c_void_p(value.ctypes.data if value is not None else None)
+    return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_size_t(value)
+
+
+@pytest.fixture
+def guarded() -> Callable[[np.ndarray], np.ndarray]:
+    """Copies an array to where the memory ends: a kernel that touches what is behind it crashes."""
+    mapped = []
+
+    def copy(value: np.ndarray) -> np.ndarray:
+        length = -(-value.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = mmap.mmap(-1, length + mmap.PAGESIZE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.mprotect(ctypes.c_void_p(start + length), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+        mapped.append(memory)
+        place = np.frombuffer(memory, value.dtype, value.size, length - value.nbytes).reshape(value.shape)
+        place[...] = value
+        return place
+
+    return copy

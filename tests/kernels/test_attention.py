@@ -1,0 +1,69 @@
+"""Attention against numpy in float64: sizes around the blocks, masks, caps and layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+SIZES = ((1, 1, 1, 1), (1, 70, 64, 64), (2, 33, 48, 40), (13, 7, 20, 18), (85, 65, 32, 96), (40, 129, 128, 256))
+
+
+def values(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def strides(value: np.ndarray | None) -> list[int]:
+    return [0, 0] if value is None else [stride // value.itemsize for stride in value.strides]
+
+
+def attention(function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0) -> None:
+    sizes = [1, *q.shape, len(k), v.shape[1]]
+    views = [stride for value in (q, k, v, *masks, out) for stride in strides(value)]
+    for group in range(-(-len(q) // 84)):
+        function(q, k, v, *masks, scale, cap, out, *sizes, *views, 0, group)
+
+
+def wanted(q, k, v, change=lambda scores: scores, scale=0.3) -> np.ndarray:
+    scores = change(q.astype(float) @ k.astype(float).T * scale)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True) @ v.astype(float)
+
+
+@pytest.mark.parametrize(("m", "n", "d", "e"), SIZES)
+def test_masks(kernel, guarded, m, n, d, e):
+    function = kernel("attention/attention.c", "opsplice_attention")
+    q, k, v = (guarded(values(*shape, seed=i)) for i, shape in enumerate(((m, d), (n, d), (n, e))))
+    out = guarded(np.zeros((m, e), np.float32))
+    keep = np.random.default_rng(3).random((m, n)) < 0.7
+    keep[:, n // 2] = True
+    mask = np.where(keep, values(m, n, seed=4), -np.inf).astype(np.float32)
+    keep, drop, mask, bias = guarded(keep), guarded(~keep), guarded(mask), guarded(values(n, seed=5))
+    by_key = np.broadcast_to(bias, (m, n))
+    for masks, cap, change in (
+        ((None,) * 4, 0.0, lambda s: s),
+        ((mask, None, None, None), 0.0, lambda s: s + mask),
+        ((mask, by_key, None, None), 0.0, lambda s: s + mask + bias),
+        ((None, None, keep, None), 0.0, lambda s: np.where(keep, s, -np.inf)),
+        ((None, None, None, drop), 2.0, lambda s: np.where(keep, 2 * np.tanh(s / 2), -np.inf)),
+    ):
+        out[...] = np.nan
+        attention(function, q, k, v, out, masks, cap=cap)
+        np.testing.assert_allclose(out, wanted(q, k, v, change), rtol=1e-5, atol=1e-5)
+
+
+def test_layouts(kernel):
+    function = kernel("attention/attention.c", "opsplice_attention")
+    q, k, v = values(44, 30), values(45, 30, seed=1), values(45, 24, seed=2)
+    turned = [np.ascontiguousarray(value.T).T for value in (q, k, v)]
+    apart = [np.repeat(value, 3, axis=1)[:, ::3] for value in (q, k, v)]
+    for given in (turned, apart):
+        out = np.full((24, 44), np.nan, np.float32).T
+        attention(function, *given, out)
+        np.testing.assert_allclose(out, wanted(q, k, v), rtol=1e-5, atol=1e-5)
+
+
+def test_a_row_without_keys_is_the_mean_of_the_values(kernel):
+    q, k, v, out = values(3, 16), values(21, 16), values(21, 16), np.empty((3, 16), np.float32)
+    drop = np.ones((3, 21), bool)
+    attention(kernel("attention/attention.c", "opsplice_attention"), q, k, v, out, (None, None, None, drop))
+    np.testing.assert_allclose(out, np.broadcast_to(v.mean(0), out.shape), rtol=1e-5, atol=1e-5)
