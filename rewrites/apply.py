@@ -9,6 +9,7 @@ from iree.compiler import ir
 
 from opsplice.rewrites.approaches import insertion, link_conflicts
 from opsplice.rewrites.approaches.annotation import annotate
+from opsplice.rewrites.approaches.approach import Writer
 from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.placing import Placer
@@ -46,9 +47,13 @@ def apply(
         writers = {approach: approach.writer(placer) for approach in dict.fromkeys(approaches.values())}
         for action in actions:
             if isinstance(action, KernelCall):
-                make = partial(writers[approaches[action]].results, action)
+                make = partial(_results, placer, writers[approaches[action]], action)
                 views = [view for buffer in action.strided for view in buffer.views]
                 placer.place(action.match, make, whole=action.rule.keep, outputs=action.outputs, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)
         placer.sweep()
+
+
+def _results(placer: Placer, writer: Writer, call: KernelCall) -> Sequence[ir.Value]:
+    return writer.results(insertion.with_computed(placer, call))

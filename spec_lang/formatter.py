@@ -244,14 +244,21 @@ class _Formatter:
         if rule.code is not None:
             return f"replace {subject}{_code(rule.code)}{' otherwise keep' if rule.keep else ''}"
         head = f"replace {subject}{rule.kernel}("
-        args = [(a.span, a.name if isinstance(a, tree.Name) else _squeezed(a.span)) for a in rule.args]
+        args = [(a.span, _argument(a)) for a in rule.args]
         tail = f"){' otherwise keep' if rule.keep else ''}"
         given = _joined(args)
         open_ = self._find("(", rule.kernel_span.end)
         close = self._find(")", rule.args[-1].span.end if args else open_)
         if self._has_comments(open_, close) or len(head + given + tail) > WIDTH:
-            given = self._broken(args, open_, close)
+            items = [(a.span, partial(self._argument, a)) for a in rule.args]
+            lines = self._elements(items, _INDENT, open_, close)
+            given = "\n" + "\n".join(lines) + "\n" if lines else ""
         return head + given + tail
+
+    def _argument(self, arg: tree.Argument) -> str:
+        if isinstance(arg, tree.Computed):
+            return self._expr(arg.expr, _INDENT, _INDENT, 1)
+        return _argument(arg)
 
     # ---- bodies ----
 
@@ -363,6 +370,12 @@ def _code(code: tree.Code) -> str:
     while body and not body[0]:
         del body[0]
     return "\n".join(["mlir {", *(" " * _INDENT * bool(line) + line for line in body), "}"])
+
+
+def _argument(arg: tree.Argument) -> str:
+    if isinstance(arg, tree.Computed):
+        return _flat(arg.expr)
+    return arg.name if isinstance(arg, tree.Name) else _squeezed(arg.span)
 
 
 # ---- what never breaks -----------------------------------------------------------------------------------------------
@@ -559,6 +572,6 @@ def _subscripts(subscripts: tree.Subscripts) -> str:
     """The labels as they were written, `mk` or `m k`: which of the two it is makes no difference to the tree."""
     span = subscripts.span
     words = _LABEL_WORD.findall(span.text)
-    words = [re.sub(r"\s*\+\s*", " + ", re.sub(r"\s*([()*])\s*", r"\1", word)) for word in words]
+    words = [re.sub(r"\s*([+/])\s*", r" \1 ", re.sub(r"\s*([()*])\s*", r"\1", word)) for word in words]
     operands, _, result = " ".join(words).partition("->")
     return f"[{operands.replace(' ,', ',').strip()} -> {result.strip()}]"

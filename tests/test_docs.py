@@ -55,14 +55,15 @@ def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
     blocks = [
         b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY not in b and LIBRARIES not in b
     ]
-    rules = blocks.pop()
+    (rules,) = (block for block in blocks if block.startswith("import"))
+    blocks.remove(rules)
     (tmp_path / "layers.splice").write_text("\n".join(blocks))
     kernel = (
         'kernel softmax_rows<T in {f32, f64}>(x: T[...m, n]) -> T[...m, n] { symbol "softmax_{T}" cpu "softmax.c" }'
     )
     (tmp_path / "rules.splice").write_text(rules + kernel)
     spec = load(tmp_path / "rules.splice")
-    assert sorted({r.pattern for r in spec.rules}) == ["negated", "softmax", "swish", "torch_softsign"]
+    assert sorted({r.pattern for r in spec.rules}) == ["layer", "negated", "softmax", "swish", "torch_softsign"]
     assert not spec.warnings
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms import contraction_kinds
@@ -25,20 +26,47 @@ _CONSTANTS = frozenset(
     }
 )
 _LOADS = frozenset({"util.global.load", "ml_program.global_load"})
+# The dialects whose ops compute the same from the same, and the ops of these that do not.
+_COMPUTING = ("arith.", "math.", "linalg.", "tensor.", "flow.tensor.", "stablehlo.", "chlo.", "tosa.")
+_VARYING = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "tosa.custom"})
 # Ops that only ask for a value's size.
 _SIZE_OPS = frozenset({"tensor.dim", "tensor.rank", "shape.shape_of"})
 
 
-def is_weight(value: ir.Value) -> bool:
-    """Whether a value is a constant of the program, or loaded from a global that never changes (a parameter)."""
+def is_weight(views: Views, value: ir.Value) -> bool:
+    """Whether a value is a constant, loaded from a global that never changes (a parameter), or made of such alone."""
+    known, seen, pending = views.weights, set[ir.Value](), [value]
+    while pending:
+        each = pending.pop()
+        if each in seen or known.get(each):
+            continue
+        sources = None if each in known else _sources(each)
+        if sources is None:
+            known[value] = False
+            return False
+        seen.add(each)
+        pending.extend(sources)
+    known.update(dict.fromkeys(seen, True))
+    return True
+
+
+def _sources(value: ir.Value) -> Sequence[ir.Value] | None:
+    """What a value is computed from: nothing for a constant, None where it may differ from call to call."""
     if isinstance(value.owner, ir.Block):
-        return False
+        return None
     op = value.owner.operation
-    if op.name in _LOADS:
-        return not _is_mutable(op)
+    if op.name in _CONSTANTS or (op.name in _LOADS and not _is_mutable(op)):
+        return ()
     if op.name == "torch.operator":
-        return bool(ir.StringAttr(op.attributes["name"]).value == "onnx.Constant")
-    return op.name in _CONSTANTS
+        return () if ir.StringAttr(op.attributes["name"]).value == "onnx.Constant" else None
+    if not op.name.startswith(_COMPUTING) or op.name in _VARYING or has_effects(op):
+        return None
+    return [read for read in read_by(op) if not _is_made_in(read, op)]
+
+
+def _is_made_in(value: ir.Value, op: ir.Operation) -> bool:
+    owner = value.owner
+    return _is_within(owner.owner.operation if isinstance(owner, ir.Block) else owner.operation, [op])
 
 
 def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation | None:
@@ -94,7 +122,7 @@ def is_left_out(match: Match, condition: Any) -> bool:
     return condition.value not in match.inputs
 
 
-def judge(match: Match, condition: Any) -> bool | None:
+def judge(views: Views, match: Match, condition: Any) -> bool | None:
     """What a condition of a rule asks of a match, besides its sizes; one that is not left out."""
     if isinstance(condition, tree.Membership):
         return match.types.get(condition.variable, condition.variable) in {c.name for c in condition.choices}
@@ -106,14 +134,14 @@ def judge(match: Match, condition: Any) -> bool | None:
     if bound.value is None:
         return condition.name != "shared"  # a number of the program's
     if condition.name == "weight":
-        return is_constant(Views(), bound.value)
+        return is_constant(views, bound.value)
     return (user_outside(bound.value, match.ops) is None) == (condition.name == "only")
 
 
 def is_constant(views: Views, value: ir.Value) -> bool:
-    """Whether a value is a weight, or a view of one."""
+    """Whether a value is a weight, a view of one, or computed from weights alone."""
     made = views.resolve(views.whole(value))
-    return isinstance(made, Constant) or (isinstance(made, Access) and is_weight(made.value))
+    return isinstance(made, Constant) or (isinstance(made, Access) and is_weight(views, made.value))
 
 
 def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:

@@ -109,6 +109,7 @@ class Views:
 
     def __init__(self) -> None:
         self.reads: Reads = {}
+        self.weights: dict[ir.Value, bool] = {}  # see `uses.is_weight`
         self._steps: dict[Access, tuple[Step | None, Reads]] = {}
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}

@@ -242,10 +242,10 @@ def run_pipeline(module: ir.Module, passes: str, where: str) -> None:
         raise OpspliceError(f'cannot run "{passes}"', details=f"{where}: {message}") from None
 
 
-def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule) -> Written:
+def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule, computed: tree.Computed | None = None) -> Written:
     from opsplice.rewrites.approaches import pattern_insertion  # few specs need it
 
-    return pattern_insertion.write(match, rule, spec.patterns)
+    return pattern_insertion.write(match, rule, spec.patterns, computed)
 
 
 def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:

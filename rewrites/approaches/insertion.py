@@ -13,6 +13,7 @@ what is replaced (`$result0` and so on where there are several). It is parsed fo
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
-from opsplice.rewrites.plan.actions import Argument, Insertion, Written
+from opsplice.rewrites.plan.actions import Argument, Buffer, Insertion, KernelCall, Scalar, Written
 from opsplice.spec_lang.checking.rules import PLACEHOLDER
 from opsplice.spec_lang.syntax import tree
 
@@ -141,7 +142,18 @@ def forget_rules(module: ir.Module) -> None:
     module.operation.walk(visit)
 
 
-def _written(placer: Placer, code: Written, writers: ir.Attribute) -> ir.Value:
+def with_computed(placer: Placer, call: KernelCall) -> KernelCall:
+    """A call with what its rule computes for the kernel put in at the current point."""
+
+    def given(argument: Buffer | Scalar) -> Buffer | Scalar:
+        if not isinstance(argument.value, Written):
+            return argument
+        return dataclasses.replace(argument, value=_written(placer, argument.value))
+
+    return dataclasses.replace(call, arguments=tuple(map(given, call.arguments)))
+
+
+def _written(placer: Placer, code: Written, writers: ir.Attribute | None = None) -> ir.Value:
     """A pattern's ops. Their text is ours, but for what the pattern says of ops by name."""
     values = [_fitted(placer, argument) for argument in code.arguments]
     arguments = ", ".join(f"%{argument.name}: {argument.kind}" for argument in code.arguments)
@@ -240,7 +252,7 @@ def _filled(text: str, types: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda m: types.get(m[1] or m[2], m[0]), text)
 
 
-def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute) -> list[ir.Value]:
+def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute | None) -> list[ir.Value]:
     """A copy of the ops of a module's last function at the current point, on these values. Returns what it returns."""
     block = list(module.body.operations)[-1].operation.regions[0].blocks[0]
     copies: dict[Any, ir.Value] = dict(zip(block.arguments, values, strict=True))
@@ -249,5 +261,6 @@ def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute
     for op in inner:
         copy = emit.copy(op.operation, copies)
         copy.location = location
-        copy.attributes[WRITERS] = writers
+        if writers is not None:
+            copy.attributes[WRITERS] = writers
     return [copies[value] for value in end.operands]

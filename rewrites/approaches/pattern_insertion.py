@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -13,6 +13,7 @@ from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.speller import Instance, spell
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them. Of alternatives the
@@ -20,10 +21,28 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 _SPELLING = Spelling("generics", "generic", "maps", accumulator=True, option=0)
 
 
-def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -> Written:
-    """The ops of the pattern that a rule puts in the place of a match. Raises OpspliceError for one that has none."""
-    pattern = patterns[rule.kernel]
-    pairs = list(zip(rule.args, pattern.parameters, strict=True))
+def write(
+    match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern], computed: tree.Computed | None = None
+) -> Written:
+    """The ops of the pattern that a rule puts in the place of a match, or of what it computes for a kernel.
+
+    Raises OpspliceError for a pattern that has none.
+    """
+    if computed is None:
+        return _write(match, patterns[rule.kernel], rule.args, patterns, rule.kernel_span)
+    pattern = pattern_of(match.pattern, computed)
+    args = [tree.Name(computed.span, parameter.name) for parameter in pattern.parameters]
+    return _write(match, pattern, args, patterns, computed.span)
+
+
+def _write(
+    match: Match,
+    pattern: tree.Pattern,
+    args: Sequence[tree.Argument],
+    patterns: Mapping[str, tree.Pattern],
+    span: tree.Span,
+) -> Written:
+    pairs = list(zip(args, pattern.parameters, strict=True))
     types = {_element(p): match.inputs[arg.name].element for arg, p in pairs if isinstance(arg, tree.Name)}
     given = _alike(pattern, [_given(match, arg, types.get(_element(p), _element(p))) for arg, p in pairs])
     try:
@@ -40,19 +59,21 @@ def write(match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern]) -
         for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)
     )
     lines = tuple(line.replace(NAME_ONLY, "") for line in template.lines)
-    return Written(rule.kernel_span, arguments, lines, template.root, template.kind)
+    sizes = tuple(s if isinstance(s, int) else given[s.argument][1][s.axis] for s in template.sizes)
+    return Written(span, arguments, lines, template.root, template.kind, sizes)
 
 
 def _element(parameter: tree.Parameter) -> str:
     return parameter.type.name if isinstance(parameter.type, tree.ScalarType) else parameter.type.element.name
 
 
-def _given(match: Match, arg: tree.Name | tree.Literal, element: str) -> tuple[Binding, tuple[Size, ...]]:
+def _given(match: Match, arg: tree.Argument, element: str) -> tuple[Binding, tuple[Size, ...]]:
     """What a parameter is at a match, and its sizes axis by axis. element: the type of a number."""
     if isinstance(arg, tree.Literal):
         if not vocabulary.holds(element, arg.value):
             raise OpspliceError(f"{element} cannot hold {arg.value} ({arg.span})")
         return Binding(constant=arg.value, element=element), ()
+    assert isinstance(arg, tree.Name), "the checker lets only inputs and numbers pass"
     sizes: list[Size] = []
     for size in match.shapes.get(arg.name, ()):
         sizes.extend(size if isinstance(size, tuple) else (size,))

@@ -31,7 +31,16 @@ from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_globals, parse_target
 from opsplice.rewrites.ir.placing import anchor_of
 from opsplice.rewrites.link import optional_import
-from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Output, Scalar
+from opsplice.rewrites.plan.actions import (
+    Action,
+    Argument,
+    Buffer,
+    Insertion,
+    KernelCall,
+    Output,
+    Scalar,
+    Written,
+)
 
 # Where executables have become variants, one for each target, and are not yet linked to each other.
 DROP_PHASE = "executable-sources"
@@ -215,10 +224,18 @@ def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
         return None if old is None else old.renamed(atom)
 
     def argument(old: Buffer | Scalar) -> Buffer | Scalar:
-        value = values.get(old.value, old.value)
+        value = computed(old.value) if isinstance(old.value, Written) else values.get(old.value, old.value)
         if isinstance(old, Scalar):
             return dataclasses.replace(old, value=value)
         return dataclasses.replace(old, value=value, layout=layout(old.layout))
+
+    def computed(old: Written) -> Written:
+        return dataclasses.replace(old, arguments=tuple(map(operand, old.arguments)), sizes=tuple(map(size, old.sizes)))
+
+    def operand(old: Argument) -> Argument:
+        value = values.get(old.binding.value, old.binding.value)
+        binding = dataclasses.replace(old.binding, value=value)
+        return dataclasses.replace(old, binding=binding, sizes=tuple(map(size, old.sizes)))
 
     def output(old: Output) -> Output:
         root, sizes = values.get(old.root, old.root), tuple(map(size, old.sizes))

@@ -186,7 +186,10 @@ def told(call: KernelCall) -> tuple[str, ...]:
 def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:
     if isinstance(buffer, Output):
         return bool(buffer.views) or call.match.order is not None
-    return buffer.value is not None and bool(buffer.views or call.match.inputs[_args(call)[buffer.name].name].places)
+    arg = _args(call)[buffer.name]
+    if not isinstance(arg, tree.Name) or buffer.value is None:
+        return False
+    return bool(buffer.views or call.match.inputs[arg.name].places)
 
 
 def _in_words(buffer: Buffer | Output) -> str:

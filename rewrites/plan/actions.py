@@ -21,8 +21,9 @@ from opsplice.targets.artifacts.artifact import Artifact
 class Buffer:
     """A tensor argument: a buffer of `element`s, whose dims are `shape`.
 
-    value: None for one that is left out. layout: where these lie in the memory of `value`, for each dim of `shape`;
-    None for a dense row-major buffer. views: the ops between `value` and what the match is bound to.
+    value: None for one that is left out; `Written` for what a rule computes, until it is put in. layout: where these
+    lie in the memory of `value`, for each dim of `shape`; None for a dense row-major buffer. views: the ops between
+    `value` and what the match is bound to.
     """
 
     name: str
@@ -155,13 +156,22 @@ class Argument:
 
 @dataclass(frozen=True)
 class Written:
-    """Ops as text, over arguments; `root`, of type `kind`, is what they make. span: where the spec asks for them."""
+    """Ops as text, over arguments; `root`, of type `kind`, is what they make. span: where the spec asks for them.
+
+    sizes: those of `root`, axis by axis.
+    """
 
     span: tree.Span
     arguments: tuple[Argument, ...]
     lines: tuple[str, ...]
     root: str
     kind: str
+    sizes: tuple[Size, ...] = ()
+
+    @property
+    def element(self) -> str:
+        """The element type of what the ops make."""
+        return self.kind.removesuffix(">").rpartition("<")[2].rpartition("x")[2]
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,7 @@ from opsplice.rewrites.plan.actions import (
     Scalar,
     Written,
 )
+from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.targets.artifacts import arch as archs
@@ -52,13 +53,13 @@ from opsplice.targets.backends.table import name_of, named
 Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
 # Has the artifact of a clause made for one match.
 Generate = Callable[[tree.ArtifactClause, generation.Request, ProgramTarget], Artifact]
-# The MLIR for a rule that puts another pattern in the place of its own.
-CodeWriter = Callable[[Match, tree.Rule], Written]
+# The MLIR for a rule that puts another pattern in the place of its own, or for what it computes for its kernel.
+CodeWriter = Callable[[Match, tree.Rule, tree.Computed | None], Written]
 _OWN: judge.Sizes = {}
 _NOT_DENSE = "is no value of the program by itself"
 
 
-def _no_code(_match: Match, rule: tree.Rule) -> Written:
+def _no_code(_match: Match, rule: tree.Rule, _computed: tree.Computed | None = None) -> Written:
     raise OpspliceError(f"there is no kernel {rule.kernel}")
 
 
@@ -159,7 +160,7 @@ class _Planner:
                     continue
                 try:
                     if rule.attributes:
-                        _check_condition(rule.where, match, "the rule's")
+                        _check_condition(self.views, rule.where, match, "the rule's")
                         self._annotate(match, rule, annotations)
                     else:
                         chosen[match] = self._action(match, rule)
@@ -192,7 +193,7 @@ class _Planner:
             raise _LostError("it is what the rule wrote itself")
         self._check_overlap(match)
         self._check_order(match, rule)
-        _check_condition(rule.where, match, "the rule's")
+        _check_condition(self.views, rule.where, match, "the rule's")
         action: Action
         apart = next((name for name, bound in match.inputs.items() if bound.places), None)
         if apart is not None and rule.kernel not in self.kernels:
@@ -206,7 +207,7 @@ class _Planner:
         elif rule.kernel in self.kernels:
             action = self._call(match, rule, self.kernels[rule.kernel])
         else:
-            action = Insertion(match, rule, _fitting(self.write(match, rule), match, rule))
+            action = Insertion(match, rule, _fitting(self.write(match, rule, None), match, rule))
         self.roots.update(dict.fromkeys(match.roots, action))
         if len(match.roots) > 1:
             for value in needs(match):
@@ -215,7 +216,7 @@ class _Planner:
         return action
 
     def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
-        signature = _Signature(match, rule, kernel, self.views)
+        signature = _Signature(match, rule, kernel, self.views, self.write)
         call = signature.scalar_call() if kernel.is_scalar else signature.call()
         request = generation.request_of(call, signature.types, _product)
         choices = self._choices(rule, kernel, request)
@@ -340,10 +341,12 @@ def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
     return None
 
 
-def _check_condition(where: tree.Condition | None, match: Match, whose: str, sizes: judge.Sizes = _OWN) -> None:
+def _check_condition(
+    views: Views, where: tree.Condition | None, match: Match, whose: str, sizes: judge.Sizes = _OWN
+) -> None:
     """sizes: those of the dims that the condition speaks of, by default the match's."""
     sizes = match.static_dims() if sizes is _OWN else sizes
-    own = partial(uses.judge, match)
+    own = partial(uses.judge, views, match)
     asked = None if where is None else dim_conditions.without(where, partial(uses.is_left_out, match))
     if asked is None or judge.holds(asked, sizes, own):
         return
@@ -443,8 +446,12 @@ def _with_features(target: ProgramTarget) -> str:
 class _Signature:
     """A kernel's signature against a match: arguments, dims and types bound."""
 
-    def __init__(self, match: Match, rule: tree.Rule, kernel: tree.Kernel, views: Views) -> None:
+    def __init__(
+        self, match: Match, rule: tree.Rule, kernel: tree.Kernel, views: Views, write: CodeWriter = _no_code
+    ) -> None:
         self.match = match
+        self.write = write
+        self.computed: dict[tree.Computed, Written] = {}
         self.views = views
         self.rule = rule
         self.kernel = kernel
@@ -461,7 +468,9 @@ class _Signature:
         sizes = {n: _numbers(s) for n, s in self.dims.items()}
         types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
-        _check_condition(self.kernel.where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks})
+        _check_condition(
+            self.views, self.kernel.where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks}
+        )
         call = KernelCall(
             match=self.match,
             rule=self.rule,
@@ -501,7 +510,7 @@ class _Signature:
             if isinstance(arg, tree.Name) and arg.name not in self.match.inputs
         }
         types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
-        _check_condition(self.kernel.where, self.match, f"kernel {self.kernel.name}'s", types)
+        _check_condition(self.views, self.kernel.where, self.match, f"kernel {self.kernel.name}'s", types)
         return KernelCall(
             match=self.match,
             rule=self.rule,
@@ -512,7 +521,7 @@ class _Signature:
             dims=self.dims,
         )
 
-    def _element_argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:
+    def _element_argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
         if isinstance(arg, tree.Name) and arg.name in self.match.shapes:
             binding = self.match.inputs[arg.name]
             if binding.value is not None:
@@ -526,7 +535,7 @@ class _Signature:
         if own is not None and wanted is not None and own != wanted:
             raise _LeaveError(f"{name} has {own} elements, and the result has {wanted}")
 
-    def _bind(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> None:
+    def _bind(self, parameter: tree.Parameter, arg: tree.Argument) -> None:
         """Learn dims and types from an argument that is a value of the program."""
         if isinstance(parameter.type, tree.TensorType):
             self._bind_buffer(parameter.type, arg)
@@ -535,15 +544,35 @@ class _Signature:
             if binding.constant is None or not _is_wider_float(wanted, binding.element):
                 self._bind_type(parameter.type, binding.element, arg.name)
 
-    def _bind_buffer(self, kind: tree.TensorType, arg: tree.Name | tree.Literal) -> None:
+    def _bind_buffer(self, kind: tree.TensorType, arg: tree.Argument) -> None:
+        if isinstance(arg, tree.Computed):
+            made = self.computed[arg] = self._written(arg)
+            self._bind_dims(kind, made.element, made.sizes, f"`{arg.span.written}`")
+            return
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
         binding = self.match.inputs.get(arg.name)
         if binding is None:
             return  # it is optional
-        self._bind_type(kind.element, binding.element, arg.name)
-        for dim, size in paired(kind.dims, self.match.shapes[arg.name]):
+        self._bind_dims(kind, binding.element, self.match.shapes[arg.name], arg.name)
+
+    def _written(self, arg: tree.Computed) -> Written:
+        """The ops for what the rule computes."""
+        names = {p.name for p in pattern_of(self.match.pattern, arg).parameters}
+        if apart := next((name for name in names if self.match.inputs[name].places), None):
+            raise _LeaveError(f"{apart} {_NOT_DENSE}")
+        try:
+            return self.write(self.match, self.rule, arg)
+        except OpspliceError as failure:
+            details = f": {failure.details}" if failure.details else ""
+            raise _LeaveError(f"{failure.message}{details}") from None
+
+    def _bind_dims(
+        self, kind: tree.TensorType, element: str, sizes: Sequence[Size | tuple[Size, ...]], what: str
+    ) -> None:
+        self._bind_type(kind.element, element, what)
+        for dim, size in paired(kind.dims, sizes):
             if dim.size is not None and dim.size != size:
-                raise _LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {arg.name}")
+                raise _LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {what}")
             if dim.name is None:
                 continue
             known = self.dims.setdefault(dim.name, size)
@@ -563,7 +592,11 @@ class _Signature:
         if wanted != element:
             raise _LeaveError(f"kernel {self.kernel.name} takes {wanted}, and {what} is {element}")
 
-    def _argument(self, parameter: tree.Parameter, arg: tree.Name | tree.Literal) -> Buffer | Scalar:
+    def _argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
+        if isinstance(arg, tree.Computed):
+            assert isinstance(parameter.type, tree.TensorType), "the checker wants a buffer for what is computed"
+            made = self.computed[arg]
+            return Buffer(parameter.name, made, made.element, parameter.type.dims, self._dense(parameter.type))
         if isinstance(parameter.type, tree.TensorType):
             assert isinstance(arg, tree.Name)
             binding = self.match.inputs.get(arg.name)

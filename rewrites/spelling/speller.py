@@ -46,7 +46,7 @@ class Template:
 
     arguments: the name and the type of each argument, the pattern's parameters first; then sizes that ops need.
     lines:     the ops, one a line, the root last; NAME_ONLY stands where a matcher compares names alone.
-    root, kind: the root's value and its type.
+    root, kind: the root's value and its type; sizes: its dims.
     scopes:    each condition of the pattern and those that it uses, with what its dims are.
     inside:    constants inside of bodies. IREE moves them out, and compares those outside only where they fill a tensor
                of the template too; so no program has a template with such constants.
@@ -59,6 +59,7 @@ class Template:
     scopes: tuple[tuple[tree.Condition, Mapping[str, Extent]], ...]
     dims: Mapping[str, Extent]
     inside: tuple[str, ...] = ()
+    sizes: tuple[Size, ...] = ()
 
 
 def spell(
@@ -124,6 +125,7 @@ class _Speller:
             scopes=tuple(self.scopes),
             dims=scope.dims,
             inside=tuple(self.writer.inside),
+            sizes=root.dims or (),
         )
 
     def _conditions_gaps(self) -> list[Gap]:
@@ -341,11 +343,33 @@ class _Speller:
         sizes = self._label_sizes(expr.subscripts, [value], scope)
         labels = _expanded(_plain(expr.subscripts)[0], sizes)
         result = _expanded(expr.subscripts.result, sizes)
+        if expr.pieces:
+            return self._packed(expr, value, sizes, labels, result)
         dims = tuple(sizes[label][0] if len(sizes[label]) == 1 else sizes[label][i] for label, i in result)
         viewed = moved(value, tuple(result.index(label) for label in labels), dims)
         if self.spelling.views == "maps":
             return viewed
         return self.writer.settled(viewed, expr.span)
+
+    def _packed(
+        self,
+        expr: tree.Rearrange,
+        value: Lazy,
+        sizes: Mapping[str, tuple[Size, ...]],
+        labels: Sequence[tuple[str, int]],
+        result: Sequence[tuple[str, int]],
+    ) -> Lazy:
+        """Some dims in pieces, the last of which is filled up with zeros. IREE folds this for constants."""
+        tensor, pieces = self.writer.materialise(value, expr.arg.span), dict(expr.pieces)
+        dims: list[Size] = []
+        for label in result:
+            size, piece = _size(sizes, label), pieces.get(label[0], 1)
+            if piece > 1 and not isinstance(size, int):
+                raise GapError.at(expr.span, f"`{_written(expr)}`", f"{label[0]} is known at run time only")
+            dims.append(-(-size // piece) if isinstance(size, int) else size)
+        split = {labels.index((label, 0)): piece for label, piece in expr.pieces}
+        order = [labels.index(label) for label in result]
+        return self.writer.leaf(self.writer.packed(tensor, tuple(dims), order, split))
 
     def _label_sizes(
         self, subscripts: tree.Subscripts, values: Sequence[Lazy], scope: _Scope

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iree.compiler import ir
@@ -13,7 +13,7 @@ from opsplice.rewrites.spelling.dim_bounds import Axis
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor
-from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 # In the text of a template, where a matcher is to compare an op by its name alone.
 NAME_ONLY = "{NAME_ONLY}"
@@ -211,6 +211,18 @@ class Writer:
         self.lines.extend(f"    {line}" for line in body)
         self.lines.append(f"    linalg.yield {yielded} : {out.element}")
         self.lines.append("  }")
+        return result
+
+    def packed(self, value: Tensor, outer: tuple[Size, ...], order: Sequence[int], pieces: Mapping[int, int]) -> Tensor:
+        """A linalg.pack. outer: how many pieces there are, in the order of these axes; pieces: the sizes by axis."""
+        out = self.empty(value.element, (*outer, *pieces.values()))
+        zero = self.scalar(Number(0.0 if vocabulary.is_float(value.element) else 0, value.element))
+        result = replace(out, name=self.name())
+        self.lines.append(
+            f"{result.name} = linalg.pack {value.name} padding_value({zero.name} : {value.element}) "
+            f"outer_dims_perm = {list(order)} inner_dims_pos = {list(pieces)} inner_tiles = {list(pieces.values())} "
+            f"into {out.name} : {value.type} -> {result.type}"
+        )
         return result
 
     def filled(self, value: int | float, element: str, dims: tuple[Size, ...]) -> Tensor:

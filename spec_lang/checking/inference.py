@@ -447,13 +447,27 @@ class _Inference:
             self.fail(expr.subscripts.span, f"{expr.kind} reads no sums of labels", "only contract and reduce do")
             return None
         before, after = [str(label) for label in expr.subscripts.operands[0]], list(expr.subscripts.result)
-        if expr.kind == "transpose":
+        if expr.kind != "broadcast":
             if sorted(before) != sorted(after):
-                self.fail(expr.subscripts.span, "transpose keeps all labels and adds none", "see broadcast and reduce")
+                message = f"{expr.kind} keeps all labels and adds none"
+                self.fail(expr.subscripts.span, message, "see broadcast and reduce")
                 return None
         elif not self._bind_new_labels(expr, binding):
             return None
+        if expr.pieces:
+            return self._in_pieces(expr, binding, value) if isinstance(value, TensorType) else None
         return self._relabelled(expr, binding, value) if isinstance(value, (ScalarType, TensorType)) else None
+
+    def _in_pieces(self, expr: tree.Rearrange, binding: Binding, value: TensorType) -> Type | None:
+        """The type of what is packed. How many pieces a dim of unknown size has is a size of its own."""
+        for label, size in expr.pieces:
+            dim = binding.dims[label]
+            known = None if dim.size is None else -(-dim.size // size)
+            symbol = f"({dim} / {size})" if dim.symbol is not None else None
+            binding.dims[label] = Dim(dim.span, symbol=symbol if known is None else None, size=known)
+        outer = binding.apply_dims(_labels(expr.subscripts.result, expr.subscripts.span))
+        inner = tuple(Dim(expr.subscripts.span, size=size) for _, size in expr.pieces)
+        return None if outer is None else TensorType(expr.span, (*outer, *inner), value.element)
 
     def _bind_new_labels(self, expr: tree.Rearrange, binding: Binding) -> bool:
         """A label that broadcast adds is the pattern's dim of that name, or of any size."""

@@ -62,7 +62,8 @@ def instances(
 
 
 def _rule_uses(rule: tree.Rule) -> Iterator[tuple[str, tree.Span]]:
-    for name, span in ((rule.pattern, rule.pattern_span), (rule.kernel, rule.kernel_span)):
+    calls = [(part.callee, part.callee_span) for part in tree.parts(rule.args) if isinstance(part, tree.Call)]
+    for name, span in ((rule.pattern, rule.pattern_span), (rule.kernel, rule.kernel_span), *calls):
         if "<" in name:
             yield name, span
 
@@ -82,12 +83,17 @@ def _with_ops(template: tree.Pattern, name: str, ops: Mapping[str, str]) -> tree
 
 def with_callees(pattern: tree.Pattern, callee: Callable[[tree.Call], str], instance: str = "") -> tree.Pattern:
     """A pattern with other callees. instance: what tells its parts from those of the pattern, where both are used."""
+    return rewritten(pattern, renaming(callee), instance)
+
+
+def renaming(callee: Callable[[tree.Call], str]) -> Callable[[Any], Any]:
+    """What gives calls of ops and patterns other callees, for `tree.rebuilt`."""
 
     def change(node: Any) -> Any:
         is_named = isinstance(node, tree.Call) and not node.quoted
         return dataclasses.replace(node, callee=callee(node)) if is_named else node
 
-    return rewritten(pattern, change, instance)
+    return change
 
 
 def rewritten(pattern: tree.Pattern, change: Callable[[Any], Any], instance: str = "") -> tree.Pattern:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from opsplice.spec_lang.checking.conditions import (
     Names,
@@ -45,6 +45,15 @@ def check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
             report(error(span, f"{name} has the name of something else", "rename one"))
     names = Names({**dims, **dict.fromkeys(bound)}, [v.name for v in pattern.type_variables], taken, forms=True)
     check_condition(pattern.where, names, report)
+    check_constants(pattern, dims, report)
+    for expr in expressions(pattern):
+        if isinstance(expr, tree.Rearrange) and expr.pieces:
+            advice = "write it in a rule's arguments: replace p with kernel(pack[n k -> (n / 32) k 32](w))"
+            report(error(expr.span, "a pattern does not look for what is packed", advice))
+
+
+def check_constants(pattern: tree.Pattern, dims: Mapping[str, Dim], report: Report) -> None:
+    """Judge the numbers of a pattern, which are made of these dims."""
     for expr in expressions(pattern):
         if isinstance(expr, tree.Constant):
             _check_constant(expr, Names(dims), report)

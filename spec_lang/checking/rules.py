@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from opsplice.spec_lang.checking import scalar_kernels
+from opsplice.spec_lang.checking import computed_arguments, scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
     PAST_I64,
     Names,
@@ -14,11 +14,12 @@ from opsplice.spec_lang.checking.conditions import (
 from opsplice.spec_lang.checking.inference import (
     Report,
     Signature,
+    infer,
 )
-from opsplice.spec_lang.checking.patterns import attribute_variables, factors
+from opsplice.spec_lang.checking.patterns import attribute_variables, check_constants, factors
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of, element_of, merge_dims, possible_elements
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
 from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type
 
 # Where in IREE's pipeline rules may apply. `start` is the program as the frontend wrote it.
@@ -26,6 +27,8 @@ RULE_PHASES = (
     "start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow",
 )  # fmt: skip
 
+# Parts that say what a program may have.
+_SEVERAL = (tree.Alternatives, tree.Uses, tree.Wildcard)
 
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
 PLACEHOLDER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -87,7 +90,14 @@ def check_rule(
     parameters = {p.name: p for p in pattern.parameters}
     fits = True
     for arg, wanted_parameter in zip(rule.args, kernel.parameters, strict=True):
-        reason = _misfit(arg, wanted_parameter, parameters, {*dims, *bound}, known, binding, kernel.is_scalar)
+        if isinstance(arg, tree.Computed):
+            made = _computed(rule, arg, pattern, signatures, known, report)
+            fits = fits and made is not None
+            if made is None:
+                continue
+            reason = _misfit_computed(made, wanted_parameter, binding, kernel.is_scalar)
+        else:
+            reason = _misfit(arg, wanted_parameter, parameters, {*dims, *bound}, known, binding, kernel.is_scalar)
         if reason is not None:
             report(error(arg.span, *reason, notes=[(wanted_parameter.span, "the kernel's parameter is here")]))
             fits = False
@@ -143,6 +153,9 @@ def _check_template(
     binding = Binding(made.type_variables, pattern.type_variables)
     for arg, wanted in zip(rule.args, made.parameters, strict=True):
         notes = [(wanted.span, "the pattern's parameter is here")]
+        if isinstance(arg, tree.Computed):
+            report(error(arg.span, "a pattern is given inputs and numbers", f"compute this inside of {made.name}"))
+            return
         if isinstance(arg, tree.Literal):
             if isinstance(wanted.type, TensorType):
                 report(error(arg.span, f"{arg.value} is a number, and {wanted.name} is a tensor", notes=notes))
@@ -171,6 +184,48 @@ def _check_template(
         same_element = element_of(made_type).name == element_of(wanted_type).name
         if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
             report(error(rule.kernel_span, f"{made.name} makes {made_type} here, and {pattern.name} is {wanted_type}"))
+
+
+def _computed(
+    rule: tree.Rule,
+    arg: tree.Computed,
+    pattern: tree.Pattern,
+    signatures: dict[str, Signature],
+    used: set[str],
+    report: Report,
+) -> Type | None:
+    """The type of an argument that is computed; None where that is not known, which is reported."""
+    made, found = computed_arguments.pattern_of(pattern, arg), list[Diagnostic]()
+    for part in tree.parts(made.results):
+        is_open = isinstance(part, tree.Call) and (part.optional or part.rest or part.regions)
+        if is_open or isinstance(part, _SEVERAL):
+            advice = "what a program may have or lack is for patterns to say"
+            found.append(error(part.span, "an argument is computed in one way", advice))
+    check_constants(made, {d.name: d for p in made.parameters for d in dims_of(p.type) if d.name}, found.append)
+    _, (kind,) = infer(made, signatures, found.append)
+    if missing := [p.name for p in made.parameters if p.name not in used]:
+        found.append(error(arg.span, f"not every match says what {missing[0]} is"))
+    if rule.phase in scalar_kernels.FORMED_PHASES:
+        advice = f"{rule.phase} is too late: dispatches are formed"
+        found.append(error(arg.span, "arguments are computed at global-optimization or before", advice))
+    if not found and kind is None:
+        found.append(error(arg.span, "nothing says which type this has"))
+    for diagnostic in found:
+        report(diagnostic)
+    return None if found else kind
+
+
+def _misfit_computed(
+    made: Type, wanted: tree.Parameter, binding: Binding, elementwise: bool
+) -> tuple[str, str | None] | None:
+    """Why a value that is computed does not fit a kernel's parameter."""
+    wanted_text = f"{wanted.name}: {_kernel_type(wanted.type)}"
+    if elementwise:
+        return "a function on elements takes inputs of the pattern as they are", None
+    if not isinstance(made, TensorType) or not isinstance(wanted.type, TensorType):
+        return f"this is {made}, and {wanted_text}: only tensors are computed for a kernel, into buffers", None
+    reason = binding.match(wanted.type, made)
+    return None if reason is None else (f"this is {made}, which does not fit {wanted_text}: {reason}", None)
 
 
 def _misfit(

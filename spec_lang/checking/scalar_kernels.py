@@ -25,8 +25,8 @@ _LINKED_WHEN_COMPILED = {
     "rocm": "for ROCm the compiler links its code into an object that nothing can be added to",
     "metal": "for Metal nothing here can link",
 }
-# From here on the program's ops are in dispatches already.
-_TOO_LATE = ("dispatch-creation", "flow")
+# The program's ops are in dispatches already.
+FORMED_PHASES = ("dispatch-creation", "flow")
 
 
 def check(kernel: tree.Kernel, report: Report) -> None:
@@ -62,7 +62,7 @@ def check_rule(
     report: Report,
 ) -> None:
     """Judge a rule with a scalar kernel, whose arguments have the right elements: shapes, and the phase."""
-    if rule.phase in _TOO_LATE and rule.phase_span is not None:
+    if rule.phase in FORMED_PHASES and rule.phase_span is not None:
         advice = "at global-optimization or earlier"
         report(error(rule.phase_span, f"a function on elements cannot be put in at {rule.phase}", advice))
     if len(results) != 1 or results[0] is None:

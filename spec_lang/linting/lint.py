@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
 from opsplice.spec_lang.checking.walks import children, pattern_factors
 from opsplice.spec_lang.dims import decide, dim_conditions, judge
@@ -46,8 +47,6 @@ CODES: Mapping[str, str] = {
     "unused-value": "a named part of a pattern that no result needs",
 }
 
-# At these phases what tensors hold is computed inside of dispatches.
-_AFTER_DISPATCHES = frozenset({"dispatch-creation", "flow"})
 _MAX_PARTS = 32  # so many parts of a condition are compared with each other
 
 
@@ -255,7 +254,7 @@ def _impossible_rules(spec: LoadedSpec) -> Iterator[Diagnostic]:
     for rule in spec.rules:
         pattern, kernel = spec.patterns.get(rule.pattern), spec.kernels.get(rule.kernel)
         conditioned = rule.where is not None or (kernel is not None and kernel.where is not None)
-        if pattern is not None and rule.phase in _AFTER_DISPATCHES and not _may_end_by_name(pattern, spec):
+        if pattern is not None and rule.phase in FORMED_PHASES and not _may_end_by_name(pattern, spec):
             message = f"this rule never applies: at {rule.phase}, {pattern.name} is computed inside dispatches"
             advice = 'name an earlier phase, or look for ops such as "flow.dispatch"(...), which are not looked into'
             yield warning(rule.phase_span or rule.span, message, advice, code="never-applies")

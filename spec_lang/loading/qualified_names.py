@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.spec_lang.checking.op_parameters import with_callees
+from opsplice.spec_lang.checking.op_parameters import renaming, with_callees
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
@@ -82,7 +82,8 @@ class _Names:
             case tree.Rule():
                 pattern = self._meant(item.pattern, item.pattern_span, library)
                 kernel = self._meant(item.kernel, item.kernel_span, library)
-                return dataclasses.replace(item, pattern=pattern, kernel=kernel)
+                meant = renaming(lambda call: self._meant(call.callee, call.callee_span, library))
+                return dataclasses.replace(item, pattern=pattern, kernel=kernel, args=tree.rebuilt(item.args, meant))
         return item
 
     def _pattern(self, pattern: tree.Pattern, library: str) -> tree.Pattern:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from lark import Token
 
@@ -176,6 +176,7 @@ class Nodes(ExpressionNodes):
     def head(self, parts: list[Any]) -> tuple[Any, ...]:
         word, name, variables, _, parameters, *_ = parts
         parameters = self._written_for("pattern", parameters or ())
+        self.whole = False
         self.names = {p.name for p in parameters}
         types = [p.type for p in parameters if isinstance(p.type, tree.TensorType)]
         self.dims = {d.name for t in types for d in t.dims if d.name is not None}
@@ -288,11 +289,21 @@ class Nodes(ExpressionNodes):
         word, open_, close = parts
         return tree.Code(self._span(word, close), self.source.text[open_.end_pos : close.start_pos])
 
-    def rule_args(self, parts: list[Any]) -> tuple[tree.Name | tree.Literal, ...]:
+    def replacement(self, parts: list[Any]) -> Token:
+        """The arguments that follow have labels of a pattern that may stand in another file: words are whole."""
+        self.dims, self.names, self.whole = set(), set(), True
+        return cast("Token", parts[0])
+
+    def rule_args(self, parts: list[Any]) -> tuple[tree.Argument, ...]:
         return tuple(parts[::2])
 
-    def rule_name(self, parts: list[Any]) -> tree.Name:
-        return tree.Name(self._span(parts[0], parts[0]), str(parts[0]))
+    def rule_arg(self, parts: list[Any]) -> tree.Argument:
+        (expr,) = parts
+        if isinstance(expr, tree.Constant) and expr.high is None and isinstance(expr.value, tree.Literal):
+            return expr.value
+        if isinstance(expr, tree.Wildcard):
+            return tree.Name(expr.span, "_")
+        return expr if isinstance(expr, tree.Name) else tree.Computed(expr.span, expr)
 
 
 def _is_type(name: str, variables: set[str]) -> bool:

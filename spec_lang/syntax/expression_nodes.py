@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 _MAX_DIGITS = 20
 RESERVED = frozenset(
     {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
-    | {"transpose", "only", "shared", "accumulated", "through"}
+    | {"transpose", "pack", "only", "shared", "accumulated", "through"}
 )
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
 _PROPERTIES = ("bits", "rank")
@@ -40,6 +40,7 @@ class ExpressionNodes:
         self.codes = codes or {}
         self.dims: set[str] = set()
         self.names: set[str] = set()
+        self.whole = False  # whether a word among labels is never split into letters
         self.depths: dict[int, int] = {}
 
     # ---- helpers ----
@@ -183,6 +184,39 @@ class ExpressionNodes:
         word, subscripts, _, arg, _, close = parts
         return self._nest(tree.Rearrange(self._span(word, close), str(word), subscripts, arg), arg)
 
+    def pack(self, parts: list[Any]) -> tree.Rearrange:
+        word, open_, words, _, written, last, _, arg, _, close = parts
+        for window in (label for label in words if isinstance(label, tree.Window)):
+            self._fail(window, "pack reads no sums of labels", "only contract and reduce do")
+        behind = next((n for n, part in enumerate(written) if isinstance(part, int)), len(written))
+        outer, inner = written[:behind], written[behind:]
+        pieces = tuple(part for part in outer if isinstance(part, tuple))
+        span = self._span(open_, last)
+        if list(inner) != [size for _, size in pieces] or not pieces:
+            self._fail(
+                span,
+                "the dims of pieces come last, in the order of what is split into them",
+                "such as pack[n k -> (n / 32) k 32](w), with transpose around it for another order",
+            )
+        result = tuple(part[0] if isinstance(part, tuple) else part for part in outer)
+        known = {*self.dims, *result}
+        subscripts = tree.Subscripts(span, (self._labels(words, known),), tuple(map(str, result)))
+        return self._nest(tree.Rearrange(self._span(word, close), "pack", subscripts, arg, pieces), arg)
+
+    def pieces(self, parts: list[Any]) -> tuple[Any, ...]:
+        """Labels, (label, size) for one that is split, and sizes."""
+        return tuple(self._piece(p) if isinstance(p, Token) and p.type == "INT" else p for p in parts)
+
+    def piece(self, parts: list[Any]) -> tuple[str, int]:
+        _, label, _, size, _ = parts
+        return str(label), self._piece(size)
+
+    def _piece(self, token: Token) -> int:
+        size = self._integer(token)
+        if not 0 < size < 1 << 31:
+            self._fail(token, "a piece has a size, 1 or more")
+        return size
+
     def args(self, parts: list[Any]) -> tuple[tree.Expr, ...]:
         return tuple(parts[::2])
 
@@ -246,7 +280,7 @@ class ExpressionNodes:
             if isinstance(word, tree.Window):
                 found.append(word)
                 continue
-            whole = word.type == "PACK" or len(word) == 1 or word in known or not word.isalpha()
+            whole = self.whole or word.type == "PACK" or len(word) == 1 or word in known or not word.isalpha()
             found += [str(word)] if whole else list(word)
         return tuple(found)
 

@@ -15,12 +15,12 @@ from opsplice.spec_lang.syntax.tree import Source, Span
 _KEYWORDS = (
     "import", "kernel", "pattern", "replace", "annotate", "run", "mlir", "at", "priority", "where", "with", "otherwise",
     "keep", "grid", "workgroup", "symbol", "when", "as", "flags", "and", "or", "not", "in", "is", "const", "inf",
-    "contract", "reduce", "broadcast", "transpose", "tensor", "strided", "optional", "through", "op", "x",
+    "contract", "reduce", "broadcast", "transpose", "pack", "tensor", "strided", "optional", "through", "op", "x",
 )  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">",
     "COMMA": ",", "COLON": ":", "EQUAL": "=", "ARROW": "->", "RANGE": "..", "QMARK": "?",
-    "VBAR": "|", "BANG": "!", "REST": "...",
+    "VBAR": "|", "BANG": "!", "REST": "...", "PACKED": "pack",
     "PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/", "PERCENT": "%",
 }  # fmt: skip
 _KINDS = {
@@ -39,8 +39,8 @@ WORDS = {**{k.upper(): f"'{k}'" for k in _KEYWORDS}, **{k: f"'{v}'" for k, v in 
 
 # Sets of terminals that mean one thing to a reader, the larger ones first.
 _GROUPS = (
-    ({"NAME", "QUALIFIED", "STRING", "CONST", "REDUCE", "CONTRACT", "BROADCAST", "TRANSPOSE", "INT", "FLOAT", "INF",
-      "MINUS", "LPAR"}, "a value"),
+    ({"NAME", "QUALIFIED", "STRING", "CONST", "REDUCE", "CONTRACT", "BROADCAST", "TRANSPOSE", "PACKED", "INT", "FLOAT",
+      "INF", "MINUS", "LPAR"}, "a value"),
     ({"NAME", "INT", "FLOAT", "INF", "MINUS"}, "a number or a dim"),
     ({"NAME", "INT", "PACK", "QMARK", "SIZED"}, "a dim"),
     ({"NAME", "INT", "PACK", "QMARK"}, "a dim"),

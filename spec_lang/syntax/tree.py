@@ -457,12 +457,17 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Rearrange:
-    """`broadcast[n -> mn](x)` (new labels repeat) and `transpose[mn -> nm](x)`; kind in broadcast transpose."""
+    """`broadcast[n -> mn](x)` (new labels repeat), `transpose[mn -> nm](x)`, `pack[n k -> (n / 32) k 32](w)`.
+
+    kind in broadcast transpose pack. pieces: the labels that `pack` splits, each with the size of a piece; the pieces
+    are the last dims, in this order, the last of each filled up with zeros.
+    """
 
     span: Span
     kind: str
     subscripts: Subscripts
     arg: Expr
+    pieces: tuple[tuple[str, int], ...] = ()
 
 
 Expr = Name | Constant | Wildcard | Alternatives | Uses | Call | Contract | Reduce | Rearrange
@@ -618,12 +623,24 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """An argument of a rule that is computed from inputs of the pattern: `pack[n k -> (n / 32) k 32](w)`."""
+
+    span: Span
+    expr: Expr
+
+
+Argument = Name | Literal | Computed
+
+
+@dataclass(frozen=True)
 class Rule:
     """`replace pattern at phase priority 1 where ... with kernel(args) otherwise keep`; `annotate pattern with {...}`.
 
     kernel: what takes the pattern's place: a kernel, or another pattern, which is then written out as ops; "" when it
     is `code`, or when the rule only sets `attributes` on the op that makes the first result.
-    args: names of the pattern's parameters, dims of the pattern (for scalar parameters), or numbers.
+    args: names of the pattern's parameters, dims of the pattern (for scalar parameters), numbers, or what is computed
+    from parameters.
     keep: leave the compiler's own code for targets without an artifact.
     phase: where in the pipeline the rule applies; None for the default. priority: those with a higher one come first.
     """
@@ -633,7 +650,7 @@ class Rule:
     pattern_span: Span
     kernel: str
     kernel_span: Span
-    args: tuple[Name | Literal, ...] = ()
+    args: tuple[Argument, ...] = ()
     keep: bool = False
     where: Condition | None = None
     phase: str | None = None

@@ -1,0 +1,37 @@
+"""Arguments of rules that are computed from inputs of the pattern, each as a pattern of its own.
+
+replace linear with gemm(x, pack[n k -> (n / 32) k 32](w))   =>   pattern ...(w: tensor<k x n x f32>) { pack[...](w) }
+"""
+
+from __future__ import annotations
+
+from opsplice.spec_lang.checking.signature_binding import dims_of
+from opsplice.spec_lang.syntax import tree
+
+
+def pattern_of(pattern: tree.Pattern, argument: tree.Computed) -> tree.Pattern:
+    """What a rule computes for its kernel, over those parameters of its pattern that have the names and dims in it."""
+    names = {part.name for part in tree.parts(argument.expr) if isinstance(part, (tree.Name, tree.DimRef))}
+    parameters = {p.name: p for p in pattern.parameters if p.name in names}
+    labels = {label for part in tree.parts(argument.expr) for label in _results(part)} | names
+    for parameter in pattern.parameters:
+        known = {dim.name for p in parameters.values() for dim in dims_of(p.type)}
+        if any(dim.name in labels and dim.name not in known for dim in dims_of(parameter.type)):
+            parameters.setdefault(parameter.name, parameter)
+    given = tuple(p for p in pattern.parameters if p.name in parameters)
+    dims = {dim.name for p in given for dim in dims_of(p.type)} - parameters.keys()
+    span = argument.span
+
+    def settled(part: tree.Expr) -> tree.Expr:
+        """A name of a dim is its size."""
+        if not isinstance(part, tree.Name) or part.name not in dims:
+            return part
+        return tree.Constant(part.span, tree.DimRef(part.span, part.name))
+
+    expr = tree.rebuilt(argument.expr, settled)
+    return tree.Pattern(span, span.written, span, pattern.type_variables, given, None, (), (expr,), pattern.through)
+
+
+def _results(part: object) -> tuple[str, ...]:
+    """The dims that a broadcast adds are among these."""
+    return tuple(s.removeprefix("...") for s in part.result) if isinstance(part, tree.Subscripts) else ()
