@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 Specs = Sequence[str]
-Word = Literal["passes", "wrong", "not compiled", "failed", "crashed", "too long", "skipped"]
+Word = Literal["passes", "wrong", "not compiled", "failed", "crashed", "too long", "skipped", "as plain"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Case:
     """One thing that is tried.
 
     run: takes the specs, and returns how many places they replaced. It raises WrongError where results differ from the
-    framework's, SkippedError where the case does not apply, OpspliceError where the program does not compile.
+    framework's, SkippedError where the case does not apply, OpspliceError where the program does not compile, and
+    UnchangedError where the specs match nothing, so that the program is the one without them.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Case:
 class Outcome:
     """How a case ended. reason: the line that says why it does not pass. replaced: the number of replacements.
 
-    failed: by an exception that no user should see; crashed: with the process.
+    failed: by an exception that no user should see; crashed: with the process; as plain: as the case did without specs.
     """
 
     word: Word
@@ -53,6 +54,10 @@ class WrongError(Exception):
 
 class SkippedError(Exception):
     """The case does not apply, for the reason given."""
+
+
+class UnchangedError(Exception):
+    """No rule matches, so the program would be the one without specs."""
 
 
 def check_close(found: Any, wanted: Any, relative: float, absolute: float) -> None:

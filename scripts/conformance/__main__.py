@@ -54,13 +54,14 @@ def _run(suite: str, options: argparse.Namespace) -> int:
             progress.step()
 
         run_tasks(suite, left, add, jobs=options.jobs, seconds=options.seconds)
-    outcomes = {task: results.outcomes[task] for task in wanted}
+    every_outcome = results.resolved()
+    outcomes = {task: every_outcome[task] for task in wanted}
     print(f"{suite}: {module.TITLE}\n{table.summary(outcomes)}\n", flush=True)
     if options.only and not options.page:
         print(table.failures(outcomes).strip())
     else:
         before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-        text = table.section(suite, module, every, results.outcomes)
+        text = table.section(suite, module, every, every_outcome)
         PAGE.write_text(table.written_into(before, suite, text, SUITES), encoding="utf-8")
     worse = table.worse(outcomes)
     for name, outcome in worse.items():

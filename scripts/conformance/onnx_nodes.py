@@ -28,7 +28,7 @@ from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import importing
 from opsplice.onnx.inference import InferenceSession
 from opsplice.runtime.weights import read_archives
-from scripts.conformance import Case, SkippedError, Specs, check_close
+from scripts.conformance import Case, SkippedError, Specs, UnchangedError, check_close
 
 TITLE = "ONNX: tests of operators"
 ABOUT = (
@@ -68,7 +68,7 @@ def _run(name: str, specs: Specs) -> int:
         raise SkippedError("it gives random numbers")
     data = [(_arrays(inputs), _arrays(outputs)) for inputs, outputs in test.data_sets]
     made = _made.get((name, tuple(specs))) or _compiled([_imported(name)], specs)[0]
-    if isinstance(made, OpspliceError):
+    if isinstance(made, Exception):
         raise made
     for inputs, outputs in data:
         feed = {each.name: array for each, array in zip(made.session.get_inputs(), inputs, strict=True)}
@@ -108,7 +108,7 @@ class _Made:
     replaced: int
 
 
-_made: dict[tuple[str, tuple[str, ...]], _Made | OpspliceError] = {}
+_made: dict[tuple[str, tuple[str, ...]], _Made | OpspliceError | UnchangedError] = {}
 
 
 def prepare(wanted: Sequence[Case], specs: Specs) -> None:
@@ -118,8 +118,11 @@ def prepare(wanted: Sequence[Case], specs: Specs) -> None:
     for case in wanted:
         try:
             model = _imported(case.name)
-            opsplice.match(model.source, (), _FLAGS)
-            models.append(model)
+            report = opsplice.match(model.source, specs, _FLAGS)
+            if specs and not report.replacements:
+                _made[case.name, key] = UnchangedError()
+            else:
+                models.append(model)
         except OpspliceError as error:
             _made[case.name, key] = error
     for model, made in zip(models, _compiled(models, specs), strict=True):

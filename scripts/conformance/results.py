@@ -45,6 +45,13 @@ class Results:
             self.outcomes[name, variant] = Outcome(**outcome)
         return True
 
+    def resolved(self) -> dict[Task, Outcome]:
+        """The outcomes, those of programs that no rule changed taken from the same program without rules."""
+        as_plain = {
+            task: self.outcomes.get((task[0], "plain")) for task, o in self.outcomes.items() if o.word == "as plain"
+        }
+        return {task: o for task, o in (self.outcomes | as_plain).items() if o is not None}
+
     def add(self, task: Task, outcome: Outcome) -> None:
         self.outcomes[task] = outcome
         with self.path.open("a", encoding="utf-8") as file:

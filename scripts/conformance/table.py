@@ -18,7 +18,8 @@ HEAD = """# Conformance
 Tests that other projects wrote, run through opsplice: `make conformance` runs them and writes this page. Each case runs
 on IREE alone, and with [rules](../scripts/conformance/rules.splice) that call kernels in plain C for patterns of
 `opsplice:nn`. Results are compared with the framework's own. "Replaced" counts the cases in which a rule replaced
-something. A case that passes on IREE alone and not with the rules makes the run fail.
+something; a program that no rule matches is the same with the rules, and is not run again. A case that passes on IREE
+alone and not with the rules makes the run fail.
 """
 _ROWS = {"plain": "IREE alone", "rules": "with rules"}
 _COLUMNS = {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from opsplice.errors import OpspliceError
-from scripts.conformance import Case, SkippedError, Specs, WrongError, check_close
+from scripts.conformance import Case, SkippedError, Specs, UnchangedError, WrongError, check_close
 
 TITLE = "Every end"
 ABOUT = "No framework at all."
@@ -51,6 +51,7 @@ def cases() -> list[Case]:
     return [
         Case("passes", lambda specs: 3 * len(specs)),
         Case("prepared", pass_if_prepared),
+        Case("unchanged", raises(UnchangedError())),
         Case("wrong", raises(WrongError("2 instead of 1"))),
         Case("illegal", raises(illegal)),
         Case("bug", raises(KeyError("x"))),
