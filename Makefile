@@ -32,7 +32,7 @@ SECONDS ?= 60
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt kernels/pyproject.toml
+$(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 		|| { echo "opsplice needs Python 3.11 to 3.13; choose one with: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) \
