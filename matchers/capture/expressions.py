@@ -62,7 +62,7 @@ class Arrange:
 class Reduction:
     """The argument, whose axes are called `labels`, combined over those labels that are not in `axes`.
 
-    Only what an op by name means has sums of labels.
+    Only what an op by name means has sums of labels. start: the value that a template has for any that it starts from.
     """
 
     combiner: str
@@ -70,13 +70,14 @@ class Reduction:
     labels: tuple[Label, ...]
     element: str
     axes: tuple[Loop, ...]
+    start: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
     """The product of the arguments, each under its labels, summed over the loops of labels that are not in `axes`.
 
-    widened: the op that brings the elements of an argument to `element`, "" for none.
+    widened: the op that brings the elements of an argument to `element`, "" for none. start: as of a reduction.
     """
 
     args: tuple[Part, ...]
@@ -84,26 +85,29 @@ class Contraction:
     widened: tuple[str, ...]
     element: str
     axes: tuple[Loop, ...]
+    start: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
     """Result `number` of the `count` of an op that is only known by name. `op` is the program's own, for `number`s.
 
-    meaning: what it computes, where that can be said in C though not in the language. body: what its region holds, as
-    MLIR, if the name does not tell it.
+    attributes: as patterns write them. meaning: what it computes, where that can be said in C though not in the
+    language. body: what its region holds, as MLIR, if the name does not tell it. rest: whether it takes any further
+    operands, and without any others anything at all.
     """
 
     op: Any
     name: str
     args: tuple[Part, ...]
-    attributes: tuple[tuple[str, str | int | float | bool], ...]
+    attributes: tuple[tuple[str, str], ...]
     number: int
     count: int
     element: str
     axes: tuple[Loop, ...]
     meaning: Part | None = None
     body: str = ""
+    rest: bool = False
 
 
 Part = Input | Number | Elementwise | Arrange | Reduction | Contraction | Opaque

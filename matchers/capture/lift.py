@@ -7,12 +7,13 @@ number, a reshape between two computations) ends the slice: the nearest tensor b
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from iree.compiler import ir
-from iree.compiler.dialects import linalg
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.capture.equal_axes import join_alike
 from opsplice.matchers.capture.expressions import (
     Arrange,
     Axes,
@@ -29,7 +30,7 @@ from opsplice.matchers.capture.expressions import (
     loops_of,
     walk,
 )
-from opsplice.matchers.capture.opaque_ops import body_of, nameable, unreadable, written
+from opsplice.matchers.capture.opaque_ops import body_of, nameable, results_written, unreadable, written
 from opsplice.matchers.capture.slices import Slice
 from opsplice.matchers.dims.extents import is_size_cast
 from opsplice.matchers.ir.op_names import location_text
@@ -51,7 +52,7 @@ def lift(views: Views, part: Slice, *, splitting: bool = True) -> Captured:
     splitting: whether a dim of a whole tensor may be several where the program reads it so.
     """
     cuts: dict[ir.Value, str] = {}
-    named: set[ir.Value] = set()
+    named = set(part.named)
     splits: dict[Loop, tuple[int, ...]] | None = {} if splitting else None
     for _ in range(_MAX_CUTS):
         lifter = _Lifter(views, part, cuts, named, splits)
@@ -136,27 +137,34 @@ class _Lifter:
             if shape is None:
                 raise CannotSayError(f"it takes a value of type {value.type}")
             axes = loops(self.tensors.whole(value).indices)
-            self.inputs[value] = Input(value, axes, element_type(value), scalar=not shape)
+            scalar = not shape and value not in self.slice.tensors
+            self.inputs[value] = Input(value, axes, element_type(value), scalar)
         return self.inputs[value]
 
     def _opaque(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part:
         op = value.owner.operation
-        args = tuple(self._operand(operand) for operand in op.operands)
         number, count = ir.OpResult(value).result_number, len(op.results)
-        meaning = self._meaning(value, frame)
+        made = (number, count, element_type(value), frame)
+        if value in self.slice.bare:
+            return Opaque(op, op.name, (), (), *made, rest=True)
+        taken, rest = self._taken(op)
+        args = tuple(map(self._operand, taken))
+        meaning = None if self.slice.is_template else self._meaning(value, frame)
         body = body_of(op) or ""
         if body:
-            self._join_alike(op)
-        return Opaque(op, op.name, args, written(op), number, count, element_type(value), frame, meaning, body)
+            join_alike(op, self.tensors.whole, self.axes)
+        return Opaque(op, op.name, args, written(op), *made, meaning, body, rest)
 
-    def _join_alike(self, op: ir.Operation) -> None:
-        """Make axes one that a structured op reads or writes at one loop."""
-        maps = [ir.AffineMapAttr(each).value.results for each in linalg.get_indexing_maps(op)]
-        known: dict[str, Loop] = {}
-        for results, value in zip([*maps, *maps[-len(op.results) :]], [*op.operands, *op.results], strict=True):
-            for read, axis in zip(results, self.tensors.whole(value).indices, strict=True):
-                if isinstance(axis, Loop):
-                    self.axes.join(known.setdefault(str(read), axis), axis)
+    def _taken(self, op: ir.Operation) -> tuple[list[ir.Value], bool]:
+        """The operands that an op by its name is looked for with, and whether it may have further ones.
+
+        What a template's op writes to may be anything, but several results have their types from arguments.
+        """
+        operands = list(op.operands)
+        count = results_written(op) if self.slice.is_template else 0
+        if count > 1 and all(isinstance(value.owner, ir.Block) for value in operands[-count:]):
+            count = 0
+        return operands[: len(operands) - count], bool(count)
 
     def _meaning(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part | None:
         """What an op by name computes from the same inputs, None if that cannot be said."""
@@ -259,6 +267,8 @@ class _Lifter:
         known = vocabulary.find(term.op)
         if known is None or known.full_name != term.op:
             raise CannotSayError(f"{term.op} is not an op of the language")
+        if isinstance(term, Started) and self._is_open(term.args[0]):
+            return self._open(term, frame)
         free = self._free(term)
         own = tuple(axis for axis in frame if axis in free)
         if own != frame:
@@ -270,11 +280,26 @@ class _Lifter:
             args = tuple(_size_of_sum(term.op, number, args) for number in range(2))
         return Elementwise(term.op, args, term.attributes, term.type, frame)
 
+    def _is_open(self, start: Term) -> bool:
+        """Whether what a reduction of a template starts from is an argument, which stands for any value."""
+        return self.slice.is_template and isinstance(start, Access) and isinstance(start.value.owner, ir.Block)
+
+    def _open(self, term: Started, frame: tuple[Loop, ...]) -> Part:
+        start, total = term.args
+        free = self._free(total)
+        own = tuple(axis for axis in frame if axis in free)
+        made = self._at(total, own)
+        if not isinstance(made, (Reduction, Contraction)):
+            raise CannotSayError("a value that is added to what is no reduction")
+        return _under(dataclasses.replace(made, start=start.value), own, frame)
+
     def _argument(self, arg: Term, frame: tuple[Loop, ...]) -> Part:
         """An operand: under the whole frame, or a scalar."""
         needed = self._free(arg)
         at = tuple(axis for axis in frame if axis in needed)
-        return _under(self._at(arg, at), at, frame) if at else self._at(arg, ())
+        part = self._at(arg, at)
+        is_scalar = not at and not (isinstance(part, Input) and not part.scalar)
+        return part if is_scalar else _under(part, at, frame)
 
     def _reduce(self, term: Reduce, frame: tuple[Loop, ...]) -> Part:
         free = self._free(term)
@@ -304,6 +329,8 @@ class _Lifter:
             seen = self._look(arg)
             wide = isinstance(seen, Apply) and seen.op == widen
             factors.append((seen.args[0], widen) if isinstance(seen, Apply) and wide else (arg, ""))
+        if len({self._element(factor) for factor, _ in factors}) > 1:
+            factors = [(arg, "") for arg in body.args]  # a contraction has operands of one type
         needs = [self._free(factor) for factor, _ in factors]
         if not all(needs) or all(need == needs[0] for need in needs):
             return None

@@ -38,15 +38,32 @@ def body_of(op: ir.Operation) -> str | None:
     return None if any(len(each.operation.regions) for each in inner) else bodies.text(op)
 
 
-def written(op: ir.Operation) -> tuple[tuple[str, str | int | float | bool], ...]:
+def written(op: ir.Operation) -> tuple[tuple[str, str], ...]:
     """The attributes of an op as a pattern writes them."""
-    found: list[tuple[str, str | int | float | bool]] = []
-    for name in op.attributes:
-        attribute = op.attributes[name]
-        if name in _UNREAD_ATTRIBUTES or "." in name or isinstance(attribute, ir.UnitAttr):
-            continue
-        if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
-            found.append((name, attribute.value))
-        else:
-            found.append((name, str(attribute)))
-    return tuple(sorted(found))
+    known = [
+        (name, op.attributes[name]) for name in op.attributes if name not in _UNREAD_ATTRIBUTES and "." not in name
+    ]
+    return tuple(sorted((name, attribute_text(each)) for name, each in known if not isinstance(each, ir.UnitAttr)))
+
+
+def results_written(op: ir.Operation) -> int:
+    """How many operands at the end of an op are what it writes its results to."""
+    of_all = "indexing_maps" in op.attributes and len(ir.ArrayAttr(op.attributes["indexing_maps"])) == len(op.operands)
+    return len(op.results) if of_all or op.name.startswith("linalg.") else 0
+
+
+def attribute_text(value: ir.Attribute, *, exactly: bool = False) -> str:
+    """An attribute as patterns write it. exactly: with its type, as MLIR writes it."""
+    if not exactly and isinstance(value, ir.BoolAttr):
+        return "true" if value.value else "false"
+    if not exactly and isinstance(value, ir.IntegerAttr):
+        return str(value.value)
+    if not exactly and isinstance(value, ir.FloatAttr):
+        return repr(value.value)
+    return quoted(value.value) if not exactly and isinstance(value, ir.StringAttr) else f"mlir {quoted(str(value))}"
+
+
+def quoted(text: str) -> str:
+    """A string as patterns write it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'

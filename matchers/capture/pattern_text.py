@@ -26,6 +26,7 @@ from opsplice.matchers.capture.expressions import (
     walk,
 )
 from opsplice.matchers.capture.naming import Labels, Names, free_name
+from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.terms.terms import Loop, Sum
 from opsplice.spec_lang.syntax import vocabulary
@@ -46,12 +47,15 @@ class Options:
     """How to write a capture.
 
     name: the pattern's. concrete: sizes as they are, rather than names. element_variable: a type variable for the
-    element type of the results.
+    element type of the results. from_neutral: where a template's reductions may start from anything, they start from
+    the neutral value of their op. of_template: types say the sizes of dims that no input has, and regions may be any.
     """
 
     name: str
     concrete: bool = False
     element_variable: bool = False
+    from_neutral: bool = False
+    of_template: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,11 @@ class Signature:
 
 @dataclass(frozen=True)
 class Written:
-    """A pattern as unformatted text, and the signature of its kernel."""
+    """A pattern as unformatted text, its lets and its results alone, and the signature of its kernel."""
 
     pattern: str
+    lets: tuple[str, ...]
+    results: tuple[str, ...]
     signature: Signature
 
 
@@ -102,7 +108,7 @@ class _Writer:
             ", ".join(results),
             "}",
         ]
-        return Written("\n".join(lines), self._signature())
+        return Written("\n".join(lines), tuple(self.lets), tuple(results), self._signature())
 
     def _variable(self) -> str:
         """The element type that the variable stands for."""
@@ -126,14 +132,14 @@ class _Writer:
     def _element(self, element: str) -> str:
         return VARIABLE if element == self.variable else element
 
-    def _dim(self, axis: Loop, unknown: str = "?") -> str:
+    def _dim(self, axis: Loop, *, sized: bool = False, unknown: str = "?") -> str:
         dim = self.captured.axes.dim(axis)
         named = self.names.dims.get(dim)
         if dim == self.captured.pack:
             return f"...{named}"
-        if named is None and unknown != "?":
+        if named is None and not unknown:
             named = self.names.made.get(dim)
-        if dim.size is not None and (self.options.concrete or unknown == "size"):
+        if dim.size is not None and (self.options.concrete or (sized and named is None)):
             return str(dim.size)
         return named if named is not None else unknown
 
@@ -141,8 +147,8 @@ class _Writer:
         element = self._element(part.element)
         if isinstance(part, Input) and part.scalar:
             return element
-        unknown = "size" if isinstance(part, Opaque) and not part.args else "?"
-        return f"tensor<{' x '.join([*(self._dim(axis, unknown) for axis in part.axes), element])}>"
+        sized = self.options.of_template or (isinstance(part, Opaque) and not part.args)
+        return f"tensor<{' x '.join([*(self._dim(axis, sized=sized) for axis in part.axes), element])}>"
 
     def _signature(self) -> Signature:
         parameters, results = [], []
@@ -151,7 +157,7 @@ class _Writer:
             scalar = isinstance(part, Input) and part.scalar
             if part.element not in vocabulary.KERNEL_ELEMENTS and not (scalar and part.element == "index"):
                 problem = problem or f"kernels take no {part.element}"
-            dims = [self._dim(axis, "") for axis in part.axes]
+            dims = [self._dim(axis, unknown="") for axis in part.axes]
             element = self._element(part.element)
             written = element if scalar else f"{element}[{', '.join(dims)}]"
             if isinstance(part, Input):
@@ -201,17 +207,22 @@ class _Writer:
         if isinstance(part, Elementwise):
             return self._call(part, args)
         if isinstance(part, Opaque):
-            return f"{_string(part.name)}({args}){_attributes(part)} : {self._type(part)}"
+            return f"{self._named(part, args)} : {self._type(part)}"
         windows = isinstance(part, Contraction) and any(isinstance(i, Sum) for each in part.labels for i in each)
         labels = Labels(self.captured, self.names, windows=windows)
         made = part.axes
         if isinstance(part, Contraction):
             given = ", ".join(labels.text(each) for each in part.labels)
             wide = f" : {self._element(part.element)}" if any(part.widened) else ""
-            return f"contract[{given} -> {labels.text(made)}]({args}){wide}"
+            kind = f" : {self._type(part)}" if windows and self.options.of_template else wide
+            return self._started(part, f"contract[{given} -> {labels.text(made)}]({args}){kind}")
         assert isinstance(part, (Arrange, Reduction))
         head = part.kind if isinstance(part, Arrange) else f"reduce {short(part.combiner)}"
-        return f"{head}[{labels.text(part.labels)} -> {labels.text(made)}]({args})"
+        text = f"{head}[{labels.text(part.labels)} -> {labels.text(made)}]({args})"
+        return self._started(part, text) if isinstance(part, Reduction) else text
+
+    def _started(self, part: Contraction | Reduction, text: str) -> str:
+        return text if part.start is None or self.options.from_neutral else f"accumulated({text})"
 
     def _call(self, part: Elementwise, args: str) -> str:
         known = vocabulary.find(part.op)
@@ -219,7 +230,7 @@ class _Writer:
         attributes = []
         for name, value in part.attributes:
             predicate = name == "predicate" and known.predicates
-            attributes.append(f"{name} = {known.predicates[int(value)]}" if predicate else f"{name} = {_string(value)}")
+            attributes.append(f"{name} = {known.predicates[int(value)]}" if predicate else f"{name} = {quoted(value)}")
         text = f"{known.name}({args})"
         if attributes:
             text += f" {{{', '.join(attributes)}}}"
@@ -234,8 +245,18 @@ class _Writer:
             names: list[str] = self.opaque_names.setdefault(part.op, [])
             for number in range(part.count):
                 names.append(free_name("made" if number in used else "_made", self._taken()))
-            self.lets.append(f"{', '.join(names)} = {_string(part.name)}({args}){_attributes(part)}")
+            self.lets.append(f"{', '.join(names)} = {self._named(part, args)}")
         return self.opaque_names[part.op][part.number]
+
+    def _named(self, part: Opaque, args: str) -> str:
+        """An op by its name, without its type."""
+        asked = [f"{name} = {value}" for name, value in part.attributes]
+        is_open = self.options.of_template and len(part.op.regions) and not part.body
+        if is_open or (part.rest and not part.args):
+            asked.append("...")
+        given = f"{args}, ..." if part.rest and args else "..." if part.rest else args
+        said = f"{quoted(part.name)}({given})" + f" {{{', '.join(asked)}}}" * bool(asked)
+        return f"{said} mlir {{\n{part.body}\n}}" if part.body else said
 
     def _number(self, part: Number) -> str:
         named = [self.names.dims.get(self.captured.axes.dim(axis)) for axis in part.of]
@@ -296,21 +317,3 @@ def base_name(part: Part) -> str:
             return "mean"
         return _LET_NAMES.get(short(part.op), "t")
     return "made"
-
-
-def _attributes(part: Opaque) -> str:
-    said = f" {{{', '.join(f'{name} = {_value(value)}' for name, value in part.attributes)}}}" * bool(part.attributes)
-    return f"{said} mlir {{\n{part.body}\n}}" if part.body else said
-
-
-def _value(value: str | int | float | bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _string(value)
-    return number_text(value, "f64")
-
-
-def _string(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'

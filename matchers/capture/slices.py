@@ -28,13 +28,19 @@ _MAX_SHOWN = 8
 class Slice:
     """A part of a program: the values that it makes, the ops that it may read, the values that it starts from.
 
-    unread: ops that lead up to it and have no expression.
+    unread: ops that lead up to it and have no expression. named: values of ops that are to be known by their names;
+    bare: those of which nothing but the name counts. tensors: inputs of rank 0 that are no scalars. is_template: it
+    stands for programs in which what reductions start from, and what ops by name write to, may be anything.
     """
 
     roots: tuple[ir.Value, ...]
     ops: frozenset[ir.Operation]
     inputs: frozenset[ir.Value]
     unread: frozenset[ir.Operation] = frozenset()
+    named: frozenset[ir.Value] = frozenset()
+    bare: frozenset[ir.Value] = frozenset()
+    tensors: frozenset[ir.Value] = frozenset()
+    is_template: bool = False
 
     def starts_at(self, value: ir.Value) -> bool:
         """Whether a value is made outside."""

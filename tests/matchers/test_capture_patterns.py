@@ -390,3 +390,25 @@ def test_a_body_that_takes_a_value_from_outside_is_not_captured() -> None:
     text = program("%x: tensor<1x4x8xf32>, %s: f32", outside, "%r#1", "tensor<1x4xi64>")
     with pytest.raises(OpspliceError, match="holds code of its own"):
         opsplice.capture(text, "linalg.generic")
+
+
+def test_a_product_of_two_types_has_its_cast() -> None:
+    body = """
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x6xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(m,n,k) -> (m,k)>, affine_map<(m,n,k) -> (k,n)>,
+      affine_map<(m,n,k) -> (m,n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : tensor<4x8xf32>, tensor<8x6xf16>) outs(%f : tensor<4x6xf32>) {
+  ^bb0(%x: f32, %y: f16, %o: f32):
+    %1 = arith.extf %y : f16 to f32
+    %2 = arith.mulf %x, %1 : f32
+    %3 = arith.addf %o, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<4x6xf32>"""
+    text = program("%a: tensor<4x8xf32>, %b: tensor<8x6xf16>", body, "%0", "tensor<4x6xf32>")
+    assert pattern(opsplice.capture(text, "linalg.generic#1")) == (
+        "pattern captured(x: tensor<m x k x f32>, w: tensor<k x n x f16>) {\n"
+        "  contract[m k, k n -> m n](x, extf(w) : f32)\n"
+        "}"
+    )

@@ -8,12 +8,12 @@ from fnmatch import fnmatch
 
 from iree.compiler import ir
 
+from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.matchers.terms import bodies
 from opsplice.rewrites.transform_dialect.importing import dim_checks
 from opsplice.rewrites.transform_dialect.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
-from opsplice.rewrites.transform_dialect.importing.template import Axes, Input, Parts, Template
-from opsplice.rewrites.transform_dialect.importing.templates import check_root, quoted, type_parts
+from opsplice.rewrites.transform_dialect.importing.template import Draft, Input, check_root
 from opsplice.spec_lang.checking.contraction_query import KINDS, written
 from opsplice.spec_lang.dims.dim_conditions import COMPARISONS
 
@@ -40,10 +40,10 @@ class ByName:
         self.sequence = sequence
         self.handles = handles
         self.conditions: list[str] = []
-        self.dims = itertools.count()
+        self.dims = _dim_names()
         self.kinds: dict[str, tuple[int | None, ...]] = {}  # the sizes that are asked of a contraction
 
-    def read(self) -> tuple[Template, list[str]]:
+    def read(self) -> tuple[Draft, list[str]]:
         """The pattern, and the conditions for its dims."""
         block = block_of(self.sequence)
         root = block.arguments[0]
@@ -61,7 +61,7 @@ class ByName:
                 self._check(op)
         if contracts is not None:
             self.conditions.append(f'contracts("{written(self.kinds)}")')
-        return named_template(found), self.conditions
+        return named_template(found, self.dims), self.conditions
 
     def _check(self, op: ir.Operation) -> None:
         of = self.handles.get(op.operands[0]) if len(op.operands) else None
@@ -151,7 +151,7 @@ class ByName:
 
     def _dim(self, value: Asked, axis: int) -> str:
         if axis not in value.axes:
-            value.axes[axis] = f"d{next(self.dims)}"
+            value.axes[axis] = next(self.dims)
         return value.axes[axis]
 
 
@@ -194,71 +194,77 @@ def _body_text(op: ir.Operation) -> str:
     return found
 
 
-def named_template(named: NamedOp) -> Template:
-    """The pattern of an op by its name. Raises UnreadableError for what patterns have no words for."""
-    return _NamedTemplate(named).template()
+def _dim_names() -> Iterator[str]:
+    return (f"d{number}" for number in itertools.count())
+
+
+def named_template(named: NamedOp, dims: Iterator[str] | None = None) -> Draft:
+    """The pattern of an op by its name. dims: names that are free.
+
+    Raises UnreadableError for what patterns have no words for.
+    """
+    return _NamedTemplate(named, dims or _dim_names()).draft()
 
 
 class _NamedTemplate:
     """Ops by their names as a pattern in the making."""
 
-    def __init__(self, root: NamedOp) -> None:
+    def __init__(self, root: NamedOp, dims: Iterator[str]) -> None:
         self.root = root
-        self.axes = Axes()
-        self.known: dict[str, int] = {}
+        self.dims = dims
+        self.sizes: dict[str, int] = {}
         self.inputs: list[Input] = []
 
-    def template(self) -> Template:
+    def draft(self) -> Draft:
         check_root(self.root.op, *self.root.names)
-        called = self._called(self.root)
-        self.inputs.sort(key=lambda each: each.position)
-        return Template(self.inputs, [], called, (), "", self.axes, {}, {}, self.root.op)
+        body = self._called(self.root)
+        return Draft(sorted(self.inputs, key=lambda each: each.position), body, self.root.op, sizes=self.sizes)
 
-    def _called(self, named: NamedOp, kind: Parts = ()) -> Parts:
+    def _called(self, named: NamedOp, kind: str = "") -> str:
         """A call of the op, with alternatives for its names. kind: the type that is written for it."""
-        operands: dict[int, Parts] = {
-            number: self._operand(asked) for (is_result, number), asked in named.values.items() if not is_result
-        }
+        operands = {n: self._operand(asked) for (is_result, n), asked in named.values.items() if not is_result}
         count = _operand_count(named)
-        words = [operands.get(n, ("_",)) for n in range(max(max(operands, default=-1) + 1, count or 0))]
-        words += [("...",)] * (count is None)
-        given: Parts = tuple(part for n, word in enumerate(words) for part in ((", ",) * (n > 0) + word))
+        words = [operands.get(n, "_") for n in range(max(max(operands, default=-1) + 1, count or 0))]
+        words += ["..."] * (count is None)
         asked = [*(f"!{name}" for name in dict.fromkeys(named.absent)), *_iterators(named)]
-        if named.body is None:
-            asked.append("...")
+        asked += ["..."] * (named.body is None)
         attributes = f" {{{', '.join(asked)}}}" * bool(asked)
         body = "" if named.body is None else f" mlir {{\n{named.body}\n}}"
-        found: Parts = ()
-        for number, name in enumerate(named.names):
-            found += (" | " * (number > 0), f'"{name}"(', *given, f"){attributes}{body}", *kind)
-        return found
+        return " | ".join(f'"{name}"({", ".join(words)}){attributes}{body}{kind}' for name in named.names)
 
-    def _operand(self, asked: Asked) -> Parts:
-        kind = asked.kind
+    def _operand(self, asked: Asked) -> str:
+        kind, sizes = asked.kind, self._sizes(asked)
         is_tensor = kind is None or isinstance(kind, ir.RankedTensorType)
         element = asked.element or f"T{asked.position}"
         if kind is not None:
             element = str(getattr(kind, "element_type", kind))
-        dims = self._dims(asked) if is_tensor else None
-        if asked.producer is None:
-            name = f"x{asked.position}"
-            unknown = kind is None
-            self.inputs.append(Input(name, element, dims, asked.position, unknown and not asked.element, unknown))
-            return (name,)
-        if kind is None and asked.axes:
-            raise UnreadableError(asked.producer.op, "a check of a dim of what an op makes whose type is not asked for")
-        written = () if kind is None else type_parts(dims, element) if dims is not None else (f" : {element}",)
-        return ("(", *self._called(asked.producer, written), ")")
+        if asked.producer is not None:
+            if kind is None and asked.axes:
+                why = "a check of a dim of what an op makes whose type is not asked for"
+                raise UnreadableError(asked.producer.op, why)
+            shape = "".join(f"{size or '?'} x " for size in sizes)
+            written = "" if kind is None else f" : tensor<{shape}{element}>" if is_tensor else f" : {element}"
+            return f"({self._called(asked.producer, written)})"
+        name = f"x{asked.position}"
+        names = tuple(asked.axes.get(axis) or next(self.dims) for axis in range(len(sizes)))
+        self.sizes.update((dim, size) for dim, size in zip(names, sizes, strict=True) if size is not None)
+        is_any = kind is None
+        variable = is_any and not asked.element
+        self.inputs.append(Input(name, element, names if is_tensor else None, asked.position, variable, is_any))
+        return name
 
-    def _dims(self, asked: Asked) -> tuple[int, ...]:
-        kind = asked.kind
-        if isinstance(kind, ir.RankedTensorType):
-            sizes = [None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
-        else:
-            sizes = [None] * (max(asked.axes, default=-1) + 1)
-        if max(asked.axes, default=-1) >= len(sizes):
+    def _sizes(self, asked: Asked) -> list[int | None]:
+        """The sizes of an operand's dims, None for those that are not known."""
+        count = max(asked.axes, default=-1) + 1
+        if asked.kind is None:
+            return [None] * count
+        kind = asked.kind if isinstance(asked.kind, ir.RankedTensorType) else None
+        sizes = (
+            [] if kind is None else [None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
+        )
+        if count > len(sizes):
             raise UnreadableError(self.root.op, "it never holds: a check of a dim that the type does not have")
-        return tuple(self.axes.named(asked.axes.get(i), size, self.known) for i, size in enumerate(sizes))
+        return sizes
 
 
 # ---- loops and operands of structured ops --------------------------------------------------------------------------

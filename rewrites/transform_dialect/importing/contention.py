@@ -14,8 +14,8 @@ from functools import cached_property
 from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.rewrites.transform_dialect.importing.handles import NAME_ONLY
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError, place
-from opsplice.rewrites.transform_dialect.importing.templates import NAME_ONLY
 
 _UNSEEN = "an attribute that is set on an op keeps matchers from finding it in their templates"
 _PARTLY = "it sets only some of the attributes anew, and of rules one sets them all"

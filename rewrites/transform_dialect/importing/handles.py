@@ -22,6 +22,8 @@ _NAVIGATION = frozenset(
 
 
 ANY = "*.*"
+# What the interpreter compares by its name alone in a template.
+NAME_ONLY = "match.operation_name_only"
 _MOST_OPERANDS = 1000
 
 

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing import includes, insertions, kernel_declarations
@@ -28,8 +29,7 @@ from opsplice.rewrites.transform_dialect.importing.not_importable import Unreada
 from opsplice.rewrites.transform_dialect.importing.shims import read_call
 from opsplice.rewrites.transform_dialect.importing.spec_actions import Action, attribute_set, read_action
 from opsplice.rewrites.transform_dialect.importing.spec_matchers import Matcher
-from opsplice.rewrites.transform_dialect.importing.template import Input, Template
-from opsplice.rewrites.transform_dialect.importing.templates import quoted
+from opsplice.rewrites.transform_dialect.importing.template import Draft, Input, Reading
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import vocabulary
@@ -262,7 +262,7 @@ class _Importer:
             rule = f"replace {pattern} with {self._replacement(template, done, action, pattern)}"
         self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(done.attributes)))
 
-    def _pattern(self, sequence: ir.Operation, template: Template, conditions: list[str]) -> str:
+    def _pattern(self, sequence: ir.Operation, template: Draft, conditions: list[str]) -> str:
         """The name of the pattern that a matcher is."""
         text = _pattern(template, conditions)
         _check(text, sequence, "pattern")
@@ -272,7 +272,7 @@ class _Importer:
         """The declaration of a pattern by its name."""
         return next(text for text, name in self.patterns.items() if name == pattern)
 
-    def _replacement(self, template: Template, done: Action, action: ir.Operation, pattern: str) -> str:
+    def _replacement(self, template: Draft, done: Action, action: ir.Operation, pattern: str) -> str:
         """A call of a kernel, where the function is a plain shim around one; else MLIR that calls the function."""
         if done.called not in self.symbols:
             raise UnreadableError(action, f"there is no function @{done.called}")
@@ -305,7 +305,7 @@ class _Importer:
         return name
 
 
-_Read: TypeAlias = "tuple[Matcher, Template, list[str], Action | UnreadableError]"
+_Read: TypeAlias = "tuple[Matcher, Draft, list[str], Action | UnreadableError]"
 
 
 def _read(sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir.Operation]) -> _Read:
@@ -318,7 +318,7 @@ def _read(sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir
         from_neutral = any(argument_of(value) in template.starts for value in done.passed)
         scalars = _scalars(template, done, symbols)
         if from_neutral or scalars:
-            matcher = Matcher(sequence, from_neutral, scalars)
+            matcher = Matcher(sequence, Reading(from_neutral, scalars))
             template, conditions = matcher.read()
             done = read_action(action, matcher.yielded(), matcher.root)
         if done.result:
@@ -328,7 +328,7 @@ def _read(sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir
     return matcher, template, conditions, done
 
 
-def _scalars(template: Template, done: Action, symbols: Mapping[str, ir.Operation]) -> frozenset[int]:
+def _scalars(template: Draft, done: Action, symbols: Mapping[str, ir.Operation]) -> frozenset[int]:
     """The arguments of the template, tensors of rank 0, that a C function is handed as scalars."""
     if done.called not in symbols:
         return frozenset()
@@ -344,33 +344,21 @@ def _scalars(template: Template, done: Action, symbols: Mapping[str, ir.Operatio
 # ---- text --------------------------------------------------------------------------------------------------------
 
 
-def _pattern(template: Template, conditions: list[str]) -> str:
+def _pattern(template: Draft, conditions: list[str]) -> str:
     parameters = []
-    where = list(conditions)
-    seen: set[str] = set()
     for each in template.inputs:
-        if each.dims is None:
-            parameters.append(f"{each.name}: {each.element}")
-            continue
-        names = [template.dim(axis) for axis in each.dims]
         pack = [f"...r{each.position}"] * each.open
-        parameters.append(f"{each.name}: tensor<{' x '.join([*names, *pack, each.element])}>")
-        for name, axis in zip(names, each.dims, strict=True):
-            size = template.axes.size(axis)
-            if size is not None and name not in seen:
-                where.append(f"{name} == {size}")
-            seen.add(name)
+        shape = None if each.dims is None else " x ".join([*each.dims, *pack, each.element])
+        parameters.append(f"{each.name}: {each.element if shape is None else f'tensor<{shape}>'}")
+    dims = dict.fromkeys(dim for each in template.inputs for dim in each.dims or ())
     sizes = [c for c in conditions if not c.startswith(("lacks(", "bits(", "contracts("))]
-    free = next((dim for c in sizes if (dim := c.split()[0]) not in seen), None)
-    if free is not None:
+    if any(c.split()[0] not in dims for c in sizes):
         raise UnreadableError(template.op, "a check of a dim that no input of the pattern has")
+    where = [*conditions, *(f"{dim} == {template.sizes[dim]}" for dim in dims if dim in template.sizes)]
     variables = [each.element for each in template.inputs if each.variable]
-    body = "\n".join(
-        [*(f"{name} = {template.text(expr)}" for name, expr in template.lets), template.text(template.result)]
-    )
     head = f"NAME<{', '.join(variables)}>" if variables else "NAME"
     joined = f" where {' and '.join(dict.fromkeys(where))}" if where else ""
-    return f"pattern {head}({', '.join(parameters)}){joined} {{\n{body}\n}}"
+    return f"pattern {head}({', '.join(parameters)}){joined} {{\n{template.body}\n}}"
 
 
 def _check(text: str, op: ir.Operation, what: str) -> None:

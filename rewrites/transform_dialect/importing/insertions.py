@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from iree.compiler import ir
 
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
-from opsplice.rewrites.transform_dialect.importing.template import Input, Template
+from opsplice.rewrites.transform_dialect.importing.template import Draft, Input
 from opsplice.spec_lang.syntax import vocabulary
 
 _RESOURCE = "dense_resource<"
@@ -50,7 +50,7 @@ def _reached(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> dict[
 
 
 def call_text(
-    function: ir.Operation, template: Template, inputs: Mapping[int, Input], passed: Sequence[int | None]
+    function: ir.Operation, template: Draft, inputs: Mapping[int, Input], passed: Sequence[int | None]
 ) -> str:
     """The `mlir { }` of a rule that calls a function.
 
@@ -81,22 +81,16 @@ def call_text(
     return "mlir {\n  " + "\n  ".join(lines) + "\n}"
 
 
-def _unread(function: ir.Operation, name: str, wanted: ir.Type, template: Template, position: int | None) -> list[str]:
+def _unread(function: ir.Operation, name: str, wanted: ir.Type, template: Draft, position: int | None) -> list[str]:
     """A value for an argument that the pattern does not read: what reductions start from, or a tensor of no content."""
-    value = next(
-        (known for v, known in template.values.items() if isinstance(v.owner, ir.Block) and _number(v) == position),
-        None,
-    )
-    if value is None or not isinstance(wanted, ir.RankedTensorType) or len(value.axes) != wanted.rank:
+    dims = template.arguments[position] if position is not None and template.arguments else None
+    if position is None or dims is None or not isinstance(wanted, ir.RankedTensorType) or len(dims) != wanted.rank:
         raise UnreadableError(function, f"its argument {name[2:]} is no value of the pattern")
-    named = {axis for each in template.inputs for axis in map(template.axes.root, each.dims or ())}
-    sizes = []
-    for axis, dim in enumerate(value.axes):
-        if wanted.is_dynamic_dim(axis):
-            if template.axes.root(dim) not in named:
-                raise UnreadableError(function, f"its argument {name[2:]} has a dim that no input has")
-            sizes.append(f"%{template.dim(dim)}")
-    empty = f"tensor.empty({', '.join(sizes)}) : {wanted}"
+    named = {dim for each in template.inputs for dim in each.dims or ()}
+    sizes = [dim for axis, dim in enumerate(dims) if wanted.is_dynamic_dim(axis)]
+    if not named.issuperset(sizes):
+        raise UnreadableError(function, f"its argument {name[2:]} has a dim that no input has")
+    empty = f"tensor.empty({', '.join(f'%{dim}' for dim in sizes)}) : {wanted}"
     if position not in template.starts:
         return [f"{name} = {empty}"]
     number = template.starts[position]
@@ -107,10 +101,6 @@ def _unread(function: ir.Operation, name: str, wanted: ir.Type, template: Templa
         f"{filled} = {empty}",
         f"{name} = linalg.fill ins({start} : {element}) outs({filled} : {wanted}) -> {wanted}",
     ]
-
-
-def _number(value: ir.Value) -> int:
-    return int(ir.BlockArgument(value).arg_number)
 
 
 def _number_text(number: float | int | None, element: str) -> str:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.shims import Call, Size
-from opsplice.rewrites.transform_dialect.importing.template import Input, Template
+from opsplice.rewrites.transform_dialect.importing.template import Draft, Input
 
 
-def kernel(call: Call, template: Template, inputs: Mapping[int, Input]) -> tuple[str, list[str]]:
+def kernel(call: Call, template: Draft, inputs: Mapping[int, Input]) -> tuple[str, list[str]]:
     """A kernel's declaration, and the arguments of the rule. inputs: what the function's arguments are."""
     dims = {number: each.dims for number, each in inputs.items() if each.dims is not None}
-    shapes: list[tuple[int, ...] | None] = []
+    shapes: list[tuple[str, ...] | None] = []
     parameters, names = [], []
     for number, (argument, scalar) in enumerate(zip(call.arguments, call.scalars, strict=True)):
         known = inputs.get(argument) if isinstance(argument, int) else None
@@ -29,7 +29,7 @@ def kernel(call: Call, template: Template, inputs: Mapping[int, Input]) -> tuple
     if call.results != 1:
         raise UnreadableError(template.op, "a function of several results")
     shapes.append(template.result_dims)
-    wanted = tuple(_size_key(size, dims, template) for size in call.sizes)
+    wanted = tuple(_size_key(size, dims) for size in call.sizes)
     for spelled in _shapes(shapes, template):
         if spelled.sizes == wanted:
             break
@@ -59,7 +59,7 @@ class _Shapes:
     names: Mapping[_Key, str]
 
 
-def _shapes(shapes: list[tuple[int, ...] | None], template: Template) -> Iterator[_Shapes]:
+def _shapes(shapes: list[tuple[str, ...] | None], template: Draft) -> Iterator[_Shapes]:
     """Ways to declare the buffers: sizes that are known as numbers or names, leading dims apart or as one pack.
 
     A pack of no dims, which tells the function 1, is only written for the first buffer.
@@ -70,11 +70,10 @@ def _shapes(shapes: list[tuple[int, ...] | None], template: Template) -> Iterato
             yield _declared(shapes, template, numbers, packed)
 
 
-def _declared(shapes: list[tuple[int, ...] | None], template: Template, numbers: bool, packed: int | None) -> _Shapes:
+def _declared(shapes: list[tuple[str, ...] | None], template: Draft, numbers: bool, packed: int | None) -> _Shapes:
     texts: list[str | None] = []
     sizes: dict[_Key, str] = {}
     lead = next((s[:packed] for s in shapes if s is not None and len(s) >= packed), ()) if packed else ()
-    lead_names = tuple(template.dim(axis) for axis in lead)
     for shape in shapes:
         if shape is None:
             texts.append(None)
@@ -84,14 +83,14 @@ def _declared(shapes: list[tuple[int, ...] | None], template: Template, numbers:
         if packed == 0 and not any(text is not None for text in texts):
             sizes.setdefault(1, "rows")
             words.append("...rows")
-        if packed and tuple(template.dim(axis) for axis in rest[:packed]) == lead_names:
-            known = [template.axes.size(axis) for axis in lead]
-            key: _Key = lead_names if None in known else math.prod(k for k in known if k is not None)
+        if packed and tuple(rest[:packed]) == lead:
+            known = [template.sizes.get(name) for name in lead]
+            key: _Key = lead if None in known else math.prod(k for k in known if k is not None)
             sizes.setdefault(key, "rows")
             words.append("...rows")
             rest = rest[packed:]
-        for axis in rest:
-            size, name = template.axes.size(axis), template.dim(axis)
+        for name in rest:
+            size = template.sizes.get(name)
             if size is not None and numbers:
                 words.append(str(size))
                 continue
@@ -101,18 +100,18 @@ def _declared(shapes: list[tuple[int, ...] | None], template: Template, numbers:
     return _Shapes(tuple(texts), tuple(sizes), sizes)
 
 
-def _size_key(size: Size, dims: Mapping[int, tuple[int, ...]], template: Template) -> _Key:
+def _size_key(size: Size, dims: Mapping[int, tuple[str, ...]]) -> _Key:
     if size.number is not None:
         return size.number
-    return tuple(template.dim(dims[argument][axis]) for argument, axis in size.axes)
+    return tuple(dims[argument][axis] for argument, axis in size.axes)
 
 
-def _grid(call: Call, dims: Mapping[int, tuple[int, ...]], template: Template, spelled: _Shapes) -> list[str]:
+def _grid(call: Call, dims: Mapping[int, tuple[str, ...]], template: Draft, spelled: _Shapes) -> list[str]:
     if not call.grid:
         return []
     words = []
     for size in call.grid_sizes:
-        name = spelled.names.get(_size_key(size, dims, template))
+        name = spelled.names.get(_size_key(size, dims))
         if name is None:
             raise UnreadableError(template.op, "workgroups counted from a size that the C function is not told")
         words.append(name)

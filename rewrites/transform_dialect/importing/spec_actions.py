@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from opsplice.matchers.capture.opaque_ops import attribute_text
 from opsplice.rewrites.transform_dialect.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
-from opsplice.rewrites.transform_dialect.importing.templates import attribute_text
 
 _IDLE = frozenset(
     {
@@ -116,7 +116,6 @@ def attribute_set(op: ir.Operation, handles: Mapping[ir.Value, Handle]) -> tuple
 
 
 def _set_text(value: ir.Attribute) -> str:
-    """An attribute as `annotate` sets it: integers there are of 64 bits."""
-    if isinstance(value, ir.IntegerAttr) and str(value.type) != "i64":
-        return attribute_text(value, exactly=True)
-    return attribute_text(value)
+    """An attribute as `annotate` sets it: integers there are of 64 bits, and floats of no type."""
+    is_typed = isinstance(value, ir.FloatAttr) or (isinstance(value, ir.IntegerAttr) and str(value.type) != "i64")
+    return attribute_text(value, exactly=is_typed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 from iree.compiler import ir
 
 from opsplice.rewrites.transform_dialect.importing import dim_checks
@@ -19,8 +17,7 @@ from opsplice.rewrites.transform_dialect.importing.contention import Shape, temp
 from opsplice.rewrites.transform_dialect.importing.handles import Handle, NamedOp, block_of
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.structured_matchers import MATCHERS, Place, Structured
-from opsplice.rewrites.transform_dialect.importing.template import Template
-from opsplice.rewrites.transform_dialect.importing.templates import read_template
+from opsplice.rewrites.transform_dialect.importing.template import Draft, Reading, Template
 from opsplice.spec_lang.dims.dim_conditions import COMPARISONS
 
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
@@ -29,10 +26,8 @@ _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 class Matcher:
     """A matcher. Raises UnreadableError from all of its methods for what patterns have no words for."""
 
-    def __init__(self, sequence: ir.Operation, from_neutral: bool = False, scalars: Set[int] = frozenset()) -> None:
-        """from_neutral, scalars: as for `read_template`."""
-        self.from_neutral = from_neutral
-        self.scalars = scalars
+    def __init__(self, sequence: ir.Operation, reading: Reading = Reading()) -> None:  # noqa: B008
+        self.reading = reading
         self.sequence = sequence
         self.block = block_of(sequence)
         self.handles: dict[ir.Value, Handle] = {}
@@ -41,7 +36,7 @@ class Matcher:
         self.conditions: list[str] = []
         self.structured: Structured | None = None  # holds the module of its template
 
-    def read(self) -> tuple[Template, list[str]]:
+    def read(self) -> tuple[Draft, list[str]]:
         """The pattern, and the conditions for its dims."""
         ops = [op.operation for op in self.block.operations]
         roots = [op for op in ops if op.name == _DAG or (op.name in MATCHERS and not _is_any(op))]
@@ -49,14 +44,11 @@ class Matcher:
             raise UnreadableError(roots[1], "a second template in a matcher")
         if not roots:
             return ByName(self.sequence, self.handles).read()
-        template = read_template(self._template(roots[0]), self.from_neutral, self.scalars)
-        template.source = self.structured
-        if self.structured is not None:
-            template = self.structured.opened(template)
+        template = self._template(roots[0])
         for op in ops:
             if op is not roots[0] and not navigates(op, self.handles):
                 self._check(op, template)
-        return template, self.conditions
+        return template.draft(), self.conditions
 
     @property
     def root(self) -> Handle:
@@ -73,21 +65,22 @@ class Matcher:
             return Shape(names=self.root.names)
         return Shape(template_node(self.root), structured=self.structured is not None)
 
-    def _template(self, op: ir.Operation) -> ir.Block:
+    def _template(self, op: ir.Operation) -> Template:
         if op.operands[0] != self.block.arguments[0]:
             raise UnreadableError(op, "a template of another op than the one that is matched")
-        if op.name == _DAG:
-            body = op.regions[0].blocks[0]
-            self.handles[op.results[0]] = tuple(body.arguments)
-        else:
-            self.structured = MATCHERS[op.name](op)
-            body = self.structured.block
-            self.sizes.update(zip(op.results, self.structured.dims, strict=True))
+        if op.name != _DAG:
+            self.structured = found = MATCHERS[op.name](op)
+            self.sizes.update(zip(op.results, found.dims, strict=True))
+            self.handles[op.operands[0]] = found.roots[0].owner.operation
+            return Template(
+                found.block, found.roots, self.reading, by_name=found.by_name, any_type=frozenset(found.any_type)
+            )
+        body = op.regions[0].blocks[0]
         root = [each.operation for each in body.operations][-2]
         self.handles[op.operands[0]] = root
-        if op.name == _DAG:
-            self.handles[op.results[1]] = (root.results[0],)
-        return body
+        self.handles[op.results[0]] = tuple(body.arguments)
+        self.handles[op.results[1]] = (root.results[0],)
+        return Template(body, (root.results[0],), self.reading)
 
     # ---- checks of a template --------------------------------------------------------------------------------------
 
@@ -138,37 +131,37 @@ class Matcher:
                 raise UnreadableError(op, f"it never holds: the indexing maps say {place}")
             return
         argument, axis = place
-        shape = template.result_dims
-        if argument >= 0:
-            shape = next((i.dims or () for i in template.inputs if i.position == argument), ())
-        self._is(template, shape[axis], comparison, size)
+        value = template.arguments[argument] if argument >= 0 else template.root.results[0]
+        self._is(template, value, axis, comparison, size)
 
-    def _is(self, template: Template, axis: int, comparison: str, size: int) -> None:
+    def _is(self, template: Template, value: ir.Value, axis: int, comparison: str, size: int) -> None:
         """A condition on a dim; of one that no input has, the result's type says what it is."""
-        known = {template.axes.root(a) for each in template.inputs for a in each.dims or ()}
-        if comparison == "==" and template.axes.root(axis) not in known:
-            template.axes.fix(axis, size)
+        if comparison == "==" and not template.is_of_input(value, axis):
+            template.fix(value, axis, size)
             return
-        self.conditions.append(f"{template.dim(axis)} {comparison} {size}")
+        self.conditions.append(f"{template.dim(value, axis)} {comparison} {size}")
 
     def _typed(self, op: ir.Operation, template: Template) -> None:
-        value = dim_checks.value_of(op, self.handles)
-        found = template.values.get(value) if isinstance(value, ir.Value) else None
-        kind = ir.TypeAttr(op.attributes["target_type"]).value
-        if found is None or not isinstance(kind, ir.RankedTensorType):
+        value, kind = self._value(op), ir.TypeAttr(op.attributes["target_type"]).value
+        if not isinstance(kind, ir.RankedTensorType):
             raise UnreadableError(op, "a type of what is no tensor in the template")
-        if found.element != str(kind.element_type) or len(found.axes) != kind.rank:
+        if str(value.type.element_type) != str(kind.element_type) or value.type.rank != kind.rank:
             raise UnreadableError(op, "it never holds: the template has another type there")
-        for number, axis in enumerate(found.axes):
-            if not kind.is_dynamic_dim(number):
-                self._is(template, axis, "==", kind.get_dim_size(number))
+        for axis in range(kind.rank):
+            if not kind.is_dynamic_dim(axis):
+                self._is(template, value, axis, "==", kind.get_dim_size(axis))
 
     def _dim(self, op: ir.Operation, template: Template, axis: int) -> str:
+        value = self._value(op)
+        if axis >= value.type.rank:
+            raise UnreadableError(op, "it never holds: a check of a dim that the template does not have there")
+        return template.dim(value, axis)
+
+    def _value(self, op: ir.Operation) -> ir.Value:
         value = dim_checks.value_of(op, self.handles)
-        found = template.values.get(value) if isinstance(value, ir.Value) else None
-        if found is None or axis >= len(found.axes):
-            raise UnreadableError(op, "a check of what is neither the result nor an operand in the template")
-        return template.dim(found.axes[axis])
+        if not isinstance(value, ir.Value) or not isinstance(value.type, ir.RankedTensorType):
+            raise UnreadableError(op, "a check of what is no tensor in the template")
+        return value
 
 
 def _is_any(op: ir.Operation) -> bool:

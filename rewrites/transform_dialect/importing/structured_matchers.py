@@ -8,58 +8,46 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from iree.compiler import ir
 
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
-from opsplice.rewrites.transform_dialect.importing.template import Label, Parts, Template
-from opsplice.rewrites.transform_dialect.importing.templates import terms_of
 from opsplice.spec_lang.syntax import vocabulary
 
 # Where a size is: (argument, axis), the result's for argument -1; or the size itself.
 Place = tuple[int, int] | int
+_Sizes: TypeAlias = "Callable[[Sequence[_Map]], tuple[tuple[Place, ...], ...]]"
 
 
 @dataclass(frozen=True)
 class Structured:
     """The template's function, and for each result of the matcher that stands for sizes where these are.
 
-    widened: the arguments whose elements are integers that are widened, with or without their sign. any_type: those of
-    which the element type is not looked at.
+    roots: what it makes, each another spelling. by_name: whether the op is looked for by its name. any_type: the
+    arguments of which the element type is not looked at.
     """
 
     module: ir.Module
-    block: ir.Block
     dims: tuple[tuple[Place, ...], ...]
-    widened: tuple[int, ...] = ()
+    by_name: bool = False
     any_type: tuple[int, ...] = ()
 
-    def opened(self, template: Template) -> Template:
-        """The template's pattern, with all that the matcher takes: any signs, and masks of any type."""
-        inputs = [
-            dataclasses.replace(i, element=f"T{i.position}", variable=True) if i.position in self.any_type else i
-            for i in template.inputs
-        ]
-        names = {i.name for i in inputs if i.position in self.widened}
-        result: Parts = ()
-        for casts in itertools.product(("extsi", "extui"), repeat=len(names)):
-            of = dict(zip(sorted(names), casts, strict=True))
-            if "extui" in casts:  # a contraction widens with the sign where it is not told
-                result += (" | ", *(self._widened(part, of, template.result_element) for part in template.result))
-            else:
-                result += template.result
-        return dataclasses.replace(template, inputs=inputs, result=result)
+    @property
+    def block(self) -> ir.Block:
+        return self.module.body.operations[0].operation.regions[0].blocks[0]
 
-    def _widened(self, part: str | int | Label, casts: Mapping[str, str], element: str) -> str | int | Label:
-        return f"{casts[part]}({part}) : {element}" if isinstance(part, str) and part in casts else part
+    @property
+    def roots(self) -> tuple[ir.Value, ...]:
+        returned = tuple(self.block.operations[len(self.block.operations) - 1].operation.operands)
+        return returned[:1] if self.by_name else returned
 
 
 def contraction(op: ir.Operation) -> Structured:
     """The template of a `transform.iree.match.contraction`: sizes of its batch, m, n and k dims."""
-    sizes = _of(op, _product(op), lambda maps: tuple(tuple(_places(maps, loops)) for loops in _kinds(maps)))
-    return dataclasses.replace(sizes, widened=_widened(op))
+    return _of(op, _product(op), lambda maps: tuple(tuple(_places(maps, loops)) for loops in _kinds(maps)))
 
 
 def convolution(op: ir.Operation) -> Structured:
@@ -67,20 +55,20 @@ def convolution(op: ir.Operation) -> Structured:
 
     Sizes: batch, output image, output channel, filter, input channel and depth dims; then strides and dilations.
     """
-    return dataclasses.replace(_of(op, _product(op), _convolved), widened=_widened(op))
+    return _of(op, _product(op), _convolved)
 
 
 def attention(op: ir.Operation) -> Structured:
     """The template of a `transform.iree.match.attention`: sizes of its batch, m, n, k1 and k2 dims."""
     mask = (4,) if len(_attributes(op)) == 6 else ()
-    return dataclasses.replace(_of(op, _attention(op, "attention", 1), _attended), any_type=mask)
+    return dataclasses.replace(_of(op, _attention(op, "attention", 1), _attended), by_name=True, any_type=mask)
 
 
 def online_attention(op: ir.Operation) -> Structured:
     """The same of a `transform.iree.match.online_attention`, which also makes a maximum and a sum for each row."""
     mask = (4,) if len(_attributes(op)) == 8 else ()
     sizes = _of(op, _attention(op, "online_attention", 3), lambda maps: _attended(maps[:-2]))
-    return dataclasses.replace(sizes, any_type=mask)
+    return dataclasses.replace(sizes, by_name=True, any_type=mask)
 
 
 MATCHERS = {
@@ -97,7 +85,7 @@ class _Map:
     def __init__(self, op: ir.Operation, attribute: ir.Attribute) -> None:
         value = ir.AffineMapAttr(attribute).value
         self.count = value.n_dims
-        self.terms = [terms_of(op, e) for e in value.results]
+        self.terms = [_terms(op, e) for e in value.results]
         self.plain = {terms[0][1]: axis for axis, terms in enumerate(self.terms) if len(terms) == 1}
         self.summed = {loop: factor for terms in self.terms if len(terms) > 1 for factor, loop in terms}
 
@@ -105,11 +93,21 @@ class _Map:
         return loop in self.plain
 
 
-def _of(op: ir.Operation, text: str, sizes: object) -> Structured:
-    assert callable(sizes)
-    module = ir.Module.parse(text)
-    maps = [_Map(op, a) for a in _attributes(op)]
-    return Structured(module, module.body.operations[0].operation.regions[0].blocks[0], sizes(maps))
+def _terms(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
+    """Where an operand is read along a dim: the sum of factors times loops."""
+    if isinstance(read, ir.AffineAddExpr):
+        return [*_terms(op, read.lhs), *_terms(op, read.rhs)]
+    if isinstance(read, ir.AffineDimExpr):
+        return [(1, read.position)]
+    if isinstance(read, ir.AffineMulExpr) and isinstance(read.lhs, ir.AffineDimExpr):
+        factor = read.rhs
+        if isinstance(factor, ir.AffineConstantExpr):
+            return [(factor.value, read.lhs.position)]
+    raise UnreadableError(op, "an indexing map that is more than sums of loops")
+
+
+def _of(op: ir.Operation, text: str, sizes: _Sizes) -> Structured:
+    return Structured(ir.Module.parse(text), sizes([_Map(op, a) for a in _attributes(op)]))
 
 
 def _attributes(op: ir.Operation) -> list[ir.Attribute]:
@@ -168,18 +166,12 @@ def _types(op: ir.Operation, *names: str) -> list[str]:
     return [str(ir.TypeAttr(op.attributes[name]).value) for name in names]
 
 
-def _widened(op: ir.Operation) -> tuple[int, ...]:
-    """The factors of a product of integers, if both are of one type and the result of another."""
-    left, right, out = _types(op, "lhs_type", "rhs_type", "output_type")
-    return () if vocabulary.is_float(out) or left != right or left == out else (0, 1)
-
-
 def _tensor(shape: _Map, element: str) -> str:
     return f"tensor<{'?x' * len(shape.terms)}{element}>"
 
 
 def _product(op: ir.Operation) -> str:
-    """A sum of products that starts from anything."""
+    """A sum of products that starts from anything; of integers that are widened, with their signs or without."""
     attributes = _attributes(op)
     maps = [_Map(op, a) for a in attributes]
     elements = _types(op, "lhs_type", "rhs_type", "output_type")
@@ -187,23 +179,34 @@ def _product(op: ir.Operation) -> str:
         raise UnreadableError(op, f"{len(maps)} indexing maps, where a product has 3")
     kinds = [_tensor(each, element) for each, element in zip(maps, elements, strict=True)]
     out = elements[2]
+    is_float = vocabulary.is_float(out)
     iterators = ", ".join('"parallel"' if loop in maps[2] else '"reduction"' for loop in range(maps[2].count))
-    times, plus, extend = ("mulf", "addf", "extf") if vocabulary.is_float(out) else ("muli", "addi", "extsi")
-    lines, factors = [], []
-    for name, element in zip(("%a", "%b"), elements, strict=False):
-        factors.append(name if element == out else f"{name}w")
-        lines += [f"{name}w = arith.{extend} {name} : {element} to {out}"] * (element != out)
-    return f"""
-    util.func private @product(%lhs: {kinds[0]}, %rhs: {kinds[1]}, %start: {kinds[2]}) -> {kinds[2]} {{
-      %result = linalg.generic {{indexing_maps = [{", ".join(map(str, attributes))}], iterator_types = [{iterators}]}}
+    times, plus = ("mulf", "addf") if is_float else ("muli", "addi")
+    is_widened = not is_float and elements[0] == elements[1] != out
+    signs = itertools.product(("extsi", "extui"), repeat=2) if is_widened else [("extf" if is_float else "extsi",) * 2]
+    lines = []
+    for number, casts in enumerate(signs):
+        widened = [
+            f"%{name}w = arith.{cast} %{name} : {element} to {out}" if element != out else ""
+            for name, element, cast in zip("ab", elements, casts, strict=False)
+        ]
+        left, right = (f"%{name}{'w' * bool(line)}" for name, line in zip("ab", widened, strict=True))
+        lines.append(f"""
+      %result{number} = linalg.generic {{indexing_maps = [{", ".join(map(str, attributes))}],
+          iterator_types = [{iterators}]}}
           ins(%lhs, %rhs : {kinds[0]}, {kinds[1]}) outs(%start : {kinds[2]}) {{
       ^bb0(%a: {elements[0]}, %b: {elements[1]}, %o: {out}):
-        {chr(10).join(lines)}
-        %product = arith.{times} {factors[0]}, {factors[1]} : {out}
+        {chr(10).join(widened)}
+        %product = arith.{times} {left}, {right} : {out}
         %sum = arith.{plus} %o, %product : {out}
         linalg.yield %sum : {out}
-      }} -> {kinds[2]}
-      util.return %result : {kinds[2]}
+      }} -> {kinds[2]}""")
+    results = ", ".join(f"%result{number}" for number in range(len(lines)))
+    made = ", ".join([kinds[2]] * len(lines))
+    return f"""
+    util.func private @product(%lhs: {kinds[0]}, %rhs: {kinds[1]}, %start: {kinds[2]}) -> ({made}) {{
+      {"".join(lines)}
+      util.return {results} : {made}
     }}
     """
 

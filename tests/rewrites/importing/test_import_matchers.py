@@ -688,6 +688,82 @@ def test_what_cannot_be_read_is_named(case: str, context: ir.Context) -> None:
     assert why in back.left_out[0]
 
 
+# What only the meaning of a template says: what sums start from, named ops, windows, dims of size one.
+MEANT = """
+util.func @main(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %bias: tensor<6xf32>, %image: tensor<1x8x8x4xf32>,
+    %window: tensor<2x2xf32>, %most: tensor<1x4x4x4xf32>, %e: tensor<4x6xf32>, %rows: tensor<4xf32>,
+    %row: tensor<1x8xf32>) -> (tensor<4x6xf32>, tensor<4xf32>, tensor<1x4x4x4xf32>, tensor<4xf32>, tensor<1x8xf32>) {
+  %spread = linalg.broadcast ins(%bias : tensor<6xf32>) outs(%e : tensor<4x6xf32>) dimensions = [0]
+  %biased = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%spread : tensor<4x6xf32>)
+      -> tensor<4x6xf32>
+  %three = arith.constant 3.0 : f32
+  %start = linalg.fill ins(%three : f32) outs(%rows : tensor<4xf32>) -> tensor<4xf32>
+  %sum = linalg.reduce ins(%x : tensor<4x8xf32>) outs(%start : tensor<4xf32>) dimensions = [1]
+      (%a: f32, %b: f32) {
+        %0 = arith.addf %a, %b : f32
+        linalg.yield %0 : f32
+      }
+  %pooled = linalg.pooling_nhwc_max {strides = dense<2> : tensor<2xi64>}
+      ins(%image, %window : tensor<1x8x8x4xf32>, tensor<2x2xf32>) outs(%most : tensor<1x4x4x4xf32>)
+      -> tensor<1x4x4x4xf32>
+  %mapped = linalg.map ins(%rows : tensor<4xf32>) outs(%rows : tensor<4xf32>) (%a: f32, %b: f32) {
+    %0 = math.exp %a : f32
+    linalg.yield %0 : f32
+  }
+  %doubled = arith.addf %row, %row : tensor<1x8xf32>
+  util.return %biased, %sum, %pooled, %mapped, %doubled : tensor<4x6xf32>, tensor<4xf32>, tensor<1x4x4x4xf32>,
+      tensor<4xf32>, tensor<1x8xf32>
+}
+"""
+_TEMPLATE = """%ins, %out = transform.iree.match.cast_compatible_dag_from_root %op {{
+    ^bb0({}):
+      {}
+    }} : (!transform.any_op) -> (!transform.any_value, !transform.any_value)"""
+
+
+def template_of(first: str, last: str, arguments: str) -> str:
+    """The ops of the program above from a value to another as a template."""
+    start, end = MEANT.index(f"  {first} = "), MEANT.index(f"  {last} = ")
+    return _TEMPLATE.format(arguments, MEANT[start:end])
+
+
+def test_templates_are_read_by_what_they_mean(context: ir.Context) -> None:
+    spec = spec_of(
+        biased=template_of("%spread", "%three", "%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %bias: tensor<6xf32>, "
+                           "%e: tensor<4x6xf32>"),
+        sum=template_of("%three", "%pooled", "%x: tensor<4x8xf32>, %rows: tensor<4xf32>"),
+        pooled=template_of("%pooled", "%mapped", "%image: tensor<1x8x8x4xf32>, %window: tensor<2x2xf32>, "
+                           "%most: tensor<1x4x4x4xf32>"),
+        mapped=template_of("%mapped", "%doubled", "%rows: tensor<4xf32>"),
+        other=_TEMPLATE.format("%row: tensor<2x8xf32>", "%0 = arith.addf %row, %row : tensor<2x8xf32>"),
+        doubled=_TEMPLATE.format("%row: tensor<1x8xf32>", "%0 = arith.addf %row, %row : tensor<1x8xf32>"),
+    )  # fmt: skip
+    with context:
+        back = import_spec(ir.Module.parse(spec))
+    assert not back.left_out
+    expected = {
+        "linalg.matmul": "biased",
+        "linalg.reduce": "sum",
+        "linalg.pooling_nhwc_max": "pooled",
+        "linalg.map": "mapped",
+        "arith.addf": "doubled",
+    }
+    assert by_iree(MEANT, spec, context) == expected
+    assert by_us(MEANT, back, context) == expected
+    assert "addf(contract[m k, k n -> m n](x, w), broadcast[n -> m n](bias))" in back.text
+    assert "addf(reduce addf[m n -> m](x), 3.0)" in back.text
+
+
+def test_a_reshape_that_no_pattern_says_is_named(context: ir.Context) -> None:
+    ops = """%0 = arith.negf %x : tensor<2x6xf32>
+      %1 = tensor.collapse_shape %0 [[0, 1]] : tensor<2x6xf32> into tensor<12xf32>
+      %2 = arith.addf %1, %y : tensor<12xf32>"""
+    with context:
+        spec = spec_of(it=_TEMPLATE.format("%x: tensor<2x6xf32>, %y: tensor<12xf32>", ops))
+        back = import_spec(ir.Module.parse(spec))
+    assert "tensor.collapse_shape: it reads elements in windows, or through a reshape" in back.left_out[0]
+
+
 # A function that is no shim around a C function: it goes along as MLIR, with what it refers to.
 CALL = """
 module attributes {transform.with_named_sequence} {
