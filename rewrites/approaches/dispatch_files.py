@@ -13,6 +13,7 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
+from opsplice.targets.artifacts.artifact import Form
 from opsplice.targets.backends.table import named
 from opsplice.targets.formats import entries
 from opsplice.targets.formats.entries import Entry, Launch, Threads
@@ -25,16 +26,20 @@ class External:
     """A whole dispatch that a file holds, for one target of the program.
 
     target: as MLIR writes it. entry: the function's name in the file. workgroup: how many threads a workgroup has.
-    on_cpu: whether it is a CPU's, in IREE's own ABI for executables. on_metal: whether it is a shader for Metal.
+    form: what the file holds. on_cpu: whether it is a CPU's, in IREE's own ABI for executables.
     """
 
     target: str
     path: Path
     entry: str
     workgroup: tuple[int, int, int]
+    form: Form
     on_cpu: bool = False
-    on_metal: bool = False
-    is_library: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        """Whether an empty function stands for it until IREE has made executables."""
+        return self.form in ("library", "metal")
 
 
 def constants(call: KernelCall) -> int:
@@ -60,8 +65,7 @@ def of(call: KernelCall, choice: Choice) -> External:
     """The dispatch of an artifact. Raises OpspliceError where its ABI is not that of the call."""
     target, code, name = choice.target, choice.code, choice.clause.path
     if target.is_cpu:
-        is_library = code.form == "library"
-        return External(target.text, code.path, call.symbol, (1, 1, 1), on_cpu=True, is_library=is_library)
+        return External(target.text, code.path, call.symbol, (1, 1, 1), code.form, on_cpu=True)
     backend = named(target.backend)
     if backend is None:
         raise OpspliceError(f"a kernel for {target.backend} cannot be a whole dispatch")
@@ -76,7 +80,7 @@ def of(call: KernelCall, choice: Choice) -> External:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
     workgroups.check(call, target)
-    return External(target.text, code.path, code.entry, found, on_metal=backend.name == "metal")
+    return External(target.text, code.path, code.entry, found, code.form)
 
 
 def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, target: ProgramTarget) -> None:

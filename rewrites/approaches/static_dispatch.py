@@ -184,16 +184,16 @@ def build(
         regions=1,
         at=ir.InsertionPoint.at_block_begin(module.body),
     )
-    metal_link.note(executable.operation, {f"v{n}": each for n, each in enumerate(call.externals) if each.on_metal})
+    shaders = {f"v{n}": each for n, each in enumerate(call.externals) if each.form == "metal"}
+    metal_link.note(executable.operation, shaders)
     layout = _layout(call)
     with ir.InsertionPoint(executable.regions[0].blocks.append()):
         for number, external in enumerate(call.externals):
-            is_stood_for = external.on_metal or external.is_library
-            objects = None if is_stood_for else ir.ArrayAttr.get([_object(str(external.path))])
+            objects = None if external.is_late else ir.ArrayAttr.get([_object(str(external.path))])
             variant = _variant(f"v{number}", external.target, objects)
             with ir.InsertionPoint(variant):
                 _export(_export_name(name, external), layout, call, external)
-                if is_stood_for:
+                if external.is_late:
                     _build_nothing(_export_name(name, external))
                 elif external.on_cpu:
                     _hand_on(name, external.entry)
@@ -224,7 +224,7 @@ def entries_of(name: str, call: DispatchCall) -> tuple[ir.Attribute, ...]:
 
 
 def _export_name(name: str, external: External) -> str:
-    if external.is_library:
+    if external.form == "library":
         return f"{elf_link.STAND_IN}{external.entry}${name}"
     return name if external.on_cpu else external.entry
 
@@ -361,8 +361,8 @@ class StaticDispatch(Approach):
 
     def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
         externals = [external for call in calls for external in prepared(call).externals]
-        libraries = {(e.entry, parse_target(e.target).format): e.path for e in externals if e.is_library}
+        libraries = {(e.entry, parse_target(e.target).format): e.path for e in externals if e.form == "library"}
         put_in = partial(elf_link.link, files=libraries)
         shaders = [Later(metal_link.PHASE, "shaders for Metal", metal_link.link)]
         files = [Later(elf_link.PHASE, "executables for CPUs", put_in)]
-        return [*shaders * any(e.on_metal for e in externals), *files * bool(libraries)]
+        return [*shaders * any(e.form == "metal" for e in externals), *files * bool(libraries)]

@@ -105,7 +105,7 @@ def prepare(module: ir.Module, functions: Functions) -> None:
             inside += len(marks)
             for mark, function in marks:
                 _check_types(mark, function)
-            if variant.backend in spirv_function.BACKENDS:
+            if spirv_function.is_for(variant.backend):
                 _prepare(variant, marks)
             elif variant.backend == _IN_C:
                 _widen(marks, variant.target)
@@ -118,7 +118,7 @@ def link(module: ir.Module, functions: Functions) -> None:
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
         for variant in _variants(module):
-            if variant.backend in spirv_function.BACKENDS:
+            if spirv_function.is_for(variant.backend):
                 spirv_function.link(variant.op, {f.name: (f.symbol, len(f.inputs)) for f in functions.values()})
                 imported = {f.symbol for f in functions.values() if f.is_imported(variant.target)}
                 spirv_function.open_holes(variant.op, imported)

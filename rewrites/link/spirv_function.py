@@ -28,12 +28,18 @@ from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.link import remainder_mark
 from opsplice.spec_lang.syntax import tree
+from opsplice.targets.backends.table import named
 
 SUFFIX = ".mlir"
-BACKENDS = ("vulkan-spirv", "metal-spirv")
 _ELEMENTS = ("f16", "f32", "f64", "i32", "i64")
 _ERROR = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
 _STRUCT = re.compile(r"!spirv\.struct<(\w+), ")
+
+
+def is_for(backend: str) -> bool:
+    """Whether IREE makes SPIR-V for a backend, which takes functions as MLIR."""
+    found = named(backend)
+    return found is not None and SUFFIX in found.functions
 
 
 def check(path: Path, symbol: str, inputs: Sequence[str], output: str, needed_by: tree.Span) -> None:

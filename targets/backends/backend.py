@@ -11,14 +11,18 @@ from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.formats.entries import Entry, Limits
 from opsplice.targets.registry.store import Store
 
+LLVM_IR = (".ll", ".bc")
+MLIR = (".mlir", ".wgsl")
+
 
 class Backend(Protocol):
     """A kind of device.
 
-    name: in `--target` and in clauses, where `clauses` are others for the same. iree, format, device: IREE's names of
-    what makes code for it, of that code, and of the device; aliases: more of these. limits: what its runtime takes.
-    chip_flag: what chooses a chip. chips: what the name of a chip that code is built for looks like, "" where there are
-    none; usual_chip: one of them.
+    name: in `--target` and in clauses, where `clauses` are others for the same; title: in sentences. iree, format,
+    device: IREE's names of what makes code for it, of that code, and of the device; aliases: more of these. limits:
+    what its runtime takes. functions: the kinds of files with functions on elements; linked: what the functions are
+    called that IREE links with these by itself, as a pattern. chip_flag: what chooses a chip. chips: what the name of a
+    chip that code is built for looks like, "" where there are none; usual_chip: one of them.
     """
 
     name: str
@@ -27,7 +31,10 @@ class Backend(Protocol):
     format: str = ""
     clauses: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    title: str = ""
     limits: Limits = Limits()
+    functions: tuple[str, ...] = ()
+    linked: str = ""
     chip_flag: str | None = None
     chips: str = ""
     usual_chip: str = ""

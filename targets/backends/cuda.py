@@ -29,7 +29,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend
+from opsplice.targets.backends.backend import LLVM_IR, Backend
 from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
 from opsplice.targets.formats import ptx
 from opsplice.targets.formats.entries import Entry, Limits
@@ -146,6 +146,7 @@ class Cuda(Backend):
     """GPUs of NVIDIA's: PTX, and sources in CUDA."""
 
     name, iree, device, format = "cuda", "cuda", "cuda", "cuda-nvptx-fb"
+    title, functions, linked = "CUDA", LLVM_IR, r"__nv_\w+"
     # CUDA programming guide, "Technical specifications per compute capability"; the same for all since 2.0.
     limits = Limits(threads=(1024, 1024, 64))
     chip_flag, chips, usual_chip = "--iree-cuda-target", r"sm_\d{2,3}[af]?", "sm_80"

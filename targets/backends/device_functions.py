@@ -16,23 +16,14 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.backends.backend import LLVM_IR, Backend
+from opsplice.targets.backends.table import named
 from opsplice.targets.build import llvm, shaders
 from opsplice.targets.link import spirv_to_mlir
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "device function 3"
-
-_LLVM = (".ll", ".bc")
-_ACCEPTED: Mapping[str, tuple[str, ...]] = {
-    "cuda": _LLVM,
-    "rocm": _LLVM,
-    "vulkan-spirv": (".mlir", ".wgsl"),
-    "metal-spirv": (".mlir", ".wgsl"),
-}
-_NAMES = {"cuda": "CUDA", "rocm": "ROCm", "vulkan-spirv": "Vulkan", "metal-spirv": "Metal"}
-# What IREE links by itself: CUDA's libdevice and ROCm's device libraries.
-_LINKED = {"cuda": re.compile(r"__nv_\w+"), "rocm": re.compile(r"__oc(ml|kl)_\w+")}
 
 
 def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
@@ -41,14 +32,15 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
     Raises OpspliceError when the file is absent or of a kind that the backend does not take, is not valid, lacks the
     function, or needs what nothing links; and for a backend that no functions are linked for.
     """
-    if backend not in _ACCEPTED:
+    found = named(backend)
+    if found is None or not found.functions:
         raise OpspliceError(f"no functions can be linked for {backend}")
-    source_inputs.check_file(request.path, _ACCEPTED[backend])
+    source_inputs.check_file(request.path, found.functions)
     suffix = request.path.suffix
-    if suffix not in _ACCEPTED[backend]:
+    if suffix not in found.functions:
         raise OpspliceError(
-            f"{request.path.name} is not a kind of file that a function for {_NAMES[backend]} can be",
-            hint=f"accepted: {' '.join(_ACCEPTED[backend])}",
+            f"{request.path.name} is not a kind of file that a function for {found.title} can be",
+            hint=f"accepted: {' '.join(found.functions)}",
         )
     data = read_file(request.path)
     shader_compiler = None
@@ -63,13 +55,13 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
             output.write_bytes(data)
             return {"toolchain": None, "signatures": {}}
         module = llvm.import_device_code(request.path, request.path.name, output)
-        _check_names(module, request, backend)
+        _check_names(module, request, found)
         return {"toolchain": llvm.version() if suffix == ".ll" else None, "signatures": dict(module.signatures)}
 
-    version = llvm.version() if suffix in _LLVM else shader_compiler.identity if shader_compiler else ""
+    version = llvm.version() if suffix in LLVM_IR else shader_compiler.identity if shader_compiler else ""
     key = key_of(_BUILDER, suffix, backend, "\0".join(request.symbols), version, data)
-    entry = store.get_or_build(key, ".bc" if suffix in _LLVM else ".mlir", build)
-    return artifact_of(entry, "bitcode" if suffix in _LLVM else "mlir")
+    entry = store.get_or_build(key, ".bc" if suffix in LLVM_IR else ".mlir", build)
+    return artifact_of(entry, "bitcode" if suffix in LLVM_IR else "mlir")
 
 
 def _made_of_wgsl(request: ArtifactRequest, compiler: shaders.ShaderCompiler) -> str:
@@ -82,7 +74,7 @@ def _made_of_wgsl(request: ArtifactRequest, compiler: shaders.ShaderCompiler) ->
         return spirv_to_mlir.to_mlir(output.read_bytes(), source.name, request.symbols)
 
 
-def _check_names(module: llvm.Module, request: ArtifactRequest, backend: str) -> None:
+def _check_names(module: llvm.Module, request: ArtifactRequest, backend: Backend) -> None:
     found = module.symbols
     assert found is not None, "what cannot be read is an error"
     for symbol in request.symbols:
@@ -92,9 +84,9 @@ def _check_names(module: llvm.Module, request: ArtifactRequest, backend: str) ->
                 f"{request.path.name} does not define a function '{symbol}'",
                 hint=f'it defines {there}; C++ and CUDA need extern "C"',
             )
-    missing = sorted(name for name in found.undefined if not _LINKED[backend].fullmatch(name))
+    missing = sorted(name for name in found.undefined if not re.fullmatch(backend.linked, name))
     if missing:
         raise OpspliceError(
-            f"{request.path.name} calls {', '.join(missing)}, which nothing links for {_NAMES[backend]}",
+            f"{request.path.name} calls {', '.join(missing)}, which nothing links for {backend.title}",
             hint="define it in the same file",
         )

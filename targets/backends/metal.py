@@ -16,7 +16,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend
+from opsplice.targets.backends.backend import MLIR, Backend
 from opsplice.targets.formats import metal_source
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store, key_of
@@ -59,6 +59,7 @@ class Metal(Backend):
     """GPUs of Apple's: shaders as text."""
 
     name, iree, device, format = "metal", "metal-spirv", "metal", "metal-msl-fb"
+    title, functions = "Metal", MLIR
     limits = metal_source.LIMITS
 
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:

@@ -17,7 +17,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form, RocmTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend
+from opsplice.targets.backends.backend import LLVM_IR, Backend
 from opsplice.targets.build import llvm
 from opsplice.targets.formats import elf, hsaco
 from opsplice.targets.formats.entries import Entry
@@ -98,6 +98,7 @@ class Rocm(Backend):
 
     name, iree, device, format = "rocm", "rocm", "hip", "rocm-hsaco-fb"
     aliases = ("amdgpu",)
+    title, functions, linked = "ROCm", LLVM_IR, r"__oc(ml|kl)_\w+"
     chip_flag, chips, usual_chip = "--iree-rocm-target", r"gfx\w+", "gfx942"
 
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:

@@ -29,7 +29,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import Backend
+from opsplice.targets.backends.backend import MLIR, Backend
 from opsplice.targets.build import compiler_flags, shaders, spirv_val
 from opsplice.targets.formats import spirv_binary, spirv_reader
 from opsplice.targets.formats.entries import Entry
@@ -149,6 +149,7 @@ class Vulkan(Backend):
     """Devices with Vulkan: SPIR-V, and sources of shaders."""
 
     name, iree, device, format = "vulkan", "vulkan-spirv", "vulkan", "vulkan-spirv-fb"
+    title, functions = "Vulkan", MLIR
     limits = spirv_binary.LIMITS
     clauses = ("spirv", "wgsl")
     chip_flag, chips = "--iree-vulkan-target", r"([\w.-]+)?"
