@@ -10,6 +10,7 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.ir import dispatch_words
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
@@ -48,17 +49,19 @@ def constants(call: KernelCall) -> int:
 
 
 def word_names(call: KernelCall) -> list[tuple[str, str]]:
-    """For each constant what it is of, a scalar or a dim, and the element type; a dim is an i32."""
+    """For each constant what it is of, and the element type; dims and strides are i32."""
     scalars = [(a.name, a.element) for a in call.arguments if isinstance(a, Scalar)]
     held = [each for each in scalars for _ in range(dispatch_words.count(each[1]))]
-    return [*held, *((f"dim {name}", "i32") for name in call.dims)]
+    dims = ((f"dim {name}", "i32") for name in call.dims)
+    return [*held, *dims, *((word.name, "i32") for word in stride_words.words(call))]
 
 
 def written(call: KernelCall) -> tuple[bool, ...]:
     """For each binding whether the kernel writes to it."""
     aliases = {o.alias for o in call.outputs}
     buffers = [a for a in call.arguments if isinstance(a, Buffer)]
-    return (*(a.name in aliases for a in buffers), *(True for o in call.outputs if o.alias is None))
+    table = [False] * bool(stride_words.packs(call))
+    return (*(a.name in aliases for a in buffers), *table, *(True for o in call.outputs if o.alias is None))
 
 
 def of(call: KernelCall, choice: Choice) -> External:

@@ -9,7 +9,8 @@
 
 The ABI is the same for all targets. Bindings: the buffers in the order of the parameters, then the results (one that
 is written in place is its parameter's). Constants, words of 32 bits: the scalars in the order of the parameters, then
-the dims in the order in which the signature names them first; a pack is one. `words.py` says how a scalar is packed.
+the dims in the order in which the signature names them first; a pack is one. `dispatch_words.py` says how a scalar is
+packed, `stride_words.py` what is passed for strided and optional buffers.
 On a CPU the file may also hold the dispatch in IREE's own ABI for executables (`as dispatch`).
 
 For Metal the function is empty, until `metal_link.py` puts the shader in its place; so it is for an executable of
@@ -37,6 +38,7 @@ from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.ir.placing import Placer, builtin_type
 from opsplice.rewrites.link import elf_link, metal_link
+from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
@@ -73,16 +75,19 @@ class Writer:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
         placer = self.placer
         buffers = [a for a in call.arguments if isinstance(a, Buffer)]
-        operands = [placer.current(a.value) for a in buffers]
+        operands = [stride_words.left_out(a) if a.value is None else placer.current(a.value) for a in buffers]
         names = [a.name for a in buffers]
         tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
         for at in tied:
             if at >= 0:
                 operands[at] = copied(operands[at])
+        if stride_words.packs(call):
+            operands.append(stride_words.first_elements(call, placer))
         operand_dims = [plain.dynamic_dims(v) for v in operands]
         sizes = {name: placer.size(size) for name, size in call.dims.items()}
         constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
         constants += [_word(size) for size in sizes.values()]
+        constants += [_word(placer.amount(word.amount)) for word in stride_words.words(call)]
         held = operands or constants
         if held and not any(map(placer.varies, [*operands, *constants])):
             # IREE would compute the result when it compiles, on a device that may not be there.
@@ -120,7 +125,7 @@ class Writer:
 
     def entries(self, call: DispatchCall) -> tuple[ir.Attribute, ...]:
         """The entry points of the executable for a call, one for each variant."""
-        key = (plain.signature(call), call.externals, call.kept)
+        key = (plain.signature(call, layouts=False), call.externals, call.kept)
         if key not in self.executables:
             name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}", call.symbol)
             self.executables[key] = build(self.placer.module, name, call)
@@ -302,6 +307,9 @@ class _Shim(plain.Shim):
     def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
         super().__init__(call)
         self.layout = layout
+        self.told: list[tuple[stride_words.Word, ir.Value]] = []
+        self.sizes: dict[str, ir.Value] = {}
+        self.table = 0
 
     def open(
         self, name: str, results: int
@@ -321,9 +329,35 @@ class _Shim(plain.Shim):
                 dims[name_] = emit.value(
                     "arith.index_castui", [dispatch_words.load(self.layout, ordinal + at)], self.index
                 )
-            sizes = plain.dim_values(self.call, {n: dims[n] for n in plain.dynamic_names(self.call)})
-        fresh: list[Any] = list(range(len(buffers), len(buffers) + results))
+            self.sizes = sizes = plain.dim_values(self.call, {n: dims[n] for n in plain.dynamic_names(self.call)})
+            words = stride_words.words(self.call)
+            self.told = [
+                (word, emit.value("arith.index_castui", [dispatch_words.load(self.layout, at)], self.index))
+                for at, word in enumerate(words, ordinal + len(self.call.dims))
+            ]
+        self.table = len(buffers)
+        first = len(buffers) + bool(stride_words.packs(self.call))
+        fresh: list[Any] = list(range(first, first + results))
         return function, given, sizes, fresh
+
+    def moves(self) -> stride_words.ToldMoves:
+        named = stride_words.packs(self.call)
+        if not named:
+            return stride_words.ToldMoves(self.call, self.told, [])
+        grid = [getattr(size, "name", None) for size in self.call.kernel.grid]
+        count = length = emit.index(len(self.call.strided))
+        row, first = emit.index(0), []
+        for pack in named:
+            row = emit.value("arith.muli", [row, self.sizes[pack]], self.index)
+            row = emit.value("arith.addi", [row, self.workgroup(grid.index(pack))], self.index)
+            length = emit.value("arith.muli", [length, self.sizes[pack]], self.index)
+        table = self.subspan(self.table, "i32", length)
+        for number in range(len(self.call.strided)):
+            at = emit.value("arith.muli", [row, count], self.index)
+            at = emit.value("arith.addi", [at, emit.index(number)], self.index)
+            word = emit.value("memref.load", [table, at], ir.IntegerType.get_signless(32))
+            first.append(emit.value("arith.index_castui", [word], self.index))
+        return stride_words.ToldMoves(self.call, self.told, first)
 
     def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
         kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], plain.stored(element))

@@ -42,6 +42,7 @@ from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, builtin_type
 from opsplice.rewrites.memory import strides
+from opsplice.rewrites.memory.stride_words import ToldMoves
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.syntax import tree
@@ -158,8 +159,8 @@ def copy_name(executable: str, parameter: str) -> str:
     return f"{executable}{COPY}{parameter}"
 
 
-def signature(call: KernelCall) -> Any:
-    """What two calls must share to use one executable."""
+def signature(call: KernelCall, layouts: bool = True) -> Any:
+    """What two calls must share to use one executable. layouts: whether that depends on strides."""
     arguments = tuple(
         (type(a).__name__, a.element, *_scalar_kind(a)) if isinstance(a, Scalar) else ("Buffer", a.element, is_baked(a))
         for a in call.arguments
@@ -176,7 +177,7 @@ def signature(call: KernelCall) -> Any:
         call.imported,
         tuple(sorted(call.origins.items())),
         call.is_optional,
-        strides.signature(call),
+        strides.signature(call) if layouts else None,
     )
 
 
@@ -292,7 +293,7 @@ class Shim:
         function, given, sizes, results = self.open(name, len(fresh))
         # The declaration's types are those of the call, so the body comes first and the declaration is put before it.
         with ir.InsertionPoint(function.regions[0].blocks[0]):
-            moves = strides.Moves(self.call, self.amounts, self.workgroup)
+            moves = self.moves()
             operands = [self._argument(a, given, sizes, moves) for a in self.call.arguments]
             operands += [self._address(b, output, sizes, moves) for output, b in zip(fresh, results, strict=True)]
             operands += [*sizes.values(), *moves.strides()]
@@ -310,6 +311,10 @@ class Shim:
             else:
                 external["hal.import.static"] = ir.UnitAttr.get()
             self.function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)
+
+    def moves(self) -> strides.Moves | ToldMoves:
+        """Offsets and strides, at the current point."""
+        return strides.Moves(self.call, self.amounts, self.workgroup)
 
     def build_copy(self, name: str, parameter: str) -> None:
         """A function that copies the buffer of a parameter, in a single workgroup."""
@@ -370,7 +375,7 @@ class Shim:
         argument: Buffer | Scalar,
         given: Mapping[str, ir.Value],
         sizes: Mapping[str, ir.Value],
-        moves: strides.Moves,
+        moves: strides.Moves | ToldMoves,
     ) -> ir.Value:
         if isinstance(argument, Buffer) and argument.value is None:
             return emit.value("llvm.mlir.zero", [], self.pointer)
@@ -417,7 +422,11 @@ class Shim:
         return emit.value("arith.trunci", [loaded], ir.IntegerType.get_signless(1))
 
     def _address(
-        self, binding: ir.Value, buffer: Buffer | Output, sizes: Mapping[str, ir.Value], moves: strides.Moves
+        self,
+        binding: ir.Value,
+        buffer: Buffer | Output,
+        sizes: Mapping[str, ir.Value],
+        moves: strides.Moves | ToldMoves,
     ) -> ir.Value:
         """The address of a buffer's first element. Upstream's strided metadata would lose the binding's offset."""
         element, layout = buffer.element, buffer.layout

@@ -40,8 +40,8 @@ FORMS = ("object", "bitcode", "dispatch", "plugin", "provided", "command", "reco
 _BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
 
 
-# What takes strided buffers on CPUs: functions that are called by what we write.
-_STRIDED_FORMS = (None, "object", "bitcode", "plugin")
+# What takes strided and optional buffers: functions that are called by what we write, and whole dispatches.
+_STRIDED_FORMS = (None, "object", "bitcode", "plugin", "dispatch", "generated")
 
 
 _GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
@@ -136,10 +136,9 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
         advice = f"make it a dim of the grid, grid ({pack}): the kernel gets the address of its workgroup's part"
         report(error(dim.span, f"no dim of the grid is {pack}, a pack of a strided buffer", advice))
     for clause in kernel.artifacts:
-        if clause.backend in BACKENDS and (clause.backend != "cpu" or clause.form not in _STRIDED_FORMS):
-            what = clause.backend if clause.backend != "cpu" else f"as {clause.form}"
+        if clause.form not in _STRIDED_FORMS and (clause.form, clause.backend == "cpu") != ("provided", False):
             word = "strided" if strided else "optional"
-            message = f"{word} buffers are for functions on CPUs, and this clause is `{what}`"
+            message = f"no kernel `as {clause.form}` takes {word} buffers"
             instead = "leave out `strided`: the program then makes dense copies" if strided else None
             report(error(clause.span, message, instead))
 

@@ -1,0 +1,131 @@
+"""What a whole dispatch is told of buffers that are strided or may be left out: in words, and in a table.
+
+A dispatch binds the values that strided buffers lie in from their beginning on. After scalars and dims it is given, for
+each such buffer in the order of the signature:
+
+    optional    1, or 0 where it is left out; a buffer of one element is then bound in its place
+    strided     the number of its first element, and the stride of each dim that is no pack, in elements
+
+Where strided buffers have packs, first elements depend on the workgroup. They are no words then, but stand in one more
+buffer behind those of the parameters, i32[packs..., strided buffers]. So a kernel never sees how many dims a pack has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from opsplice.matchers.terms.address import NONE, Amount
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.placing import Placer
+from opsplice.rewrites.memory import strides
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of 32 bits. kind: `flag`, `first` or `stride`. name: what it is of."""
+
+    kind: str
+    name: str
+    amount: Amount
+
+
+def packs(call: KernelCall) -> list[str]:
+    """The packs of strided buffers. A buffer of first elements has a dim for each."""
+    return list(dict.fromkeys(dim.pack for buffer in call.strided for dim in buffer.shape if dim.pack is not None))
+
+
+def words(call: KernelCall) -> list[Word]:
+    """What a dispatch is given after scalars and dims."""
+    found: list[Word] = []
+    optional = {p.name for p in call.kernel.parameters if getattr(p.type, "optional", False)}
+    inputs = [a for a in call.arguments if isinstance(a, Buffer)]
+    buffers: list[Buffer | Output] = [*inputs, *call.outputs]
+    for buffer in buffers:
+        name = _name(call, buffer)
+        if name in optional:
+            assert isinstance(buffer, Buffer), "a result is always there"
+            found.append(Word("flag", f"whether {name} is there", Amount.of(int(buffer.value is not None))))
+        if buffer.layout is None:
+            continue
+        if not packs(call):
+            found.append(Word("first", f"first element of {name}", buffer.layout.offset))
+        for dim, runs in zip(buffer.shape, buffer.layout.dims, strict=True):
+            if dim.pack is None:
+                found.append(Word("stride", f"stride of {name} along {dim}", runs[0][1] if runs else NONE))
+    return found
+
+
+def _name(call: KernelCall, buffer: Buffer | Output) -> str:
+    if isinstance(buffer, Buffer):
+        return buffer.name
+    result = call.kernel.results[call.outputs.index(buffer)]
+    return result.alias or result.name or "the result"
+
+
+def first_elements(call: KernelCall, placer: Placer) -> ir.Value:
+    """The table of first elements, at the current point."""
+    named = packs(call)
+    index, word = ir.IndexType.get(), ir.IntegerType.get_signless(32)
+    sizes = [placer.size(call.dims[pack]) for pack in named]
+    given = {amount: placer.amount(amount) for amount in strides.passed(call)}
+    dynamic = ir.ShapedType.get_dynamic_size()
+    shape = [*(size if isinstance(size, int) else dynamic for size in sizes), len(call.strided)]
+    empty = emit.value(
+        "tensor.empty", [s for s in sizes if isinstance(s, ir.Value)], ir.RankedTensorType.get(shape, word)
+    )
+    made, body = emit.loop([], [], empty)
+
+    def at(axis: int) -> ir.Value:
+        return emit.value("linalg.index", [], index, dim=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis))
+
+    with ir.InsertionPoint(body):
+        grid = [getattr(size, "name", None) for size in call.kernel.grid]
+        moves = strides.Moves(call, given, lambda dim: at(named.index(grid[dim] or "")))
+        buffer, found = at(len(named)), emit.index(0)
+        for number, each in enumerate(call.strided):
+            equal = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+            is_it = emit.value(
+                "arith.cmpi", [buffer, emit.index(number)], ir.IntegerType.get_signless(1), predicate=equal
+            )
+            found = emit.value("arith.select", [is_it, moves.offset(each), found], index)
+        emit.op("linalg.yield", [emit.value("arith.index_cast", [found], word)])
+    return made
+
+
+def left_out(buffer: Buffer) -> ir.Value:
+    """What is bound in the place of a buffer that a match lacks."""
+    element = ir.Type.parse(buffer.element)
+    zero = ir.DenseElementsAttr.get_splat(ir.RankedTensorType.get([1], element), emit.number(0, element))
+    return emit.value("arith.constant", [], zero.type, value=zero)
+
+
+class ToldMoves:
+    """As `strides.Moves`, in a function of C beside dispatches, which is told them as these are.
+
+    told: the words. first: the first element of each strided buffer, where these depend on the workgroup.
+    """
+
+    def __init__(self, call: KernelCall, told: Sequence[tuple[Word, ir.Value]], first: Sequence[ir.Value]) -> None:
+        self.call = call
+        self.told = told
+        self.first = first
+
+    def value(self, amount: Amount) -> ir.Value:
+        """How many elements a value has, where that is known; nothing depends on it."""
+        return emit.index(amount.number or 1)
+
+    def offset(self, buffer: Buffer | Output) -> ir.Value:
+        """Where a workgroup's first element is, in elements."""
+        number = next(at for at, each in enumerate(self.call.strided) if each is buffer)
+        return (self.first or self._of("first"))[number]
+
+    def strides(self) -> list[ir.Value]:
+        """The stride of each dim that is no pack, buffer by buffer."""
+        return self._of("stride")
+
+    def _of(self, kind: str) -> list[ir.Value]:
+        return [value for word, value in self.told if word.kind == kind]
