@@ -39,6 +39,7 @@ _MADE_BY = (
     "rewrites/**/crossed_reads.py",
     "rewrites/**/in_bounds.py",
     "rewrites/**/kept_inputs.py",
+    "rewrites/**/split_sums.py",
 )
 
 

@@ -39,7 +39,7 @@ from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 from opsplice.rewrites.ir.symbols import Brought
 from opsplice.rewrites.link import late_binding
-from opsplice.rewrites.memory import aligned_buffers, crossed_reads, in_bounds, kept_inputs
+from opsplice.rewrites.memory import aligned_buffers, crossed_reads, in_bounds, kept_inputs, split_sums
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
@@ -84,7 +84,8 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
     keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
-    edits = [*steps.all(), *patterns, bounding, apart, *noting, keeping, *steps.late()]
+    split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
+    edits = [*steps.all(), *patterns, bounding, apart, split, *noting, keeping, *steps.late()]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))
