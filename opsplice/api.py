@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from opsplice import frontends
 from opsplice.compiling.job import Job, Outcome, Question
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.files import read_file
 from opsplice.reports.report import Report
 from opsplice.runtime.weights import Parameters
@@ -456,9 +456,7 @@ def check_matched(report: Report) -> None:
     if not lost:
         return
     rules = [f"{u.rule_location}: `{u.rule}`" for u in lost]
-    raise OpspliceError(
-        f"{len(rules)} rule{'s' * (len(rules) > 1)} matched nothing", details="\n".join(f"  {r}" for r in rules)
-    )
+    raise OpspliceError(f"{counted(len(rules), 'rule')} matched nothing", details="\n".join(f"  {r}" for r in rules))
 
 
 def _job(

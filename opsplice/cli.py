@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             options = _options(given)
             with _time_limit(getattr(options, "build_timeout", None)):
                 name = _MODULES.get(options.command, options.command)
-                return int(import_module(f"opsplice.commands.{name}").run(options))
+                answer = import_module(f"opsplice.commands.{name}").run(options)
+                return int(answer if isinstance(answer, int) else answer.show(options.json))
         finally:
             sys.stdout.flush()
     except OpspliceError as error:

@@ -57,6 +57,12 @@ def _readable(text: str) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: `1 file`, `2 files`, `2 matches`."""
+    plural = "es" if what.endswith(("ch", "ss")) else "s"
+    return f"{number} {what}{plural * (number != 1)}"
+
+
 def printable(text: str, instead: str = "") -> str:
     """A text of a stranger's, without what commands terminals. instead: what takes its place; `{}` is its number."""
     return "".join(letter if letter.isprintable() else instead.format(ord(letter)) for letter in text)

@@ -10,7 +10,7 @@ import difflib
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -132,6 +132,21 @@ def write_file(path: Path, content: bytes) -> Path:
     except OSError as error:
         raise OpspliceError(f"cannot write {path}: {error.strerror or error}") from None
     return path
+
+
+def write_files(folder: Path, files: Mapping[str, bytes], *, new: str = "") -> list[Path]:
+    """Write files below a folder, which is made, and return them. new: what to do if the folder holds anything yet.
+
+    Raises OpspliceError when that fails.
+    """
+    if new and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OpspliceError(f"{folder} exists already", hint=new)
+    for parent in dict.fromkeys([folder, *((folder / name).parent for name in files)]):
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OpspliceError(f"cannot make the folder {parent}: {error.strerror or error}") from None
+    return [write_file(folder / name, content) for name, content in files.items()]
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opsplice.commands.arguments import command_line, registry_arguments
+from opsplice.commands.arguments.command_table import GROUPS
 from opsplice.reports import render
 from tests.command_line import opsplice
 
@@ -201,7 +201,8 @@ def test_format(sample: Path) -> None:
 
 
 def test_help_lists_every_command_once_under_what_it_is_for() -> None:
-    for words, groups in (([], command_line._GROUPS), (["kernel"], registry_arguments._GROUPS)):
+    for above, groups in GROUPS.items():
+        words = above.split()
         text = opsplice(*words, "--help").stdout
         listed = re.findall(r"^    ([a-z]+) ", text, re.MULTILINE)
         assert listed == [name for names in groups.values() for name in names]

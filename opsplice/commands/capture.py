@@ -4,42 +4,37 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gc
-import json
+import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from opsplice import files, frontends
-from opsplice.commands.jobs import in_child
+from opsplice.commands.answer import Answer, aligned
+from opsplice.commands.isolated import on_model
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder
 from opsplice.reports.captured import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
-from opsplice.reports.render import colored, style
+from opsplice.reports.render import colored, noted, style
 
 _MAX_PLACES = 8
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> Answer:
     job = _job(options)
     if not job.at:
         if options.to or options.inputs or options.output:
             raise OpspliceError("say what to capture, with --at", hint="`opsplice capture MODEL` lists the ops")
-        _show_ops(in_child(options, job.source, _list, (job,)), options)
-        return 0
+        ops = on_model(options, job.source, "opsplice.compiling.capturing:list_ops", job)
+        return Answer({"ops": [dataclasses.asdict(op) for op in ops]}, _listed(ops))
     if options.output:
         check_folder(Path(options.output))
-    captured = in_child(options, job.source, _capture, (job,))
+    captured = on_model(options, job.source, "opsplice.compiling.capturing:run_capture", job)
     written = captured.save(options.output) if options.output else ()
-    if options.json:
-        found = {**dataclasses.asdict(captured), "written": [str(path) for path in written]}
-        print(json.dumps(found, indent=2))
-        return 0
-    if not options.output:
-        sys.stdout.write(captured.spec)
-        sys.stdout.flush()
-    _show(captured, written, options)
-    return 0
+    found = {**dataclasses.asdict(captured), "written": [str(path) for path in written]}
+    return Answer(
+        found, [] if options.output else [captured.spec.removesuffix("\n")], _notes(captured, written, options)
+    )
 
 
 def _job(options: argparse.Namespace) -> CaptureJob:
@@ -66,37 +61,18 @@ def _job(options: argparse.Namespace) -> CaptureJob:
     )
 
 
-def _capture(report: Any, job: CaptureJob) -> Capture:
-    """Runs in the child: only there is the compiler imported."""
-    gc.set_threshold(100_000)  # loading the compiler makes so many objects that collecting garbage takes long
-    from opsplice.compiling.capturing import run_capture
-
-    return run_capture(report, job)
-
-
-def _list(report: Any, job: CaptureJob) -> tuple[Op, ...]:
-    gc.set_threshold(100_000)
-    from opsplice.compiling.capturing import list_ops
-
-    return list_ops(report, job)
-
-
-# ---- output ------------------------------------------------------------------------------------------------------
-
-
-def _show(captured: Capture, written: tuple[Path, ...], options: argparse.Namespace) -> None:
-    """What is to be known beside the spec, on stderr."""
+def _notes(captured: Capture, written: tuple[Path, ...], options: argparse.Namespace) -> list[str]:
+    """What is to be known beside the spec."""
     color = colored(sys.stderr)
     what = "" if captured.name == DEFAULT_NAME else f" {style(captured.name, 'bold', color)}"
     lines = [f"captured{what} at {captured.location} in @{captured.function}"]
-    width = max(map(len, captured.inputs), default=0)
-    lines += [f"  {name:<{width}}  {source}" for name, source in captured.inputs.items()]
+    lines += aligned(list(captured.inputs.items()))
     others = list(captured.matches)
     others.remove(captured.location)
     lines += [f"  it matches at {place} as well" for place in others[:_MAX_PLACES]]
     if len(others) > _MAX_PLACES:
         lines.append(f"  and at {len(others) - _MAX_PLACES} places more")
-    lines += [f"{style('note:', 'cyan', color)} {note}" for note in captured.notes]
+    lines += [noted(note, sys.stderr) for note in captured.notes]
     lines += [f"wrote {path}" for path in written]
     if options.output and captured.code and len(written) < 2:
         code = Path(options.output).parent / captured.file
@@ -104,18 +80,11 @@ def _show(captured: Capture, written: tuple[Path, ...], options: argparse.Namesp
     elif options.output and captured.code:
         what = "computes it in plain loops" if captured.reference else "only has the prototype: write its body"
         lines.append(f"  {captured.file} {what}")
-    print("\n".join(lines), file=sys.stderr)
+    return lines
 
 
-def _show_ops(ops: tuple[Op, ...], options: argparse.Namespace) -> None:
-    if options.json:
-        print(json.dumps({"ops": [dataclasses.asdict(op) for op in ops]}, indent=2))
-        return
-    rows = [(op.handle, op.location, f"{', '.join(op.values)} : {op.type}") for op in ops]
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
-    function = None
-    for op, row in zip(ops, rows, strict=True):
-        if op.function != function:
-            function = op.function
-            print(style(f"@{function}", "bold", colored(sys.stdout)))
-        print(f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}")
+def _listed(ops: tuple[Op, ...]) -> Iterator[str]:
+    rows = aligned([(op.handle, op.location, f"{', '.join(op.values)} : {op.type}") for op in ops])
+    for function, each in itertools.groupby(zip(ops, rows, strict=True), lambda pair: pair[0].function):
+        yield style(f"@{function}", "bold", colored(sys.stdout))
+        yield from (row for _, row in each)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
+from opsplice.commands.answer import Answer
+from opsplice.errors import counted
 from opsplice.files import write_file
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.loading import loader
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> Answer | int:
     if options.files == ["-"]:
         text = _lines(loader.decoded(sys.stdin.buffer.read(loader.MAX_BYTES + 1), "stdin"))
         formatted = formatter.format(text)
@@ -24,14 +25,9 @@ def run(options: argparse.Namespace) -> int:
     if not options.check:
         for path, text in changed.items():
             write_file(path, text.encode())
-    if options.json:
-        print(json.dumps({"changed": [str(p) for p in changed]}, indent=2))
-    else:
-        for path in changed:
-            print(f"{'would reformat' if options.check else 'reformatted'} {path}")
-        if not changed:
-            print(f"{len(options.files)} file{'s' * (len(options.files) != 1)} formatted already")
-    return int(options.check and bool(changed))
+    lines = [f"{'would reformat' if options.check else 'reformatted'} {path}" for path in changed]
+    lines = lines or [f"{counted(len(options.files), 'file')} formatted already"]
+    return Answer({"changed": [str(p) for p in changed]}, lines, code=int(options.check and bool(changed)))
 
 
 def _formatted(name: str) -> tuple[Path, str, str]:

@@ -5,30 +5,26 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import getpass
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from opsplice.commands import isolated
+from opsplice.commands.answer import Answer
 from opsplice.commands.jobs import package_options
 from opsplice.errors import OpspliceError, printable
-from opsplice.reports.render import colored, style
+from opsplice.reports.render import colored, error_text, noted, style
 
-# What there is to say as JSON, and as lines for people.
-_Said = tuple[dict[str, Any], list[str]]
-
-
-def run(options: argparse.Namespace) -> int:
-    if options.action == "audit":
-        return _audit(options)
-    found, lines = _ACTIONS[options.action](options)
-    print(json.dumps(found, indent=2) if options.json else "\n".join(lines))
-    return 0
+# What reads a program, in a child process: IREE's runtime may crash.
+_READ = "opsplice.provenance:read"
 
 
-def _keygen(options: argparse.Namespace) -> _Said:
+def run(options: argparse.Namespace) -> Answer:
+    return _ACTIONS[options.action](options)
+
+
+def _keygen(options: argparse.Namespace) -> Answer:
     from opsplice import signatures
 
     passphrase = _new_passphrase(options.key) if options.passphrase else ""
@@ -39,7 +35,7 @@ def _keygen(options: argparse.Namespace) -> _Said:
         f"wrote {options.key}: the private part; keep it secret, and keep a copy",
         f"wrote {beside}: the public part, for those who are to trust it",
     ]
-    return {"id": public.id, "private": options.key, "public": beside}, lines
+    return Answer({"id": public.id, "private": options.key, "public": beside}, lines)
 
 
 def _new_passphrase(path: str) -> str:
@@ -55,25 +51,25 @@ def _new_passphrase(path: str) -> str:
     return first
 
 
-def _sign(options: argparse.Namespace) -> _Said:
+def _sign(options: argparse.Namespace) -> Answer:
     from opsplice import signatures
 
     statement = signatures.sign(options.reference, options.key)
     found = {"name": statement.name, "digest": statement.digest, "made": dict(statement.made)}
-    return found, [f"signed {statement.name}  {statement.digest}"]
+    return Answer(found, [f"signed {statement.name}  {statement.digest}"])
 
 
-def _verify(options: argparse.Namespace) -> _Said:
+def _verify(options: argparse.Namespace) -> Answer:
     from opsplice import signatures
 
     verified = signatures.verify(options.reference, package_options(options))
     statement, key = verified.statement, verified.key
     found = {"name": statement.name, "digest": verified.digest, **_key_json(key), "made": dict(statement.made)}
     made = [f"  {what}: {printable(text, '?')}" for what, text in sorted(statement.made.items())]
-    return found, [f"{statement.name}  {verified.digest}", f"  signed by key {key}", *made]
+    return Answer(found, [f"{statement.name}  {verified.digest}", f"  signed by key {key}", *made])
 
 
-def _trust(options: argparse.Namespace) -> _Said:
+def _trust(options: argparse.Namespace) -> Answer:
     from opsplice import signatures
     from opsplice.targets.registry.trust import trust
 
@@ -97,10 +93,10 @@ def _trust(options: argparse.Namespace) -> _Said:
         "keys": [_key_json(each) | {"publishes": each.publishes} for each in known.keys],
         "revoked": {**known.revoked_keys, **known.revoked_digests},
     }
-    return found, [known.file, *(lines or ["no key is trusted"])]
+    return Answer(found, [known.file, *(lines or ["no key is trusted"])])
 
 
-def _lock(options: argparse.Namespace) -> _Said:
+def _lock(options: argparse.Namespace) -> Answer:
     from opsplice import signatures
     from opsplice.targets.registry.trust import trust
 
@@ -117,38 +113,35 @@ def _lock(options: argparse.Namespace) -> _Said:
         entry = each.entry
         by = f"signed by key {trust.short(entry.key)}" if entry.key else "not signed, as allowed"
         lines += [f"{entry}  {entry.digest}", f"  {by}; {', '.join(entry.targets)}"]
-        lines += [f"{style('note:', 'cyan', colored(sys.stdout))} {note}" for note in each.notes]
+        lines += [noted(note, sys.stdout) for note in each.notes]
     notes = [note for each in update.added for note in each.notes]
     entries = [dataclasses.asdict(each) for each in update.lock.packages]
-    return {"output": options.output, "packages": entries, "notes": notes}, [*lines, f"wrote {options.output}"]
+    found = {"output": options.output, "packages": entries, "notes": notes}
+    return Answer(found, [*lines, f"wrote {options.output}"])
 
 
-def _audit(options: argparse.Namespace) -> int:
+def _audit(options: argparse.Namespace) -> Answer:
     from opsplice import provenance
     from opsplice.targets.registry.trust import trust
 
     known = trust.read_chosen(options.trust)
     program = Path(options.program)
     crashed = f"IREE's runtime crashed reading {program}"
-    found = isolated.call(provenance.read, program, crashed=crashed, hint="it is damaged, or was made to do that")
-    kernels = found.kernels if found is not None else ()
-    reasons = {each.kernel: each.reason for each in (provenance.revoked(found, known) if found is not None else ())}
-    if options.json:
-        listed = [{**dataclasses.asdict(each), "revoked": reasons.get(each)} for each in kernels]
-        made = {"opsplice": found.opsplice, "iree": found.iree} if found is not None else {}
-        print(json.dumps({"file": options.program, **made, "kernels": listed}, indent=2))
-        return 1 if reasons else 0
+    hint = "it is damaged, or was made to do that"
+    found = isolated.call(_READ, program, crashed=crashed, hint=hint)
     if found is None:
-        print(f"{options.program}: no kernels of opsplice in it")
-        return 0
-    print(f"{options.program}: made with opsplice {found.opsplice} and IREE {found.iree}")
-    for each in kernels:
-        print("\n".join(_kernel_lines(each, known)))
-        if each in reasons:
-            print(f"  {style(reasons[each], 'red', colored(sys.stdout))}")
-    if reasons:
-        raise OpspliceError(f"{len(reasons)} of {len(kernels)} kernels are revoked", hint="compile it without them")
-    return 0
+        lines = [f"{options.program}: no kernels of opsplice in it"]
+        return Answer({"file": options.program, "kernels": []}, lines)
+    reasons = {each.kernel: each.reason for each in provenance.revoked(found, known)}
+    listed = [{**dataclasses.asdict(each), "revoked": reasons.get(each)} for each in found.kernels]
+    lines = [f"{options.program}: made with opsplice {found.opsplice} and IREE {found.iree}"]
+    for each in found.kernels:
+        lines += _kernel_lines(each, known)
+        lines += [f"  {style(reasons[each], 'red', colored(sys.stdout))}"] if each in reasons else []
+    many = f"{len(reasons)} of {len(found.kernels)} kernels are revoked"
+    notes = [error_text(OpspliceError(many, hint="compile it without them"))] if reasons else []
+    made = {"file": options.program, "opsplice": found.opsplice, "iree": found.iree, "kernels": listed}
+    return Answer(made, lines, notes, code=int(bool(reasons)))
 
 
 def _kernel_lines(use: Any, known: Any) -> list[str]:
@@ -177,4 +170,4 @@ def _reason(text: str) -> str:
     return f": {text}" if text else ""
 
 
-_ACTIONS = {"keygen": _keygen, "sign": _sign, "verify": _verify, "trust": _trust, "lock": _lock}
+_ACTIONS = {"keygen": _keygen, "sign": _sign, "verify": _verify, "trust": _trust, "lock": _lock, "audit": _audit}

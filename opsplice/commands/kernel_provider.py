@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from opsplice.commands import isolated
-from opsplice.errors import OpspliceError
+from opsplice.commands.answer import Answer
+from opsplice.errors import OpspliceError, counted
 from opsplice.files import check_folder, write_file
-from opsplice.reports.render import colored, style
+from opsplice.reports.render import noted
 from opsplice.runtime.providers import Key, linked, read_folder, read_kernel, registry_source
 from opsplice.targets.link import function_link
 from opsplice.targets.registry.store import Store
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> Answer:
     output = Path(options.output)
     check_folder(output)
     kernels: dict[Key, Path] = {}
@@ -31,19 +31,14 @@ def run(options: argparse.Namespace) -> int:
     code = {key: linked(key, data, functions, kernels[key]) for key, data in given.items()}
     changed = {key: data for key, data in code.items() if data != given[key]}
     notes = [note for (name, form), data in changed.items() for note in function_link.unchecked(data, form, name)]
-    path = write_file(output, isolated.call(_compile, code, options.flags))
-    if options.json:
-        found = [{"name": name, "format": form, "file": str(kernels[name, form])} for name, form in code]
-        print(json.dumps({"output": str(path), "kernels": found, "notes": notes}, indent=2))
-        return 0
-    for note in notes:
-        print(f"{style('note:', 'cyan', colored(sys.stderr))} {note}", file=sys.stderr)
-    print(f"wrote {path}: {len(code)} kernel{'s' * (len(code) != 1)}", file=sys.stderr)
-    return 0
+    path = write_file(output, isolated.call("opsplice.commands.kernel_provider:compiled", code, options.flags))
+    found = [{"name": name, "format": form, "file": str(kernels[name, form])} for name, form in code]
+    said = [*(noted(note, sys.stderr) for note in notes), f"wrote {path}: {counted(len(code), 'kernel')}"]
+    return Answer({"output": str(path), "kernels": found, "notes": notes}, notes=said)
 
 
-def _compile(code: dict[Key, bytes], flags: tuple[str, ...]) -> bytes:
-    """Runs in the child: only there is the compiler imported."""
+def compiled(code: dict[Key, bytes], flags: tuple[str, ...]) -> bytes:
+    """The module of kernels, made in the child: only there is the compiler imported."""
     from opsplice.frontends import ModuleSource
     from opsplice.pipeline.compiler import compile_module
 

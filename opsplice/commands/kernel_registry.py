@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from opsplice import packages
+from opsplice.commands.answer import Answer, aligned
 from opsplice.commands.jobs import package_options
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.packages import BuiltPackage, Pushed
 from opsplice.targets.registry.package_cache import Kept
 from opsplice.targets.registry.places.progress import size
 
 _SECONDS = {"d": 86400.0, "h": 3600.0}
 
-# What there is to say as JSON, and as lines for people.
-_Said = tuple[Any, Sequence[str]]
+
+def run(options: argparse.Namespace) -> Answer:
+    return _ACTIONS[options.action](options)
 
 
-def run(options: argparse.Namespace) -> int:
-    found, lines = _ACTIONS[options.action](options)
-    print(json.dumps(found, indent=2) if options.json else "\n".join(lines))
-    return 0
-
-
-def _build(options: argparse.Namespace) -> _Said:
+def _build(options: argparse.Namespace) -> Answer:
     built = packages.build(
         options.spec,
         options.target,
@@ -41,10 +35,10 @@ def _build(options: argparse.Namespace) -> _Said:
     lines = [*_artifact_lines(built), f"{built.name} {built.version}  {built.digest}"]
     if options.output is not None:
         lines.append(f"wrote {options.output}")
-    return _built_json(built), lines
+    return Answer(_built_json(built), lines)
 
 
-def _push(options: argparse.Namespace) -> _Said:
+def _push(options: argparse.Namespace) -> Answer:
     pushed = packages.push(
         options.what,
         options.to,
@@ -60,10 +54,11 @@ def _push(options: argparse.Namespace) -> _Said:
     if pushed.before:
         lines.append(f"note: the tag meant {pushed.before} before")
     built = _built_json(pushed.built) if pushed.built is not None else {}
-    return {**_pushed_json(pushed), **built, "signed_by": pushed.signed_by, "before": pushed.before}, lines
+    found = {**_pushed_json(pushed), **built, "signed_by": pushed.signed_by, "before": pushed.before}
+    return Answer(found, lines)
 
 
-def _pull(options: argparse.Namespace) -> _Said:
+def _pull(options: argparse.Namespace) -> Answer:
     pulled = packages.pull(options.reference, options.target, options=package_options(options), progress=sys.stderr)
     unpacked = pulled.unpacked
     digest, total = unpacked.package.descriptor.digest, sum(file.size for file in unpacked.files.values())
@@ -87,10 +82,10 @@ def _pull(options: argparse.Namespace) -> _Said:
         f"  {pulled.signed}",
         *(f"note: {note}" for note in pulled.notes),
     ]
-    return found, lines
+    return Answer(found, lines)
 
 
-def _list(options: argparse.Namespace) -> _Said:
+def _list(options: argparse.Namespace) -> Answer:
     listed = packages.listed(options.place)
     found: list[dict[str, Any]] = [
         {
@@ -106,10 +101,10 @@ def _list(options: argparse.Namespace) -> _Said:
         (each.name.partition("@")[0], str(each.package), f["digest"], ", ".join(dict.fromkeys(f["targets"])))
         for each, f in zip(listed, found, strict=True)
     ]
-    return found, _columns(rows) or ["no packages"]
+    return Answer(found, aligned(rows) or ["no packages"])
 
 
-def _show(options: argparse.Namespace) -> _Said:
+def _show(options: argparse.Namespace) -> Answer:
     shown = packages.show(options.what)
     about, package = shown.about, shown.package
     found = {
@@ -135,17 +130,17 @@ def _show(options: argparse.Namespace) -> _Said:
     lines += [f"  kernel {kernel}" for kernel in about.kernels]
     for variant in shown.variants:
         lines.append(f"{variant.target}  {variant.digest}" + ("" if variant.pulled else "  (not pulled)"))
-        lines += _columns([("", path, size(count)) for path, count in variant.files.items()])
-    return found, lines
+        lines += aligned([("", path, size(count)) for path, count in variant.files.items()])
+    return Answer(found, lines)
 
 
-def _mirror(options: argparse.Namespace) -> _Said:
+def _mirror(options: argparse.Namespace) -> Answer:
     copied = packages.mirror(options.source, options.to, targets=options.target, progress=sys.stderr)
     lines = [line for each in copied for line in _pushed_lines(each, "copied")]
-    return [_pushed_json(each) for each in copied], lines or ["there is nothing to copy"]
+    return Answer([_pushed_json(each) for each in copied], lines or ["there is nothing to copy"])
 
 
-def _gc(options: argparse.Namespace) -> _Said:
+def _gc(options: argparse.Namespace) -> Answer:
     swept = packages.gc(_duration(options.older), dry_run=options.dry_run)
     verb = "would go" if options.dry_run else "gone"
     found = {
@@ -158,8 +153,8 @@ def _gc(options: argparse.Namespace) -> _Said:
     lines = [f"{verb}: {_kept(each)}" for each in swept.packages]
     lines += [f"stays: {_kept(each)}, {_ago(each.used)}" for each in swept.staying]
     if swept.artifacts:
-        lines.append(f"{verb}: {swept.artifacts} built artifact{'s' * (swept.artifacts != 1)}")
-    return found, [*lines, f"{size(swept.freed)} {'would be ' if options.dry_run else ''}freed"]
+        lines.append(f"{verb}: {counted(swept.artifacts, 'built artifact')}")
+    return Answer(found, [*lines, f"{size(swept.freed)} {'would be ' if options.dry_run else ''}freed"])
 
 
 def _kept(each: Kept) -> str:
@@ -170,7 +165,7 @@ def _ago(used: float) -> str:
     if not used:
         return "never used"
     days = int((time.time() - used) // _SECONDS["d"])
-    return "used today" if days < 1 else f"used {days} day{'s' * (days != 1)} ago"
+    return "used today" if days < 1 else f"used {counted(days, 'day')} ago"
 
 
 _ACTIONS = {
@@ -191,7 +186,7 @@ def _artifact_lines(built: BuiltPackage) -> list[str]:
         kernels.setdefault(row, []).append(a.kernel)
     rows = [(*row, ", ".join(names)) for row, names in kernels.items()]
     notes = dict.fromkeys(note for each in built.artifacts for note in each.notes)
-    lines = [*_columns(rows), *(f"note: {note}" for note in notes), *(f"left out: {line}" for line in built.left_out)]
+    lines = [*aligned(rows), *(f"note: {note}" for note in notes), *(f"left out: {line}" for line in built.left_out)]
     if built.runs_code:
         lines.append("note: it has code that runs on the host, which users take with --allow-code")
     return lines
@@ -227,14 +222,6 @@ def _pushed_lines(pushed: Pushed, verb: str) -> list[str]:
 
 def _pushed_json(pushed: Pushed) -> dict[str, Any]:
     return {"to": pushed.to, "digest": pushed.digest, "bytes": pushed.size}
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines whose columns begin below each other; those that are empty in all rows are left out."""
-    if not rows:
-        return []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  " + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True) if w).rstrip() for row in rows]
 
 
 def _duration(text: str | None) -> float | None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from opsplice.commands import isolated
+from opsplice.commands.answer import Answer
 from opsplice.commands.jobs import package_options
 from opsplice.compiling.linting import is_transform_spec, lint_source
 from opsplice.compiling.spec_sources import SpecSource, resolve
+from opsplice.errors import counted
 from opsplice.reports.render import colored
 from opsplice.spec_lang.linting.lint import CODES
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, render
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> Answer:
     deny, allow = _chosen(options.deny, options.allow)
     found: dict[tuple[str, str, str], Diagnostic] = {}
     for source in resolve(options.files, packages=package_options(options), targets=None, progress=sys.stderr):
@@ -30,14 +31,10 @@ def run(options: argparse.Namespace) -> int:
             found.setdefault((str(diagnostic.span), diagnostic.code or "", diagnostic.message), diagnostic)
     shown = list(found.values())
     errors = sum(d.severity == "error" for d in shown)
-    if options.json:
-        counts = {"errors": errors, "warnings": len(shown) - errors}
-        print(json.dumps({**counts, "findings": [_json(d) for d in shown]}, indent=2))
-    else:
-        for diagnostic in shown:
-            print(render(diagnostic, color=colored(sys.stdout)))
-        print(_summary(errors, len(shown) - errors, len(options.files)))
-    return int(errors > 0)
+    counts = {"errors": errors, "warnings": len(shown) - errors}
+    lines = [render(diagnostic, color=colored(sys.stdout)) for diagnostic in shown]
+    lines.append(_summary(errors, len(shown) - errors, len(options.files)))
+    return Answer({**counts, "findings": [_json(d) for d in shown]}, lines, code=int(errors > 0))
 
 
 def _chosen(denied: Sequence[str], allowed: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
@@ -62,7 +59,11 @@ def _check_codes(given: Sequence[str], flag: str) -> None:
 
 def _findings(source: SpecSource) -> Sequence[Diagnostic]:
     # A transform spec is read by the compiler, which is imported in a child only.
-    found, left_out = isolated.call(lint_source, source) if is_transform_spec(source) else lint_source(source)
+    found, left_out = (
+        isolated.call("opsplice.compiling.linting:lint_source", source)
+        if is_transform_spec(source)
+        else lint_source(source)
+    )
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
     return found
@@ -85,10 +86,6 @@ def _json(diagnostic: Diagnostic) -> dict[str, Any]:
 
 def _summary(errors: int, warnings: int, files: int) -> str:
     if not errors and not warnings:
-        return f"nothing found in {_count(files, 'file')}"
-    said = [_count(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
-    return f"{' and '.join(said)} in {_count(files, 'file')}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+        return f"nothing found in {counted(files, 'file')}"
+    said = [counted(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
+    return f"{' and '.join(said)} in {counted(files, 'file')}"

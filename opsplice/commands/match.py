@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from opsplice.api import check_matched
+from opsplice.commands.answer import Answer
 from opsplice.commands.jobs import preview_job
 from opsplice.reports.render import colored, columns, report_text
 
 
 def run(options: argparse.Namespace) -> int:
     report = preview_job(options)
-    if options.json:
-        print(json.dumps(report.to_json(), indent=2))
-    else:
-        width = columns(sys.stdout)
-        print(report_text(report, verbose=options.verbose, color=colored(sys.stdout), width=width, near=True))
+    color, width = colored(sys.stdout), columns(sys.stdout)
+    text = report_text(report, verbose=options.verbose, color=color, width=width, near=True)
+    code = Answer(report.to_json(), [text]).show(options.json)
     if options.require_match:
         check_matched(report)
-    return 0
+    return code

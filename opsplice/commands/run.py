@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opsplice.api import check_matched
 from opsplice.commands import stdout
+from opsplice.commands.answer import Answer
 from opsplice.commands.jobs import compile_job
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = 1024
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> Answer:
     # What is wrong with the inputs and plugins is said before anything is compiled.
     from opsplice.runtime import value_text as values
     from opsplice.runtime.host_commands import named_files
@@ -76,14 +76,9 @@ def run(options: argparse.Namespace) -> int:
     )
     with stdout.kept_free():
         results, saved = _apart(job, isolate=not options.no_isolate)
-    if options.json:
-        print(json.dumps({**(report.to_json() if report else {}), "results": results, "saved": saved}, indent=2))
-        return 0
-    for number, result in enumerate(results):
-        print(f"result[{number}]: {result}")
-    for path in saved:
-        print(f"saved {path}")
-    return 0
+    found = {**(report.to_json() if report else {}), "results": results, "saved": saved}
+    lines = [f"result[{number}]: {result}" for number, result in enumerate(results)]
+    return Answer(found, [*lines, *(f"saved {path}" for path in saved)])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.pipeline.session import Session
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing.importer import Imported, import_spec
@@ -22,9 +22,8 @@ def import_file(path: Path, *, partial: bool = False) -> Imported:
     with Session() as session, session.context as context:  # it knows all of IREE's dialects
         found = import_spec(interpreter.parse(context, path))
     if found.left_out and not partial:
-        count = len(found.left_out)
         raise OpspliceError(
-            f"{count} thing{'s' * (count != 1)} in {path} cannot be written in a .splice file",
+            f"{counted(len(found.left_out), 'thing')} in {path} cannot be written in a .splice file",
             details="\n".join(found.left_out),
             hint="--partial imports the rest",
         )

@@ -18,7 +18,7 @@ from opsplice.compiling.plugin_kernels import functions_of, types_of
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_sources import SpecSource
 from opsplice.errors import MissingToolError, OpspliceError
-from opsplice.files import read_file, write_file
+from opsplice.files import read_file, write_files
 from opsplice.packaging.package_parts import (
     conditions_of,
     folder_of,
@@ -92,15 +92,7 @@ class PackageFolder:
 
     def write(self, folder: Path) -> None:
         """Write the files to a folder, which is new or empty. Raises OpspliceError."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise OpspliceError(f"{folder} exists already", hint="name a new folder, or remove this one")
-        for path, data in self.files.items():
-            place = folder / path
-            try:
-                place.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise OpspliceError(f"cannot write {place.parent}: {error.strerror or error}") from None
-            write_file(place, data)
+        write_files(folder, self.files, new="name a new folder, or remove this one")
 
 
 def build(source: SpecSource, targets: Sequence[str], artifacts: Artifacts, *, partial: bool = False) -> PackageFolder:

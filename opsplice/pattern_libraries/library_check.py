@@ -69,6 +69,11 @@ class Finding:
     detail: str = ""
 
 
+def findings_of(library: Library) -> list[Finding]:
+    """All that `check` finds."""
+    return list(check(library))
+
+
 def check(library: Library) -> Iterator[Finding]:
     """Try a library. Raises OpspliceError where it cannot even be read."""
     specs: dict[str, LoadedSpec] = {}

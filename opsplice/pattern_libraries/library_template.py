@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.files import write_file
+from opsplice.files import write_files
 from opsplice.spec_lang.loading.libraries import GROUP, OWN
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -158,15 +158,6 @@ def create(name: str, folder: Path | None = None) -> list[Path]:
             f"a library cannot be called '{name}'", hint="use lowercase letters, digits and _, such as acme_kernels"
         )
     root = Path(name) if folder is None else folder
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise OpspliceError(f"{root} exists already", hint="name a new folder: --folder FOLDER")
     words = {"name": name, "project": name.replace("_", "-"), "group": GROUP}
-    written = []
-    for path, text in _FILES.items():
-        place = root / path.format(**words)
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OpspliceError(f"cannot make the folder {place.parent}: {error.strerror}") from None
-        written.append(write_file(place, text.format(**words).encode()))
-    return written
+    files = {path.format(**words): text.format(**words).encode() for path, text in _FILES.items()}
+    return write_files(root, files, new="name a new folder: --folder FOLDER")

@@ -34,6 +34,11 @@ def style(text: str, name: str, color: bool) -> str:
     return f"\033[{_CODES[name]}m{text}\033[0m" if color else text
 
 
+def noted(text: str, stream: TextIO) -> str:
+    """A note as a stream shows it."""
+    return f"{style('note:', 'cyan', colored(stream))} {text}"
+
+
 def error_text(error: OpspliceError) -> str:
     """An error as the command line shows it."""
     color = colored(sys.stderr)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice.errors import OpspliceError
-from opsplice.files import read_file, write_file
+from opsplice.files import read_file, write_files
 
 if TYPE_CHECKING:
     from opsplice.targets.link.function_link import FunctionFile
@@ -179,11 +179,7 @@ def read_folder(folder: Path) -> dict[Key, Path]:
 
 def write_folder(folder: Path, kernels: Mapping[Key, bytes]) -> list[Path]:
     """Write kernels to a folder, which is made if it is not there. Raises OpspliceError when that fails."""
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OpspliceError(f"cannot make the folder {folder}: {error.strerror or error}") from None
-    return [write_file(folder / file_name(key), code) for key, code in sorted(kernels.items())]
+    return write_files(folder, {file_name(key): code for key, code in sorted(kernels.items())})
 
 
 def read_kernel(key: Key, path: Path) -> bytes:

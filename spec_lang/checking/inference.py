@@ -45,6 +45,13 @@ _ELEMENT_KINDS: dict[str, tuple[str, Callable[[str], bool]]] = {
 }
 
 
+class _Misfit(Exception):  # noqa: N818
+    """What keeps an expression from having a type."""
+
+    def __init__(self, span: Span, message: str, help: str | None = None) -> None:  # noqa: A002
+        self.diagnostic = error(span, message, help)
+
+
 def infer(
     pattern: tree.Pattern, signatures: Mapping[str, Signature], report: Report
 ) -> tuple[dict[Expr, Type | None], tuple[Type | None, ...]]:
@@ -95,7 +102,12 @@ class _Inference:
             if let.expr.type is not None:
                 self.fail(let.expr.type.span, "one type cannot stand for several results", "leave it out")
         elif isinstance(let.expr, tree.Call) and let.expr.callee in self.signatures:
-            made = self.use(let.expr, self.signatures[let.expr.callee])
+            signature = self.signatures[let.expr.callee]
+            try:
+                made = self.use(let.expr, signature)
+            except _Misfit as misfit:
+                self.report(misfit.diagnostic)
+                made = (None,) * len(signature.results)
         else:
             self.value(let.expr)
             made = (None,)
@@ -112,7 +124,12 @@ class _Inference:
     # ---- expressions ----
 
     def value(self, expr: Expr) -> _Value:
-        value = self.found[id(expr)] = self._value(expr)
+        try:
+            value = self._value(expr)
+        except _Misfit as misfit:
+            self.report(misfit.diagnostic)
+            value = None
+        self.found[id(expr)] = value
         self.types[expr] = None if isinstance(value, _Number) else value
         return value
 
@@ -160,8 +177,7 @@ class _Inference:
             merged = self._merged(made, other)
             if merged is None:
                 message = f"the alternatives differ: {_show(first)} is {made}, {_show(option)} is {other}"
-                self.fail(option.span, message, "each of them stands for the same value")
-                return None
+                raise _Misfit(option.span, message, "each of them stands for the same value")
             made = merged
         for option, value in zip(expr.options, values, strict=True):
             if isinstance(value, _Number):
@@ -181,8 +197,7 @@ class _Inference:
         """An op that is there, or just its first operand."""
         value = self.call(call)
         if not call.args:
-            self.fail(call.span, f"{call.callee} has no operand to stand for it where it is absent")
-            return None
+            raise _Misfit(call.span, f"{call.callee} has no operand to stand for it where it is absent")
         # The op's own operand, which was looked at with it: to look again doubles the work at each depth.
         first = call.args[0]
         bare = self.found[id(first)] if id(first) in self.found else self.value(first)
@@ -207,21 +222,19 @@ class _Inference:
             if len(made) == 1:
                 return made[0]
             names = ", ".join(f"r{i}" for i in range(len(made)))
-            self.fail(
+            raise _Misfit(
                 call.span, f"{call.callee} has {len(made)} results", f"bind them all: {names} = {call.callee}(...)"
             )
-            return None
         for arg in call.args:
             self.value(arg)
         if "<" in call.callee:
             return None  # reported where ops were put in
-        self.fail(
+        raise _Misfit(
             call.callee_span,
             f"unknown op or pattern {call.callee}",
             did_you_mean(call.callee, [*vocabulary.OPS, *self.signatures])
             or f'any op can be named in quotes: "dialect.{call.callee.rpartition(".")[2]}"(...)',
         )
-        return None
 
     def quoted(self, call: tree.Call) -> Type | None:
         for arg in call.args:
@@ -242,21 +255,20 @@ class _Inference:
                 advice = f'ask it of the op in quotes: "{op.full_name}"(...)'
                 self.fail(attribute.span, f"of {call.callee} attributes are compared only: name = value", advice)
         if len(values) != op.arity:
-            self.fail(call.span, f"{call.callee} takes {_values(op.arity)}, found {len(values)}")
-            return None
+            raise _Misfit(call.span, f"{call.callee} takes {_values(op.arity)}, found {len(values)}")
         elements: dict[str, str] = {}
         operands = list(zip(call.args, op.operands, values, strict=True))
         # Scalars come last: a tensor's element type is that of the result where the two may differ.
         ordered = sorted(operands, key=lambda operand: isinstance(operand[2], ScalarType))
-        if not all(self._operand(call, op, arg, letter, value, elements) for arg, letter, value in ordered):
-            return None
+        for arg, letter, value in ordered:
+            self._check_operand(call, op, arg, letter, value, elements)
         for arg, letter, value in operands:
             if isinstance(value, _Number) and letter in elements:
                 self._settle(arg, value, elements[letter])
         shaped = [(arg, v) for arg, v in zip(call.args, values, strict=True) if isinstance(v, (ScalarType, TensorType))]
         dims = self._common_dims(call, shaped)
         element = self._result_element(call, op, elements, any(v is None for v in values))
-        if dims is None or element is None:
+        if element is None:
             return None
         if any(v is None for v in values) and not dims:
             return call.type if isinstance(call.type, TensorType) else None
@@ -264,20 +276,18 @@ class _Inference:
         made = ScalarType(call.span, element) if scalar else TensorType(call.span, dims, ScalarType(call.span, element))
         return self._ascribed(call.type, made)
 
-    def _operand(
+    def _check_operand(
         self, call: tree.Call, op: vocabulary.Op, arg: Expr, letter: str, value: _Value, elements: dict[str, str]
-    ) -> bool:
+    ) -> None:
         if value is None or isinstance(value, _Number):
-            return True
+            return
         element = element_of(value).name
-        if not self._check_kind(arg.span, call.callee, op, letter, element, f"{_show(arg)} is {value}"):
-            return False
+        self._check_kind(arg.span, call.callee, op, letter, element, f"{_show(arg)} is {value}")
         known = elements.setdefault(letter, element)
         if known == element or (self.casts and isinstance(value, ScalarType) and self._are_floats(known, element)):
-            return True
+            return
         found = f"{call.callee} takes one element type, found {known} and {element}"
-        self.fail(call.span, found, self._cast_advice(value, known, element))
-        return False
+        raise _Misfit(call.span, found, self._cast_advice(value, known, element))
 
     def _are_floats(self, *elements: str) -> bool:
         possible = [possible_elements(element, self.variables) for element in elements]
@@ -294,18 +304,17 @@ class _Inference:
             return f"convert one of them, for example with extsi(x) : {wider}"
         return "convert one of them"
 
-    def _check_kind(self, span: Span, callee: str, op: vocabulary.Op, letter: str, element: str, found: str) -> bool:
+    def _check_kind(self, span: Span, callee: str, op: vocabulary.Op, letter: str, element: str, found: str) -> None:
         kind, works = _ELEMENT_KINDS[letter]
         possible = possible_elements(element, self.variables)
         without_index = op.is_cast and op.name not in ("index_cast", "index_castui")
         if possible is None or all(works(e) and not (without_index and e == "index") for e in possible):
-            return True
+            return
         twin = vocabulary.INTEGER_TWINS.get(op.name) if kind == "floats" else vocabulary.FLOAT_TWINS.get(op.name)
         other = "integers" if kind == "floats" else "floats"
         twin_works = vocabulary.is_integer if other == "integers" else vocabulary.is_float
         advice = f"for {other} write {twin}" if twin and all(map(twin_works, possible)) else None
-        self.fail(span, f"{callee} works on {kind}, but {found}", advice)
-        return False
+        raise _Misfit(span, f"{callee} works on {kind}, but {found}", advice)
 
     def _check_predicate(self, call: tree.Call, op: vocabulary.Op) -> None:
         if not op.predicates:
@@ -329,7 +338,7 @@ class _Inference:
         if literal is not None and possible is not None and not all(map(vocabulary.is_float, possible)):
             self.fail(expr.span, f"{literal} is not an integer, and the other operand is of type {element}")
 
-    def _common_dims(self, call: tree.Call, shaped: list[tuple[Expr, Type]]) -> tuple[Dim, ...] | None:
+    def _common_dims(self, call: tree.Call, shaped: list[tuple[Expr, Type]]) -> tuple[Dim, ...]:
         ranked = [(arg, dims_of(t), t) for arg, t in shaped if dims_of(t)]
         if not ranked:
             return ()
@@ -340,8 +349,7 @@ class _Inference:
                 message = (
                     f"the operands have different shapes: {_show(first)} is {first_type}, {_show(arg)} is {arg_type}"
                 )
-                self.fail(call.span, message, _advise_shapes(first, dims, arg, others))
-                return None
+                raise _Misfit(call.span, message, _advise_shapes(first, dims, arg, others))
             dims = merged
         return dims
 
@@ -367,17 +375,14 @@ class _Inference:
             if op.width == "narrower":
                 example = "i8" if op.result == "J" else "f16"
             advice = f"write it after the op: {call.callee}(x) : {example}"
-            self.fail(call.span, f"{call.callee} needs the type that it converts to", advice)
-            return None
+            raise _Misfit(call.span, f"{call.callee} needs the type that it converts to", advice)
         target, source = element_of(call.type).name, elements.get(op.operands[0])
-        if not self._check_kind(call.type.span, call.callee, op, op.result, target, f"this is {target}"):
-            return None
+        self._check_kind(call.type.span, call.callee, op, op.result, target, f"this is {target}")
         if source is not None and not self._width_fits(op, source, target):
             wanted = "a type of equal width" if op.width == "equal" else f"a {op.width} type"
             if op.width is None:
                 wanted = "index to an integer or back"
-            self.fail(call.type.span, f"{call.callee} converts to {wanted}, and {source} to {target} is not that")
-            return None
+            raise _Misfit(call.type.span, f"{call.callee} converts to {wanted}, and {source} to {target} is not that")
         return target
 
     def _width_fits(self, op: vocabulary.Op, source: str, target: str) -> bool:
@@ -394,18 +399,15 @@ class _Inference:
         values = [self.value(arg) for arg in expr.args]
         self.check_type(expr.type)
         if len(expr.args) < 2:
-            self.fail(expr.span, "contract takes two operands", "for one operand write reduce addf[...](x)")
-            return None
+            raise _Misfit(expr.span, "contract takes two operands", "for one operand write reduce addf[...](x)")
         binding = self._bind_labels(expr.subscripts, expr.args, values)
-        if binding is None or not self._known_labels(expr.subscripts, "contract"):
-            return None
+        self._check_labels(expr.subscripts, "contract")
         elements = {element_of(v).name for v in values if isinstance(v, (ScalarType, TensorType))}
         if not elements:
             return expr.type if isinstance(expr.type, TensorType) else None
         if len(elements) > 1 and expr.type is None:
             advice = "write the type that it makes: contract[...](a, b) : f32"
-            self.fail(expr.span, f"the operands are of types {' and '.join(sorted(elements))}", advice)
-            return None
+            raise _Misfit(expr.span, f"the operands are of types {' and '.join(sorted(elements))}", advice)
         element = element_of(expr.type).name if expr.type else elements.pop()
         dims = binding.apply_dims(_labels(expr.subscripts.result, expr.subscripts.span))
         if dims is None:
@@ -417,43 +419,34 @@ class _Inference:
         op = vocabulary.find(expr.combiner)
         if op is None or op.name not in vocabulary.COMBINERS:
             near = did_you_mean(expr.combiner, vocabulary.COMBINERS)
-            self.fail(
+            raise _Misfit(
                 expr.combiner_span,
                 f"{expr.combiner} cannot reduce",
                 near or f"the ops that can are {' '.join(vocabulary.COMBINERS)}",
             )
-            return None
         binding = self._bind_labels(expr.subscripts, (expr.arg,), [value])
-        if binding is None or not self._known_labels(expr.subscripts, "reduce"):
-            return None
+        self._check_labels(expr.subscripts, "reduce")
         if set(expr.subscripts.operands[0]) == set(expr.subscripts.result):
-            self.fail(expr.subscripts.span, "no label is left out, so nothing is reduced")
-            return None
+            raise _Misfit(expr.subscripts.span, "no label is left out, so nothing is reduced")
         if not isinstance(value, TensorType):
             return None
         element = value.element.name
-        if not self._check_kind(
-            expr.arg.span, expr.combiner, op, op.operands[0], element, f"{_show(expr.arg)} is {value}"
-        ):
-            return None
+        found = f"{_show(expr.arg)} is {value}"
+        self._check_kind(expr.arg.span, expr.combiner, op, op.operands[0], element, found)
         return self._relabelled(expr, binding, value)
 
     def rearrange(self, expr: tree.Rearrange) -> Type | None:
         value = self.value(expr.arg)
         binding = self._bind_labels(expr.subscripts, (expr.arg,), [value])
-        if binding is None:
-            return None
         if expr.subscripts.windows:
-            self.fail(expr.subscripts.span, f"{expr.kind} reads no sums of labels", "only contract and reduce do")
-            return None
+            raise _Misfit(expr.subscripts.span, f"{expr.kind} reads no sums of labels", "only contract and reduce do")
         before, after = [str(label) for label in expr.subscripts.operands[0]], list(expr.subscripts.result)
         if expr.kind != "broadcast":
             if sorted(before) != sorted(after):
                 message = f"{expr.kind} keeps all labels and adds none"
-                self.fail(expr.subscripts.span, message, "see broadcast and reduce")
-                return None
-        elif not self._bind_new_labels(expr, binding):
-            return None
+                raise _Misfit(expr.subscripts.span, message, "see broadcast and reduce")
+        else:
+            self._bind_new_labels(expr, binding)
         if expr.pieces:
             return self._in_pieces(expr, binding, value) if isinstance(value, TensorType) else None
         return self._relabelled(expr, binding, value) if isinstance(value, (ScalarType, TensorType)) else None
@@ -469,58 +462,49 @@ class _Inference:
         inner = tuple(Dim(expr.subscripts.span, size=size) for _, size in expr.pieces)
         return None if outer is None else TensorType(expr.span, (*outer, *inner), value.element)
 
-    def _bind_new_labels(self, expr: tree.Rearrange, binding: Binding) -> bool:
+    def _bind_new_labels(self, expr: tree.Rearrange, binding: Binding) -> None:
         """A label that broadcast adds is the pattern's dim of that name, or of any size."""
         before, after = [str(label) for label in expr.subscripts.operands[0]], expr.subscripts.result
         lost = [label for label in before if label not in after]
         if lost:
-            self.fail(expr.subscripts.span, f"broadcast keeps every label, and {lost[0]} is lost", "see reduce")
-            return False
+            raise _Misfit(expr.subscripts.span, f"broadcast keeps every label, and {lost[0]} is lost", "see reduce")
         added = [label for label in after if label not in before]
         if not added:
-            self.fail(expr.subscripts.span, "no label is added, so nothing is repeated", "see transpose")
-            return False
+            raise _Misfit(expr.subscripts.span, "no label is added, so nothing is repeated", "see transpose")
         for label in added:
             name = label.removeprefix("...")
             known = self.dims.get(name)
             if label.startswith("..."):
                 if known is None or known.pack is None:
-                    self.fail(
+                    raise _Misfit(
                         expr.subscripts.span, f"nothing says how many dims {label} has", "name a parameter's pack"
                     )
-                    return False
                 binding.packs[name] = (known,)
             else:
                 binding.dims[name] = known if known is not None and known.symbol else Dim(expr.subscripts.span)
-        return True
 
-    def _bind_labels(self, subscripts: tree.Subscripts, args: tuple[Expr, ...], values: list[_Value]) -> Binding | None:
+    def _bind_labels(self, subscripts: tree.Subscripts, args: tuple[Expr, ...], values: list[_Value]) -> Binding:
         if len(subscripts.operands) != len(args):
             message = f"the subscripts are for {_values(len(subscripts.operands))}, found {len(args)}"
-            self.fail(subscripts.span, message)
-            return None
+            raise _Misfit(subscripts.span, message)
         for labels in (*subscripts.operands, subscripts.result):
             shown = " ".join(map(str, labels))
             twice = next((label for label in labels if labels.count(label) > 1), None)
             if twice is not None:
-                self.fail(subscripts.span, f"label {twice} stands twice in [{shown}]")
-                return None
+                raise _Misfit(subscripts.span, f"label {twice} stands twice in [{shown}]")
             if sum(str(label).startswith("...") for label in labels) > 1:
-                self.fail(subscripts.span, f"there are two packs in [{shown}]", "one at most can be told apart")
-                return None
+                raise _Misfit(subscripts.span, f"there are two packs in [{shown}]", "one at most can be told apart")
         binding = Binding()
         for labels, arg, value in zip(subscripts.operands, args, values, strict=True):
             if isinstance(value, _Number):
-                self.fail(arg.span, "a constant has no dims to label")
-                return None
+                raise _Misfit(arg.span, "a constant has no dims to label")
             if value is None:
                 continue
             reason = binding.match_dims(_labels(labels, subscripts.span), dims_of(value))
             if reason:
                 shown = " ".join(map(str, labels))
                 message = f"[{shown}] does not fit {_show(arg)}, which is {value}: {reason}"
-                self.fail(arg.span, message)
-                return None
+                raise _Misfit(arg.span, message)
         for window in subscripts.windows:
             for _, label in window.terms:
                 known = self.dims.get(label)
@@ -528,13 +512,12 @@ class _Inference:
                 binding.dims.setdefault(label, known if known is not None and named else Dim(window.span))
         return binding
 
-    def _known_labels(self, subscripts: tree.Subscripts, what: str) -> bool:
+    def _check_labels(self, subscripts: tree.Subscripts, what: str) -> None:
         known = {label for labels in subscripts.operands for label in labels}
         known |= {label for window in subscripts.windows for _, label in window.terms}
         new = next((label for label in subscripts.result if label not in known), None)
         if new is not None:
-            self.fail(subscripts.span, f"label {new} comes from no operand", f"{what} adds no dims; see broadcast")
-        return new is None
+            raise _Misfit(subscripts.span, f"label {new} comes from no operand", f"{what} adds no dims; see broadcast")
 
     def _relabelled(self, expr: tree.Reduce | tree.Rearrange, binding: Binding, value: Type) -> Type | None:
         dims = binding.apply_dims(_labels(expr.subscripts.result, expr.subscripts.span))
@@ -546,12 +529,10 @@ class _Inference:
         """The types of a used pattern's results."""
         values = [self.value(arg) for arg in call.args]
         self.check_type(call.type)
-        nothing = (None,) * len(used.results)
         if call.attributes:
             self.fail(call.attributes[0].span, "a pattern takes no attributes", "they belong to ops")
         if len(values) != len(used.parameters):
-            self.fail(call.span, f"{call.callee} takes {_values(len(used.parameters))}, found {len(values)}")
-            return nothing
+            raise _Misfit(call.span, f"{call.callee} takes {_values(len(used.parameters))}, found {len(values)}")
         binding = Binding(used.variables, self.variables)
         pairs = list(zip(call.args, used.parameters, values, strict=True))
         for arg, parameter, value in pairs:
@@ -561,13 +542,13 @@ class _Inference:
                     message = (
                         f"{_show(arg)} is {value}, which does not fit {parameter.name}: {parameter.type}: {reason}"
                     )
-                    self.fail(arg.span, message)
-                    return nothing
+                    raise _Misfit(arg.span, message)
         for arg, parameter, value in pairs:
             if isinstance(value, _Number):
                 if dims_of(parameter.type):
-                    self.fail(arg.span, f"{call.callee} takes a {parameter.type} as {parameter.name}, not a constant")
-                    return nothing
+                    raise _Misfit(
+                        arg.span, f"{call.callee} takes a {parameter.type} as {parameter.name}, not a constant"
+                    )
                 wanted = binding.apply(parameter.type)
                 if wanted is not None:
                     self._settle(arg, value, element_of(wanted).name)
@@ -584,14 +565,12 @@ class _Inference:
             return made
         element, wanted = element_of(made), element_of(written).name
         if element.name != wanted:
-            self.fail(written.span, f"this makes {element.name}, not {wanted}")
-            return None
+            raise _Misfit(written.span, f"this makes {element.name}, not {wanted}")
         if not isinstance(written, TensorType):
             return made
         dims = merge_dims(dims_of(made), written.dims)
         if dims is None:
-            self.fail(written.span, f"this makes {made}, not {written}")
-            return None
+            raise _Misfit(written.span, f"this makes {made}, not {written}")
         return TensorType(made.span, dims, element)
 
     def check_type(self, written: Type | None) -> None:

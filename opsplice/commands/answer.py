@@ -1,0 +1,45 @@
+"""What a command answers: one JSON value with --json, else lines for people."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opsplice.errors import OpspliceError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """found: the value for --json. lines: for stdout, notes: for stderr. code: the command's exit code."""
+
+    found: Any
+    lines: Iterable[str] = ()
+    notes: Iterable[str] = ()
+    code: int = 0
+
+    def show(self, as_json: bool) -> int:
+        """Print it, and return the exit code."""
+        if as_json:
+            print(json.dumps(self.found, indent=2))
+            return self.code
+        for texts, stream in ((self.lines, sys.stdout), (self.notes, sys.stderr)):
+            for text in texts:
+                print(text, file=stream)
+        return self.code
+
+
+def to_stdout(options: argparse.Namespace, what: str) -> bool:
+    """Whether -o names stdout. Raises OpspliceError where --json wants it, too. what: that is written."""
+    if options.output == "-" and options.json:
+        raise OpspliceError("--json and -o - both want stdout", hint=f"write {what} to a file")
+    return bool(options.output == "-")
+
+
+def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    """Rows as lines whose columns begin below each other; a column that is empty in all rows is left out."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [indent + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True) if w).rstrip() for row in rows]
