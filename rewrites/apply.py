@@ -48,7 +48,7 @@ def apply(
         for action in actions:
             if isinstance(action, KernelCall):
                 make = partial(_results, placer, writers[approaches[action]], action)
-                views = [view for buffer in action.strided for view in buffer.views]
+                views = [view for buffer in (*action.strided, *action.copied) for view in buffer.views]
                 placer.place(action.match, make, whole=action.rule.keep, outputs=action.outputs, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)

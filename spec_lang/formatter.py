@@ -405,7 +405,7 @@ def _variables(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpVaria
 def _kernel_type(written: tree.Type) -> str:
     if isinstance(written, tree.ScalarType):
         return str(written)
-    words = " strided" * written.strided + " optional" * written.optional
+    words = " strided" * written.strided + " copied" * written.copied + " optional" * written.optional
     return f"{written.element}[{', '.join(map(str, written.dims))}]{words}"
 
 

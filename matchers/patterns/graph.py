@@ -75,16 +75,16 @@ def compile_pattern(
 
 
 def layouts(rule: tree.Rule, kernel: tree.Kernel | None) -> tuple[frozenset[str], bool]:
-    """The inputs that a rule's kernel takes in any layout, and whether it writes the only result so."""
+    """The inputs that a rule's kernel takes in any layout, maybe as copies, and whether so is the only result."""
     if kernel is None:
         return frozenset(), False
     pairs = zip(kernel.parameters, rule.args, strict=True)
-    strided = frozenset(arg.name for p, arg in pairs if isinstance(arg, tree.Name) and _is_strided(p.type))
-    return strided, [_is_strided(result.type) for result in kernel.results] == [True]
+    strided = frozenset(arg.name for p, arg in pairs if isinstance(arg, tree.Name) and _in_any_layout(p.type))
+    return strided, [_in_any_layout(result.type) for result in kernel.results] == [True]
 
 
-def _is_strided(kind: tree.Type | None) -> bool:
-    return isinstance(kind, tree.TensorType) and kind.strided
+def _in_any_layout(kind: tree.Type | None) -> bool:
+    return isinstance(kind, tree.TensorType) and (kind.strided or kind.copied)
 
 
 Maker = Callable[[tuple[Label, ...]], Node]

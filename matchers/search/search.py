@@ -856,7 +856,8 @@ class Search(Verdicts):
             known = bound.places or address.layouts(self.views, bound.value, extents)
             return bound if any(place in places for place in known) else None
         dense, is_strided = address.dense(extents), node.name in self.graph.strided
-        value, layout = next((each for each in places if is_strided or each[1] == dense), (None, None))
+        whole = [each for each in places if each[1] == dense]
+        value, layout = next(iter(whole or (places if is_strided else ())), (None, None))
         if value is None:
             return None
         apart = () if layout == dense else tuple(places)

@@ -145,9 +145,7 @@ class CommandWriter(Writer):
         root = builtin_type(output.root)
         if tensor.type == root:
             return tensor
-        made = self.placer.axes(output.sizes)
-        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(made)])}
-        return emit.op("flow.tensor.reshape", [tensor, *dims, *made], [root], segments).results[0]
+        return emit.reshape(tensor, dims, root, self.placer.axes(output.sizes))
 
     def _declared(
         self,
@@ -321,9 +319,7 @@ def _reshaped(
     kind = tensor_type(wanted, element)
     if value.type == kind:
         return value
-    made = [d for d in wanted if isinstance(d, ir.Value)]
-    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(made)])}
-    return emit.op("flow.tensor.reshape", [value, *dims, *made], [kind], segments).results[0]
+    return emit.reshape(value, dims, kind, [d for d in wanted if isinstance(d, ir.Value)])
 
 
 def _exported(tensor: ir.Value, dims: Sequence[ir.Value]) -> ir.Value:

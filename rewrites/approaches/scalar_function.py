@@ -113,8 +113,7 @@ def _shaped(value: ir.Value, kind: ir.RankedTensorType, dims: Sequence[ir.Value]
         return emit.value("tensor.cast", [value], kind)
     axes = [axis for axis in range(own.rank) if own.is_dynamic_dim(axis)]
     old = [emit.value("tensor.dim", [value, emit.index(axis)], ir.IndexType.get()) for axis in axes]
-    segments = ir.DenseI32ArrayAttr.get([1, len(old), len(dims)])
-    return emit.op("flow.tensor.reshape", [value, *old, *dims], [kind], {"operandSegmentSizes": segments}).results[0]
+    return emit.reshape(value, old, kind, dims)
 
 
 def _loop(

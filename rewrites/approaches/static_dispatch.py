@@ -75,7 +75,7 @@ class Writer:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
         placer = self.placer
         buffers = [a for a in call.arguments if isinstance(a, Buffer)]
-        operands = [stride_words.left_out(a) if a.value is None else placer.current(a.value) for a in buffers]
+        operands = [stride_words.left_out(a) if a.value is None else placer.given(a) for a in buffers]
         names = [a.name for a in buffers]
         tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
         for at in tied:

@@ -80,7 +80,7 @@ class Writer:
 
     def operands(self, passed: Sequence[Buffer | Scalar]) -> list[ir.Value]:
         """The values of arguments as they are now, which IREE is kept from computing when it compiles."""
-        operands = [self.placer.current(a.value) for a in passed]
+        operands = [self.placer.given(a) for a in passed]
         if operands and not any(map(self.placer.varies, operands)):
             operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
         return operands

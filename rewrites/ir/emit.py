@@ -121,6 +121,12 @@ def dim(tensor: ir.Value, axis: int) -> ir.Value:
     return value("tensor.dim", [tensor, index(axis)], ir.IndexType.get())
 
 
+def reshape(tensor: ir.Value, dims: Sequence[ir.Value], kind: ir.Type, wanted: Sequence[ir.Value]) -> ir.Value:
+    """A tensor's elements in the dims of `kind`. dims, wanted: the dynamic sizes of the tensor and of `kind`."""
+    segments = ir.DenseI32ArrayAttr.get([1, len(dims), len(wanted)])
+    return value("flow.tensor.reshape", [tensor, *dims, *wanted], kind, operandSegmentSizes=segments)
+
+
 def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Value) -> tuple[ir.Value, ir.Block]:
     """The result of a parallel `linalg.generic` over a new tensor's elements, and its body, which is to be filled.
 

@@ -15,7 +15,8 @@ from opsplice.matchers.search.matches import Match, Size, flat
 from opsplice.matchers.terms.address import Amount
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.plan.actions import Output
+from opsplice.rewrites.memory.dense_copies import dense_copy
+from opsplice.rewrites.plan.actions import Buffer, Output, Scalar
 
 
 class Placer:
@@ -45,7 +46,11 @@ class Placer:
         anchor = anchor_of(match, whole=whole)
         replaced = [(o.root, o.sizes) for o in outputs] or list(zip(match.roots, match.root_sizes, strict=True))
         with ir.InsertionPoint(anchor), anchor.location:
-            results = zip(make(), replaced, strict=True)
+            orders = [output.copy for output in outputs] or [None] * len(replaced)
+            ordered = [
+                new if at is None else dense_copy(new, at, self.amount) for new, at in zip(make(), orders, strict=True)
+            ]
+            results = zip(ordered, replaced, strict=True)
             made = [self._as_typed(new, root, sizes) for new, (root, sizes) in results]
         for (root, _), new in zip(replaced, made, strict=True):
             # Ops of the match keep the old value: one that lives on for its other uses comes before the replacement.
@@ -58,6 +63,12 @@ class Placer:
         while value in self._replaced:
             value = self._replaced[value]
         return to_builtin(value)
+
+    def given(self, argument: Buffer | Scalar) -> ir.Value:
+        """What is passed for an argument: its value as it is now, or a dense copy of what lies in it."""
+        value = self.current(argument.value)
+        layout = argument.copy if isinstance(argument, Buffer) else None
+        return value if layout is None else dense_copy(value, layout, self.amount)
 
     def varies(self, value: ir.Value) -> bool:
         """Whether a value is made from an argument of its function or of a loop, and not from constants alone.
@@ -131,9 +142,7 @@ class Placer:
             return emit.value("tensor.cast", [value], kind)
         old = [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in _dynamic(value.type)]
         new = [self._index(sizes[i]) for i in _dynamic(kind)]
-        segments = ir.DenseI32ArrayAttr.get([1, len(old), len(new)])
-        attributes = {"operandSegmentSizes": segments}
-        return emit.op("flow.tensor.reshape", [value, *old, *new], [kind], attributes).results[0]
+        return emit.reshape(value, old, kind, new)
 
     def _index(self, size: Size) -> ir.Value:
         return self.axis(size) if isinstance(size, DimSize) else emit.index(size)

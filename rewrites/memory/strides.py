@@ -28,7 +28,7 @@ from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import needs
 from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Output, Scalar
-from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 
 def dense(views: Views, sizes: Sequence[Size | tuple[Size, ...]]) -> Layout:
@@ -48,15 +48,28 @@ def nearest(views: Views, call: KernelCall) -> KernelCall | None:
             return buffer
         (_, layout), *_ = call.match.inputs[arg.name].places
         own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
-        return dataclasses.replace(buffer, layout=_grouped(layout, own, _wanted(views, call, buffer)))
+        return _at(buffer, buffer.value, _grouped(layout, own, _wanted(views, call, buffer)))
 
     outputs = call.outputs
-    if call.match.order is not None:
+    if call.match.order is not None and outputs[0].copy is None:
         written = next(_results(views, call), None)
         if written is None:
             return None
         outputs = (dataclasses.replace(call.outputs[0], layout=written[1]),)
     return _refined(dataclasses.replace(call, arguments=tuple(map(placed, call.arguments)), outputs=outputs))
+
+
+def _at(buffer: Buffer, value: ir.Value, layout: Layout, passed: Sequence[ir.Operation] = ()) -> Buffer:
+    """A buffer that lies in the memory of a value, or is copied from there. passed: the ops between."""
+    strided, copied = (layout, None) if buffer.copy is None else (None, layout)
+    return dataclasses.replace(buffer, value=value, views=tuple(passed), layout=strided, copy=copied)
+
+
+def ordered(views: Views, sizes: Sequence[Size], order: tuple[int, ...]) -> Layout:
+    """How the axes of a result lie in a dense buffer that has them in another order."""
+    own = [address.extent_of(views, size) for size in sizes]
+    written = address.dense([own[axis] for axis in order])
+    return dataclasses.replace(written, dims=tuple(written.dims[order.index(axis)] for axis in range(len(order))))
 
 
 def _args(call: KernelCall) -> dict[str, Any]:
@@ -66,7 +79,7 @@ def _args(call: KernelCall) -> dict[str, Any]:
 
 def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action]) -> list[Action]:
     """The same calls, with what their strided buffers are bound to. covered: the actions that ops belong to."""
-    if not any(isinstance(call, KernelCall) and call.strided for call in calls):
+    if not any(isinstance(call, KernelCall) and (call.strided or call.copied) for call in calls):
         return list(calls)
     roots = {root for call in calls for root in call.match.roots}
     needed = {call: frozenset(needs(call.match)) for call in calls}
@@ -113,15 +126,15 @@ def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool
         arg = args[buffer.name]
         if not isinstance(arg, tree.Name) or not isinstance(buffer, Buffer) or buffer.value is None:
             return buffer
-        if buffer.layout is None:
+        if buffer.layout is None and buffer.copy is None:
             return buffer
         wanted, found, passed = _wanted(views, call, buffer), buffer, list[ir.Operation]()
         own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
         places = call.match.inputs[arg.name].places or address.layouts(views, buffer.value, list(chain(*own)))
         for value, layout in places:
             grouped = _grouped(layout, own, wanted)
-            if is_there(value) and _fits(grouped, buffer.shape):
-                found = dataclasses.replace(buffer, value=value, layout=grouped, views=tuple(passed))
+            if is_there(value) and (buffer.copy is not None or _fits(grouped, buffer.shape)):
+                found = _at(buffer, value, grouped, passed)
             maker = defining_op(value)
             passed += () if maker is None else (maker,)
         return found
@@ -179,8 +192,9 @@ def _fits(layout: Layout, shape: Sequence[tree.Dim]) -> bool:
 
 
 def told(call: KernelCall) -> tuple[str, ...]:
-    """In words: what is read and written through views, and how it lies in memory."""
-    return tuple(_in_words(buffer) for buffer in call.strided if buffer.layout is not None and _is_view(call, buffer))
+    """In words: what is read, written and copied through views, and how it lies in memory."""
+    strided = [_in_words(b, b.layout) for b in call.strided if b.layout is not None and _is_view(call, b)]
+    return (*strided, *(_copy_in_words(b, b.copy) for b in call.copied if b.copy is not None))
 
 
 def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:
@@ -192,18 +206,26 @@ def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:
     return bool(buffer.views or call.match.inputs[arg.name].places)
 
 
-def _in_words(buffer: Buffer | Output) -> str:
-    value = buffer.value if isinstance(buffer, Buffer) else buffer.root
-    layout, maker = buffer.layout, defining_op(value)
-    assert layout is not None, "the buffer is strided"
-    where = f"argument {value.arg_number + 1}" if maker is None else f"{maker.name} at {location_text(maker)}"
-    what = f"{buffer.name} reads" if isinstance(buffer, Buffer) else "the result is written as"
+def _in_words(buffer: Buffer | Output, layout: Layout, verb: str = "reads") -> str:
+    value = source = buffer.value if isinstance(buffer, Buffer) else buffer.root
+    maker = defining_op(value)
+    if maker is not None and maker.name == "hal.tensor.import":
+        source, maker = maker.operands[0], None
+    where = f"argument {source.arg_number + 1}" if maker is None else f"{maker.name} at {location_text(maker)}"
+    what = f"{buffer.name} {verb}" if isinstance(buffer, Buffer) else "the result is written as"
     start = "" if layout.offset == NONE else f" from element {_amount(layout.offset)}"
     strides = [
         f"{dim} {' and '.join(_amount(stride) for _, stride in runs) or '0'}"
         for dim, runs in zip(buffer.shape, layout.dims, strict=True)
     ]
     return f"{what} {value.type} of {where}{start}, strides {', '.join(strides)}"
+
+
+def _copy_in_words(buffer: Buffer | Output, layout: Layout) -> str:
+    count = product(size for runs in layout.dims for size, _ in runs)
+    size = "" if count.atoms else f": {count.factor * max(8, vocabulary.bits(buffer.element) or 0) // 8} bytes"
+    what = "the result's dims are put into the program's order"
+    return f"{_in_words(buffer, layout, 'copies') if isinstance(buffer, Buffer) else what}{size}"
 
 
 def _amount(amount: Amount) -> str:

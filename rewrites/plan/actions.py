@@ -22,8 +22,8 @@ class Buffer:
     """A tensor argument: a buffer of `element`s, whose dims are `shape`.
 
     value: None for one that is left out; `Written` for what a rule computes, until it is put in. layout: where these
-    lie in the memory of `value`, for each dim of `shape`; None for a dense row-major buffer. views: the ops between
-    `value` and what the match is bound to.
+    lie in the memory of `value`, for each dim of `shape`; None for a dense row-major buffer. copy: where they lie there
+    if the kernel gets a dense copy of them. views: the ops between `value` and what the match is bound to.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Buffer:
     shape: tuple[tree.Dim, ...]
     layout: Layout | None = None
     views: tuple[Any, ...] = ()
+    copy: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class Scalar:
 class Output:
     """A result: a fresh buffer, or (`alias`) the argument that is overwritten. `root` is the value that it replaces.
 
-    layout: where its dims lie in the memory of `root`; None for a dense row-major buffer. views: the ops between the
-    match's root and `root`, which only arrange its elements.
+    layout: where its dims lie in the memory of `root`; None for a dense row-major buffer. copy: where those of `root`
+    lie in what the kernel writes if `root` is a copy of that. views: the ops between the match's root and `root`, which
+    only arrange its elements.
     """
 
     root: Any
@@ -60,6 +62,7 @@ class Output:
     alias: str | None = None
     layout: Layout | None = None
     views: tuple[Any, ...] = ()
+    copy: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,11 @@ class KernelCall:
         """The buffers that lie in memory as they like, in the order of the signature."""
         inputs = [a for a in self.arguments if isinstance(a, Buffer) and a.layout is not None]
         return (*inputs, *(output for output in self.outputs if output.layout is not None))
+
+    @property
+    def copied(self) -> tuple[Buffer | Output, ...]:
+        """The buffers that are copied from or into another layout."""
+        return tuple(each for each in (*self.arguments, *self.outputs) if not isinstance(each, Scalar) and each.copy)
 
 
 @dataclass(frozen=True)

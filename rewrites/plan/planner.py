@@ -603,9 +603,11 @@ class _Signature:
             if binding is None:
                 return self._absent(parameter.name, parameter.type)
             layout = self._dense(parameter.type)
-            if binding.places and layout is None:
-                raise _LeaveError(f"{arg.name} {_NOT_DENSE}, and kernel {self.kernel.name} takes it dense")
-            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout)
+            copy = binding.places[0][1] if binding.places and parameter.type.copied else None
+            if binding.places and layout is None and copy is None:
+                message = f"{arg.name} {_NOT_DENSE}, and kernel {self.kernel.name} takes it dense"
+                raise _LeaveError(f"{message}: `copied` on the buffer allows a copy")
+            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout, copy=copy)
         element = self.types.get(parameter.type.name, parameter.type.name)
         if isinstance(arg, tree.Literal):
             if not vocabulary.holds(element, arg.value):
@@ -672,12 +674,14 @@ class _Signature:
         made, wanted = self._count(kind.dims), _product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
-        layout = self._dense(kind)
-        if self.match.order is not None and layout is None:
+        layout, copy = self._dense(kind), None
+        if self.match.order is not None and kind.copied:
+            copy = strides.ordered(self.views, sizes, self.match.order)
+        elif self.match.order is not None and layout is None:
             raise _LeaveError(
                 f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one"
             )
-        return Output(root, sizes, element, kind.dims, result.alias, layout)
+        return Output(root, sizes, element, kind.dims, result.alias, layout, copy=copy)
 
     def _dense(self, kind: tree.TensorType) -> Layout | None:
         """Where a strided buffer's elements lie unless the planner finds them elsewhere."""

@@ -114,8 +114,7 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
     kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results]
     strided = [kind for kind in kinds if isinstance(kind, TensorType) and kind.strided]
     optional = [kind for kind in kinds if isinstance(kind, TensorType) and kind.optional]
-    if not strided and not optional:
-        return
+    copied = [kind for kind in kinds if isinstance(kind, TensorType) and kind.copied]
     present = [kind for kind in kinds if isinstance(kind, TensorType) and not kind.optional]
     given = {None, *(dim.name for kind in present for dim in kind.dims)}
     for kind in optional:
@@ -123,8 +122,8 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
             report(error(dim.span, f"nothing says how large {dim.name} is where this buffer is left out"))
     overwritten = {result.alias: result for result in kernel.results if result.alias is not None}
     for parameter in kernel.parameters:
-        if parameter.name in overwritten and parameter.type in (*strided, *optional):
-            word = "strided" if parameter.type in strided else "optional"
+        if parameter.name in overwritten and parameter.type in (*strided, *optional, *copied):
+            word = "strided" if parameter.type in strided else "optional" if parameter.type in optional else "copied"
             message = f"{parameter.name} is {word} and cannot be overwritten"
             report(error(overwritten[parameter.name].span, message, f"make a result of its own, or leave out `{word}`"))
     for result in kernel.results:
@@ -135,11 +134,11 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
     for pack, dim in packs.items():
         advice = f"make it a dim of the grid, grid ({pack}): the kernel gets the address of its workgroup's part"
         report(error(dim.span, f"no dim of the grid is {pack}, a pack of a strided buffer", advice))
-    for clause in kernel.artifacts:
+    for clause in kernel.artifacts if strided or optional else ():
         if clause.form not in _STRIDED_FORMS and (clause.form, clause.backend == "cpu") != ("provided", False):
             word = "strided" if strided else "optional"
             message = f"no kernel `as {clause.form}` takes {word} buffers"
-            instead = "leave out `strided`: the program then makes dense copies" if strided else None
+            instead = "write `copied` in place of `strided`: the program then makes dense copies" if strided else None
             report(error(clause.span, message, instead))
 
 

@@ -331,9 +331,10 @@ class ExpressionNodes:
 
     def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
-        *_, close, strided, optional = parts
-        span = self._span(parts[0], optional or strided or close)
-        return tree.TensorType(span, dims, self.scalar(parts), strided is not None, optional is not None)
+        *_, close, layout, optional = parts
+        span = self._span(parts[0], optional or layout or close)
+        is_strided, is_copied = layout == "strided", layout == "copied"
+        return tree.TensorType(span, dims, self.scalar(parts), is_strided, optional is not None, is_copied)
 
     def tensor(self, parts: list[Any]) -> tree.TensorType:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))

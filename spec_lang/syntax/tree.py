@@ -147,8 +147,9 @@ class ScalarType:
 class TensorType:
     """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a buffer.
 
-    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. One that is
-    `optional` is a null pointer where a match has none.
+    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. One that is `copied`
+    is dense, and the program makes a copy where a match has it in another layout. One that is `optional` is a null
+    pointer where a match has none.
     """
 
     span: Span
@@ -156,6 +157,7 @@ class TensorType:
     element: ScalarType
     strided: bool = False
     optional: bool = False
+    copied: bool = False
 
     def __str__(self) -> str:
         return "tensor<" + " x ".join([*map(str, self.dims), self.element.name]) + ">"

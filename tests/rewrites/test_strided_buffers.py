@@ -308,6 +308,48 @@ def test_a_function_without_parameters_for_strides_is_refused(pairs):
         pairs(PROJECTED, SPEC.replace('"dots.c"', '"dots.c" as bitcode'), {"dots.c": code})
 
 
+# The kernel takes and makes dense buffers, and the program copies what lies in another way.
+COPIED = SPEC.replace("strided", "copied").replace("  grid (b)\n", "")
+DENSE_CODE = """
+#include <stddef.h>
+void dots(const float *x, const float *w, float *out, size_t b, size_t m, size_t k, size_t n) {
+  for (size_t i = 0; i < b * m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (size_t l = 0; l < k; ++l) sum += x[i * k + l] * w[(i / m * n + j) * k + l];
+      out[i * n + j] = sum;
+    }
+}
+"""
+
+
+def test_a_dense_kernel_takes_every_order_where_copies_are_allowed(pairs):
+    """Static and dynamic sizes in one module; where an input is dense as it is, it is passed as it is."""
+    sizes = dict(zip("abcmnk", (2, 3, 4, 3, 5, 4), strict=True))
+    orders = [*ORDERS.split(), "bmk,bkn->bmn", "kbm,bkn->mnb", "bmk,bnk->bmn"]
+    programs = [ordered(at, each, sizes, dynamic=at >= len(orders) - 3) for at, each in enumerate(orders)]
+    made = pairs("\n".join([*programs, PROJECTED, SLICED]), COPIED, {"dots.c": DENSE_CODE})
+    report = {replacement.function.lstrip("@"): replacement.views for replacement in made.spliced.report.replacements}
+    assert report.keys() == {*(f"f{at}" for at in range(len(orders))), "projected", "sliced"}
+    for number, each in enumerate(orders):
+        inputs = [filled(*(sizes[letter] for letter in name)) for name in re.split(",|->", each)[:2]]
+        (found,) = made.run(f"f{number}", *inputs)
+        np.testing.assert_array_equal(found, np.einsum(each, *inputs))
+    made.run("projected", filled(2, 16, 96))
+    made.run("sliced", filled(2, 4, 40), 7)
+    copied = "w copies tensor<3x4x5xf32> of argument 2, strides ...b 20, n 1, k 5: 240 bytes"
+    assert (report["f0"], report[f"f{len(orders) - 1}"]) == ((copied,), ())
+
+
+def test_what_the_host_calls_gets_copies_too(pairs):
+    sizes = dict(zip("bmnk", (3, 3, 5, 4), strict=True))
+    spec = COPIED.replace('cpu "dots.c"', 'cpu "dots.py" as command')
+    files = {"dots.py": "def dots(x, w, out):\n    out[...] = x @ w.swapaxes(-1, -2)\n"}
+    made = pairs(ordered(0, "kmb,knb->mbn", sizes), spec, files)
+    assert made.replaced == 1
+    made.run("f0", filled(4, 3, 3), filled(4, 5, 3))
+
+
 BESIDE = """
 kernel dense(x: f32[...b, m, k], w: f32[...b, n, k]) -> f32[...b, m, n] { cpu "dots.c" }
 replace batched with dense(x, w)
@@ -323,6 +365,6 @@ def test_a_kernel_that_is_told_no_strides_is_not_given_what_lies_in_another_way(
     programs = "\n".join(ordered(at, each, sizes) for at, each in enumerate(["bmk,bkn->bmn", "bmk,bnk->mbn"]))
     _, report = opsplice.transform(programs, [tmp_path / "k.splice"])
     reasons = [kept.reason for kept in report.kept]
-    assert reasons[0] == "w is no value of the program by itself, and kernel dense takes it dense"
+    assert reasons[0].startswith("w is no value of the program by itself, and kernel dense takes it dense: `copied` on")
     assert reasons[2] == "its dims are in another order than the pattern's, and kernel dense takes one"
     assert all("m = 3" in reason for reason in (reasons[1], reasons[3]))

@@ -370,6 +370,7 @@ def test_warnings():
         ('k(x: f32[n], y: f32[n]) -> f32[n] optional { cpu "k.c" }', "a result is always there"),
         ('k(x: f32[n], y: f32 = 1.0) -> x { cpu "k.c" }', "only scalars of patterns have defaults"),
         ('k(x: f32[n] strided) -> x { cpu "k.c" }', "x is strided and cannot be overwritten"),
+        ('k(x: f32[n] copied) -> x { cpu "k.c" }', "x is copied and cannot be overwritten"),
         ('k(x: f32[n] strided) -> f32[n] { cpu "k.c" as provided }', "`as provided` takes strided buffers"),
         ('k(x: f32[n]) -> f32[n] strided { cpu "k.py" as command }', "`as command` takes strided buffers"),
         ('k(x: f32[n]) -> x { symbol "k k" cpu "k.c" }', '"k k" is no symbol that code can define'),
@@ -394,6 +395,7 @@ def test_what_may_be_left_out_has_a_default_or_an_optional_buffer():
 def test_strided_buffers_are_fine():
     text = 'kernel k(strided: f32[...b, m, 3] strided, y: f32[m]) -> f32[...b, m] strided { grid (m, b) cpu "k.c" }'
     assert messages(text) == []
+    assert messages('kernel k(copied: f32[...b, m] copied) -> f32[m, ...b] copied { cuda "k.ptx" }') == []
 
 
 def test_an_index_scalar_is_fine():

@@ -1,0 +1,124 @@
+"""Dense copies of tensors that lie in the memory of another value in any layout.
+
+    [2, 4, 8, 8], from element 32 of [2, 8, 96] on, strides 768, 8, 96, 1
+
+        %v = reshape %x as [2, 8, 12, 8];  %s = extract_slice %v[0, 0, 4, 0] [2, 8, 4, 8];  %c = transpose %s
+
+Most layouts are such views, which compilers copy fast (`nested`). Others are read element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.extents import ONE, Extent
+from opsplice.matchers.terms.address import NONE, Amount, Layout
+from opsplice.rewrites.ir import emit
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A dim of the value in other dims: its size, how much is read from where, and as which axis of the copy."""
+
+    whole: Extent
+    size: Extent
+    start: int
+    axis: int | None
+
+
+def nested(layout: Layout) -> list[Nested] | None:
+    """The dims of the value in which a layout reads a part of each. None where it is no such view."""
+    start, left = layout.offset.number, _extent(layout.count)
+    sizes = [run for dim in layout.dims for run in dim]
+    runs = [(size, _extent(stride), axis) for axis, (size, stride) in enumerate(sizes) if stride != NONE]
+    if start is None or left is None or any(stride is None for _, stride, _ in runs):
+        return None
+    known = [(size, stride, axis) for size, stride, axis in runs if stride is not None]
+    known.sort(key=lambda run: (sum(power for _, power in run[1].atoms), run[1].factor), reverse=True)
+    found: list[Nested] = []
+    for size, stride, axis in (*known, (ONE, ONE, None)):
+        whole = left.divided(stride)
+        if whole is None or (start and stride.atoms):
+            return None
+        at, start = divmod(start, stride.factor) if start else (0, 0)
+        fits = size == whole if size.atoms or whole.atoms else at + size.factor <= whole.factor
+        if not fits or (at and whole.atoms):
+            return None
+        found.append(Nested(whole, size, at, axis))
+        left = stride
+    return [each for each in found if each.axis is not None or each.whole != ONE]
+
+
+def _extent(amount: Amount) -> Extent | None:
+    """A sum of one product at most as that product."""
+    terms = list(amount.terms)
+    return terms[0] if len(terms) == 1 else None
+
+
+def dense_copy(value: ir.Value, layout: Layout, amount: Callable[[Amount], ir.Value]) -> ir.Value:
+    """A copy with a dim for each run of a layout. amount: makes an offset, a stride or a size at the current point."""
+    runs = [run for dim in layout.dims for run in dim]
+    empty = emit.value("tensor.empty", *_shaped([size for size, _ in runs], value, amount))
+    dims = nested(layout)
+    if dims is None:
+        return _gathered(value, layout, empty, amount)
+    read = [each.axis for each in dims if each.axis is not None]
+    order = ir.AffineMap.get(len(runs), 0, [ir.AffineDimExpr.get(axis) for axis in read])
+    made, body = emit.loop([_cut(value, dims, amount)], [order], empty)
+    with ir.InsertionPoint(body):
+        emit.op("linalg.yield", [body.arguments[0]])
+    return made
+
+
+def _shaped(
+    sizes: list[Extent], value: ir.Value, amount: Callable[[Amount], ir.Value]
+) -> tuple[list[ir.Value], ir.Type]:
+    """The dynamic ones of some sizes, and the type of a tensor of these with the elements of another one."""
+    known = [ir.ShapedType.get_dynamic_size() if size.atoms else size.factor for size in sizes]
+    dynamic = [amount(Amount.of(size)) for size in sizes if size.atoms]
+    return dynamic, ir.RankedTensorType.get(known, ir.RankedTensorType(value.type).element_type)
+
+
+def _reshaped(value: ir.Value, sizes: list[Extent], amount: Callable[[Amount], ir.Value]) -> ir.Value:
+    kind = ir.RankedTensorType(value.type)
+    own = [emit.dim(value, axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
+    dynamic, wanted = _shaped(sizes, value, amount)
+    return value if wanted == kind else emit.reshape(value, own, wanted, dynamic)
+
+
+def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Value]) -> ir.Value:
+    """What is read of a value, in a dim for each run."""
+    whole = _reshaped(value, [each.whole for each in dims], amount)
+    if all(each.axis is not None and each.size == each.whole for each in dims):
+        return whole
+    dynamic, kind = _shaped([each.size for each in dims if each.axis is not None], value, amount)
+    sizes = [ir.ShapedType.get_dynamic_size() if each.size.atoms else each.size.factor for each in dims]
+    return emit.value(
+        "tensor.extract_slice",
+        [whole, *dynamic],
+        kind,
+        static_offsets=ir.DenseI64ArrayAttr.get([each.start for each in dims]),
+        static_sizes=ir.DenseI64ArrayAttr.get(sizes),
+        static_strides=ir.DenseI64ArrayAttr.get([1] * len(dims)),
+        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
+    )
+
+
+def _gathered(value: ir.Value, layout: Layout, empty: ir.Value, amount: Callable[[Amount], ir.Value]) -> ir.Value:
+    index, element = ir.IndexType.get(), ir.RankedTensorType(value.type).element_type
+    kind = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], element)
+    own = [emit.dim(value, axis) for axis in range(value.type.rank) if value.type.is_dynamic_dim(axis)]
+    line = emit.reshape(value, own, kind, [amount(layout.count)])
+    strides = [amount(stride) for dim in layout.dims for _, stride in dim]
+    at = amount(layout.offset)
+    made, body = emit.loop([], [], empty)
+    with ir.InsertionPoint(body):
+        for axis, stride in enumerate(strides):
+            dim = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)
+            place = emit.value("linalg.index", [], index, dim=dim)
+            at = emit.value("arith.addi", [at, emit.value("arith.muli", [place, stride], index)], index)
+        emit.op("linalg.yield", [emit.value("tensor.extract", [line, at], element)])
+    return made
