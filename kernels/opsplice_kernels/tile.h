@@ -83,7 +83,7 @@ INLINE void transpose(floats rows[LANES]) {
 }
 
 // to[p * PANEL + c] = w[c * column + p * step] for c < columns <= PANEL and p < depth; 0 for the columns behind.
-static void pack_panel(const float *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
+static inline void pack_panel(const float *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
   if (column == 1) {
     for (size_t p = 0; p < depth; p++)
       UNROLL for (size_t c = 0; c < PANEL; c += LANES)

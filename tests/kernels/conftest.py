@@ -57,7 +57,9 @@ def _features() -> set[str]:
 def _converted(value: object) -> object:
     if value is None or isinstance(value, np.ndarray):
         return ctypes.c_void_p(value.ctypes.data if value is not None else None)
-    return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_size_t(value)
+    if isinstance(value, float):
+        return ctypes.c_float(value)
+    return ctypes.c_size_t(value) if isinstance(value, int) else value
 
 
 @pytest.fixture

@@ -16,16 +16,12 @@ from benchmarks import onnx_models
 from benchmarks.calling import CPU
 
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
+LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
 MODELS = {
-    "bert": (lambda: onnx_models.bert_layer(9, 64, 2), {"attention_rows": 1, "layernorm_rows": 2, "gelu_all": 1}),
-    "prefill": (
-        lambda: onnx_models.llama_layer(9, 0, 64, 2, 96),
-        {"attention_rows": 1, "rmsnorm_rows": 2, "silu_all": 1},
-    ),
-    "decode": (
-        lambda: onnx_models.llama_layer(1, 70, 64, 2, 96),
-        {"attention_rows": 1, "rmsnorm_rows": 2, "silu_all": 1},
-    ),
+    "bert": (lambda: onnx_models.bert_layer(9, 64, 2), {"attention_rows": 1, "layernorm_rows": 2, "linear_packed": 6}),
+    "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
+    # One row, where what is added to it looks like a bias: no product is computed twice.
+    "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
 }
 
 
@@ -36,6 +32,6 @@ def test_numbers(name, tmp_path):
     file.write_bytes(model.proto.SerializeToString())
     program = opsplice.compile(file, [SPEC], [CPU])
     found = [each.kernel for each in program.report.replacements if not each.lost]
-    assert {kernel: found.count(kernel) for kernel in wanted} == wanted, program.report
+    assert {kernel: found.count(kernel) for kernel in found} == wanted, program.report
     (reference,) = ReferenceEvaluator(model.proto).run(None, model.inputs)
     np.testing.assert_allclose(program.run("main", *model.inputs.values()), reference, rtol=1e-4, atol=1e-4)

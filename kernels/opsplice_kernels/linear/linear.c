@@ -1,0 +1,89 @@
+// Products with a packed weight: out[m, n] = activation(x[m, k] @ w + bias) * factor + rest, with w as [n / 32][k][32], the
+// last panel filled up with zeros. bias, factor and rest may be null.
+//
+// Grid: (p, ceildiv(m, 252)); a workgroup does a panel of 32 columns by 252 rows.
+#include "../tile.h"
+
+enum { SHARE = 252, AHEAD = 2048 };
+
+typedef struct {
+  const float *bias, *factor, *rest;
+  int32_t which;
+  size_t n, columns;  // of out, and of this panel
+} epilogue;
+
+static void finish(const epilogue *by, size_t at, float *out, size_t rows, size_t columns) {
+  for (size_t i = 0; i < rows; i++, at += by->n, out += by->n)
+    for (size_t c = 0; c < columns; c += LANES) {
+      floats value = load_up_to(out + c, columns - c, 0.0f);
+      switch (by->which) {
+        case RELU: value = activate(RELU, value); break;
+        case GELU: value = activate(GELU, value); break;
+        case GELU_TANH: value = activate(GELU_TANH, value); break;
+        case SILU: value = activate(SILU, value); break;
+      }
+      if (by->factor) value *= load_up_to(by->factor + at + c, columns - c, 0.0f);
+      if (by->rest) value += load_up_to(by->rest + at + c, columns - c, 0.0f);
+      store_up_to(out + c, value, columns - c);
+    }
+}
+
+INLINE void linear_tile(const int rows, const float *x, size_t k, const float *w, const float *bias, float *out, size_t n,
+                        size_t columns) {
+  floats sums[ROWS][VECTORS];
+  UNROLL for (int v = 0; v < VECTORS; v++) {
+    size_t c = v * LANES;
+    floats start = bias && c < columns ? load_up_to(bias + c, columns - c, 0.0f) : splat(0.0f);
+    UNROLL for (int p = 0; p < rows; p++) sums[p][v] = start;
+  }
+  multiply(rows, sums, x, k, 1, w, PANEL, k, AHEAD);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) {
+    size_t c = v * LANES;
+    if (c < columns) store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
+  }
+}
+
+// One row: sums of even and odd k apart, so that no sum waits for the one before it.
+static void linear_row(const float *x, size_t k, const float *w, const float *bias, float *out, size_t columns) {
+  floats sums[2][PANEL / LANES];
+  UNROLL for (int v = 0; v < PANEL / LANES; v++) {
+    size_t c = v * LANES;
+    sums[0][v] = bias && c < columns ? load_up_to(bias + c, columns - c, 0.0f) : splat(0.0f);
+    sums[1][v] = splat(0.0f);
+  }
+  size_t i = 0;
+  for (; i + 2 <= k; i += 2, w += 2 * PANEL)
+    UNROLL for (int odd = 0; odd < 2; odd++) UNROLL for (int v = 0; v < PANEL / LANES; v++) {
+      __builtin_prefetch(w + AHEAD + odd * PANEL + v * LANES);
+      sums[odd][v] += load(w + odd * PANEL + v * LANES) * x[i + odd];
+    }
+  if (i < k) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[0][v] += load(w + v * LANES) * x[i];
+  UNROLL for (int v = 0; v < PANEL / LANES; v++) {
+    size_t c = v * LANES;
+    if (c < columns) store_up_to(out + c, sums[0][v] + sums[1][v], columns - c);
+  }
+}
+
+void opsplice_linear(const float *x, const float *w, const float *bias, const float *factor, const float *rest,
+                     int32_t which, float *out, size_t m, size_t k, size_t p, size_t n, size_t workgroup_x,
+                     size_t workgroup_y) {
+  (void)p;
+  size_t column = workgroup_x * PANEL, columns = least(PANEL, n - column);
+  size_t row = workgroup_y * SHARE, left = least(SHARE, m - row);
+  epilogue by = {bias, factor, rest, which, n, columns};
+  int is_plain = which == NOTHING && !factor && !rest;
+  w += workgroup_x * k * PANEL;
+  if (bias) bias += column;
+  while (left > 0) {
+    size_t rows = left / ((left + ROWS - 1) / ROWS), at = row * n + column;
+    if (left == 1) linear_row(x + row * k, k, w, bias, out + at, columns);
+    else
+      for (size_t c = 0; c < columns; c += TILE) {
+#define LINEAR_TILE(p) \
+  linear_tile(p, x + row * k, k, w + c, bias ? bias + c : 0, out + at + c, n, least(TILE, columns - c))
+        FOR_ROWS(rows, LINEAR_TILE)
+      }
+    if (!is_plain) finish(&by, at, out + at, rows, columns);
+    row += rows, left -= rows;
+  }
+}
