@@ -28,6 +28,16 @@ _CASTS = frozenset(
 )
 _CONTRACTIONS = frozenset({("arith.addf", "arith.mulf"), ("arith.addi", "arith.muli")})
 _NAMES_DIMS = frozenset({Kind.SAME_SIZE, Kind.CONDITION, Kind.TYPE, Kind.CONSTANT})
+# What to change, where that depends on the kind of failure alone.
+_ADVICE = {
+    Kind.SIZE: "write a name such as `n` in place of the number to take any size",
+    Kind.START: "accumulated(...) around the reduction takes it whatever it starts from",
+    Kind.OPERANDS: "write the op with as many operands as the program gives it",
+    Kind.EFFECTS: "an op with effects stays where it is: let the pattern end with it, or begin after it",
+    Kind.ORDER: "a kernel needs all its inputs before it has a result: look for the parts by patterns of their own",
+    Kind.VIEW: "point at the op that makes what it passes on",
+    Kind.STEPS: "look for a part of it, or say more of it: types, sizes, constants",
+}
 _MOST_USERS = 3
 _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _PAIR = 2
@@ -79,52 +89,39 @@ class _Reasoner:
             Kind.CONSTANT: self._constant,
             Kind.NO_VALUE: self._no_value,
             Kind.TYPE: self._type,
+            Kind.RANK: self._rank,
             Kind.SAME_SIZE: self._same_size,
             Kind.DIMS: self._dims,
             Kind.REDUCTION: self._reduction,
+            Kind.REGION: self._region,
             Kind.SAME_VALUE: self._same_value,
             Kind.CONDITION: self._condition,
             Kind.USE: self._use,
         }
-        if stop.kind in of_kind:
-            return of_kind[stop.kind]()
-        return stop.wanted, stop.found, self._plain_advice()
+        return of_kind[stop.kind]() if stop.kind in of_kind else (stop.wanted, stop.found, _ADVICE.get(stop.kind, ""))
 
     def _no_value(self) -> tuple[str, str, str]:
-        stop = self.stop
+        stop, advice = self.stop, ""
         found = stop.found
         if isinstance(stop.at, ir.Value) and isinstance(stop.at.type, ir.ShapedType):
             found = f"{_value_name(stop.at)}, a {stop.at.type}"
-        return stop.wanted, found, self._plain_advice()
+        if isinstance(stop.node, Input) and isinstance(self.parameters[stop.node.name].type, tree.ScalarType):
+            name = stop.node.name
+            advice = f"declare {name} as a tensor with the dims that it has in the program, and broadcast it"
+        elif isinstance(stop.node, Input):
+            advice = (
+                f"the value of {stop.node.name} exists only inside the op: let the pattern take in the ops that make it"
+            )
+        return stop.wanted, found, advice
 
-    def _plain_advice(self) -> str:
-        stop = self.stop
-        name = getattr(stop.node, "name", "it")
-        if stop.kind is Kind.RANK:
-            return self._rank_advice(name)
-        if stop.kind is Kind.SIZE:
-            return "write a name such as `n` in place of the number to take any size"
-        if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input) and "scalar" in stop.wanted:
-            return f"declare {name} as a tensor with the dims that it has in the program, and broadcast it"
-        if stop.kind is Kind.NO_VALUE and isinstance(stop.node, Input):
-            return f"the value of {name} exists only inside the op: let the pattern take in the ops that make it"
-        if stop.kind is Kind.START:
-            return "accumulated(...) around the reduction takes it whatever it starts from"
-        if stop.kind is Kind.OPERANDS:
-            return "write the op with as many operands as the program gives it"
-        if stop.kind is Kind.REGION:
-            if isinstance(stop.node, Whole) and stop.node.body is not None:
-                return "the op computes something else; if the kernel does too, write this in the pattern's body"
-            return "`{...}` behind the operands takes the op whatever its regions hold"
-        if stop.kind is Kind.EFFECTS:
-            return "an op with effects stays where it is: let the pattern end with it, or begin after it"
-        if stop.kind is Kind.ORDER:
-            return "a kernel needs all its inputs before it has a result: look for the parts by patterns of their own"
-        if stop.kind is Kind.VIEW:
-            return "point at the op that makes what it passes on"
-        if stop.kind is Kind.STEPS:
-            return "look for a part of it, or say more of it: types, sizes, constants"
-        return ""
+    def _region(self) -> tuple[str, str, str]:
+        advice = "`{...}` behind the operands takes the op whatever its regions hold"
+        if isinstance(self.stop.node, Whole) and self.stop.node.body is not None:
+            advice = "the op computes something else; if the kernel does too, write this in the pattern's body"
+        return self.stop.wanted, self.stop.found, advice
+
+    def _rank(self) -> tuple[str, str, str]:
+        return self.stop.wanted, self.stop.found, self._rank_advice(getattr(self.stop.node, "name", "it"))
 
     def _rank_advice(self, name: str) -> str:
         if not isinstance(self.stop.node, Input) or not any(isinstance(i, (Flat, Part)) for i in self.stop.given):
@@ -248,7 +245,7 @@ class _Reasoner:
         if not isinstance(stop.term, Constant):
             return stop.wanted, self._named(stop.term), self._not_constant(self._named(stop.term))
         value = constants.text(stop.term.value, stop.term.type)
-        if "dynamic" in stop.wanted:
+        if stop.about == "dynamic":
             return stop.wanted, f"the constant {value}", "the dim is only known at run time, so no constant equals it"
         advice = f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
         return stop.wanted, f"the constant {value}", advice
@@ -285,7 +282,7 @@ class _Reasoner:
 
     def _same_size(self) -> tuple[str, str, str]:
         stop = self.stop
-        name, _, _ = stop.wanted.partition(" = ")
+        name = stop.about
         return stop.wanted, f"{name} = {stop.found}", f"give the dims two names if {name} need not be one size"
 
     def _dims(self) -> tuple[str, str, str]:
@@ -335,10 +332,11 @@ class _Reasoner:
 
     def _reduction(self) -> tuple[str, str, str]:
         stop = self.stop
-        if stop.wanted.startswith("one reduction"):
+        if stop.about == "again":
             return stop.wanted, stop.found, "let the pattern compute it twice too, by two names"
         found = stop.found
-        if isinstance(stop.term, Reduce) and stop.found.startswith("one over"):
+        has_begun = any(labels == stop.node.loops for labels, _ in stop.loops)
+        if isinstance(stop.term, Reduce) and not has_begun:
             sizes = " x ".join(_size_text(loop) for loop in stop.term.loops)
             found = f"{stop.found} ({sizes})"
         return stop.wanted, found, "reduce as many labels as the program does, or a pack such as `...k`"

@@ -43,6 +43,7 @@ class Failure:
     held: tuple[int, int]
     at: ir.Operation | None
     kind: Kind
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,11 @@ class Bindings:
             table, key = self.trail.pop()
             del table[key]
 
-    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER) -> bool:
+    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER, about: str = "") -> bool:
+        """about: the dim that the failure is about, or in a word how it is special among those of its kind."""
         held = (len(self.held), len(self.trail))
         if self.furthest is None or held > self.furthest.held:
-            self.furthest = Failure(node, wanted, found, held, self.place, kind)
+            self.furthest = Failure(node, wanted, found, held, self.place, kind, about)
         return False
 
     def _describe(self, term: Term) -> str:
@@ -269,7 +271,7 @@ class Bindings:
         self._set(self.dims, name, (size, indices))
         known = self.dims[name][0]
         if isinstance(known, int) and isinstance(size, int) and known != size:
-            return self._fail(node, f"{own_name(name)} = {known}", str(size), Kind.SAME_SIZE)
+            return self._fail(node, f"{own_name(name)} = {known}", str(size), Kind.SAME_SIZE, own_name(name))
         self._set(self.dims_again, (name, size, indices), node)
         return True
 

@@ -568,7 +568,7 @@ class Search(Verdicts):
             casts = "cast" in self.graph.through
             again = Again(self.views, self._chain, self._inside, casts=casts).seen(before, found)
             if again is None:
-                self._fail(node, "one reduction for all its uses", "another", Kind.REDUCTION)
+                self._fail(node, "one reduction for all its uses", "another", Kind.REDUCTION, "again")
                 return None
             return self._pairing([], again)
         self._set(self.held, id(node))

@@ -29,7 +29,8 @@ class Stop:
     """Where a search stopped that got furthest, and what was known there.
 
     node: the part of the pattern, or the part of a condition; term: what the program has there, if that was read;
-    at: the payload op or value there. held: for each node that held, by its id, the op that it held at.
+    about: as for `_fail`. at: the payload op or value there.
+    held: for each node that held, by its id, the op that it held at.
     seen: the ids of all nodes that were looked at on the way. looked: every payload op that was looked at.
     labels: what each label is bound to; asked, given: the labels and the indices that were being compared.
     loops: the loops of each reduction by the labels that the pattern has for them.
@@ -39,6 +40,7 @@ class Stop:
     kind: Kind
     wanted: str
     found: str
+    about: str
     at: Thing | None
     term: Any
     held: Mapping[int, Thing | None]
@@ -144,18 +146,18 @@ class Tracer(Search):
         super()._other_op(node, wanted, found)
         self._value = None
 
-    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER) -> bool:
+    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER, about: str = "") -> bool:
         if self._quiet:
             return False
         before = self.furthest
-        super()._fail(node, wanted, found, kind)
+        super()._fail(node, wanted, found, kind, about)
         if self.furthest is not before:
-            self.stop = self._stop(node, kind, wanted, found)
+            self.stop = self._stop(node, kind, wanted, found, about)
         return False
 
     # ---- notes ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, node: Any, kind: Kind, wanted: str, found: str) -> Stop:
+    def _stop(self, node: Any, kind: Kind, wanted: str, found: str, about: str = "") -> Stop:
         held = {key: self._places.get(key) for key in self.held}
         term = self._term
         for (number, seen), place in self.numbers.items():
@@ -168,6 +170,7 @@ class Tracer(Search):
             kind=kind,
             wanted=wanted,
             found=found,
+            about=about,
             at=self._at(node),
             term=term,
             held=held,

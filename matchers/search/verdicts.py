@@ -224,15 +224,16 @@ class Verdicts(Bindings):
         elif isinstance(size, tuple) and self._same_extent([s for s, _ in left], [s for s, _ in right]):
             return True  # the same dims of a pack, flattened in one of the two
         found = "another size that is dynamic" if known == size or _is_dynamic(size) else size_text(size)
-        return self._fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE)
+        return self._fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE, own_name(name))
 
     def _same_number(self, node: Number, found: Term, sizes: judge.Sizes, classes: Classes) -> bool:
         low = judge.evaluate(node.low, sizes)
         if not isinstance(found, Constant):
             return self._same_dim(node, found, classes)
         if low is None:
-            why = ", which is dynamic" if dim_conditions.numbers_in(node.low) else ""  # else it is too large
-            return self._fail(node, f"the constant {number_text(node)}{why}", str(found.value), Kind.CONSTANT)
+            about = "dynamic" if dim_conditions.numbers_in(node.low) else ""  # else it is too large
+            why = f", which is {about}" if about else ""
+            return self._fail(node, f"the constant {number_text(node)}{why}", str(found.value), Kind.CONSTANT, about)
         if node.high is not None:
             high = judge.evaluate(node.high, sizes)
             good = high is not None and constants.within(low, high, found.value, found.type)
