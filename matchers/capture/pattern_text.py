@@ -6,7 +6,6 @@ The text is what a person would write: names for what is used twice or is long, 
 from __future__ import annotations
 
 import math
-import struct
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,7 @@ from opsplice.matchers.capture.expressions import (
 from opsplice.matchers.capture.naming import Labels, Names, free_name
 from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import Loop, Sum
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -287,22 +287,7 @@ def number_text(value: int | float, element: str) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     short = (float(f"{value:.{digits}g}") for digits in range(1, 18))
-    return repr(next((number for number in short if _rounded(number, element) == value), value))
-
-
-def _rounded(value: float, element: str) -> float:
-    try:
-        if element == "f32":
-            return float(struct.unpack("f", struct.pack("f", value))[0])
-        if element == "f16":
-            return float(struct.unpack("e", struct.pack("e", value))[0])
-        if element == "bf16":
-            bits = struct.unpack("I", struct.pack("f", value))[0]
-            bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-            return float(struct.unpack("f", struct.pack("I", bits))[0])
-    except OverflowError:
-        return math.inf
-    return value
+    return repr(next((number for number in short if constants.rounded(number, element) == value), value))
 
 
 def base_name(part: Part) -> str:
