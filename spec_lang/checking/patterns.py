@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from opsplice.spec_lang.checking.conditions import (
     Names,
@@ -12,7 +12,7 @@ from opsplice.spec_lang.checking.conditions import (
     name_span,
 )
 from opsplice.spec_lang.checking.inference import Report
-from opsplice.spec_lang.checking.walks import children, expressions, forms, pattern_factors
+from opsplice.spec_lang.checking.walks import children, expressions, forms, named_values, pattern_factors, reached
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import error, warning
 from opsplice.spec_lang.syntax.tree import Dim, Expr, Span
@@ -76,24 +76,17 @@ def _check_constant(constant: tree.Constant, names: Names, report: Report) -> No
 
 def check_use(pattern: tree.Pattern, report: Report) -> set[str]:
     """Judge the results, warn of what leads to none of them, and return the parameters that every match binds."""
-    lets = {name: let for let in pattern.body for name in let.names}
+    values = named_values(pattern)
     for result in pattern.results:
-        _check_result(result, pattern, lets, report)
-    reached: set[str] = set()
-    pending: list[Expr] = [*pattern.results, *(f.form for f in forms(pattern.where))]
-    while pending:
-        expr = pending.pop()
-        pending += children(expr)
-        if isinstance(expr, tree.Name) and expr.name not in reached:
-            reached.add(expr.name)
-            if expr.name in lets:
-                pending.append(lets[expr.name].expr)
+        _check_result(result, pattern, values, report)
+    asked = [*pattern.results, *(f.form for f in forms(pattern.where))]
+    needed = {expr.name for expr in reached(asked, values) if isinstance(expr, tree.Name)}
     for parameter in pattern.parameters:
-        if parameter.name not in reached and not parameter.name.startswith("_"):
+        if parameter.name not in needed and not parameter.name.startswith("_"):
             message = f"no result of {pattern.name} needs {parameter.name}"
             report(warning(parameter.span, message, "remove it, or begin its name with _", code="unused-input"))
     for let in pattern.body:
-        if not any(name in reached or name.startswith("_") for name in let.names):
+        if not any(name in needed or name.startswith("_") for name in let.names):
             message = f"no result of {pattern.name} needs {let.names[0]}"
             report(warning(let.span, message, "it is not looked for; remove it", code="unused-value"))
     known: dict[str, frozenset[str]] = {}
@@ -118,9 +111,9 @@ def _certain(expr: Expr, known: dict[str, frozenset[str]]) -> frozenset[str]:
     return frozenset[str]().union(*parts)
 
 
-def _check_result(result: Expr, pattern: tree.Pattern, lets: dict[str, tree.Let], report: Report) -> None:
+def _check_result(result: Expr, pattern: tree.Pattern, values: dict[str, Expr], report: Report) -> None:
     parameters = {p.name for p in pattern.parameters}
-    for made in _makers(result, lets, set()):
+    for made in reached([result], values, into=_behind):
         if isinstance(made, tree.Constant):
             report(error(result.span, "a result is made by an op, and this is a constant"))
         elif isinstance(made, tree.Wildcard):
@@ -131,15 +124,8 @@ def _check_result(result: Expr, pattern: tree.Pattern, lets: dict[str, tree.Let]
             report(error(result.span, f"a result is made by an op, and this is the parameter {made.name}"))
 
 
-def _makers(expr: Expr, lets: dict[str, tree.Let], seen: set[str]) -> Iterator[Expr]:
-    """The expressions that a result may be made by, behind names, alternatives and optional ops."""
-    if isinstance(expr, tree.Name) and expr.name in lets and expr.name not in seen:
-        yield from _makers(lets[expr.name].expr, lets, {*seen, expr.name})
-        return
+def _behind(expr: Expr) -> tuple[Expr, ...]:
+    """What a result may be made by besides an expression itself: alternatives, and the operand of an optional op."""
     if isinstance(expr, tree.Alternatives):
-        for option in expr.options:
-            yield from _makers(option, lets, seen)
-        return
-    if isinstance(expr, tree.Call) and expr.optional and expr.args:
-        yield from _makers(expr.args[0], lets, seen)
-    yield expr
+        return expr.options
+    return expr.args[:1] if isinstance(expr, tree.Call) and expr.optional else ()

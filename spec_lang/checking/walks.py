@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.tree import Expr
@@ -34,19 +35,37 @@ def factors(expr: Expr) -> tuple[str, ...]:
 
 def pattern_factors(pattern: tree.Pattern) -> tuple[str, ...]:
     """The names of numbers in all windows of a pattern."""
-    found: dict[str, None] = {}
-    pending = [*(let.expr for let in pattern.body), *pattern.results]
-    while pending:
-        expr = pending.pop()
-        found |= dict.fromkeys(factors(expr))
-        pending += children(expr)
-    return tuple(found)
+    return tuple(dict.fromkeys(name for expr in reached(_values(pattern)) for name in factors(expr)))
 
 
 def expressions(pattern: tree.Pattern) -> Iterator[Expr]:
     """Every expression of a pattern, those of its condition too, in no order that matters."""
-    pending = [*(let.expr for let in pattern.body), *pattern.results, *(f.form for f in forms(pattern.where))]
+    return reached([*_values(pattern), *(asked.form for asked in forms(pattern.where))])
+
+
+def named_values(pattern: tree.Pattern) -> dict[str, Expr]:
+    """What each name of a pattern's body is bound to."""
+    return {name: let.expr for let in pattern.body for name in let.names}
+
+
+def reached(
+    exprs: Iterable[Expr],
+    values: Mapping[str, Expr] = MappingProxyType({}),
+    into: Callable[[Expr], Iterable[Expr]] = children,
+) -> Iterator[Expr]:
+    """Expressions with all that they are made of. values: what names are bound to, each looked behind once.
+
+    into: what of an expression is looked at.
+    """
+    pending, seen = list(exprs), set[str]()
     while pending:
         expr = pending.pop()
         yield expr
-        pending += children(expr)
+        pending += into(expr)
+        if isinstance(expr, tree.Name) and expr.name in values and expr.name not in seen:
+            seen.add(expr.name)
+            pending.append(values[expr.name])
+
+
+def _values(pattern: tree.Pattern) -> list[Expr]:
+    return [*(let.expr for let in pattern.body), *pattern.results]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
-from opsplice.spec_lang.checking.walks import children, pattern_factors
+from opsplice.spec_lang.checking.walks import children, expressions, named_values, pattern_factors, reached
 from opsplice.spec_lang.dims import decide, dim_conditions, judge
 from opsplice.spec_lang.linting.unused import (
     missing_files,
@@ -135,18 +135,11 @@ def never_matches(pattern: tree.Pattern, why: str, span: Span) -> Diagnostic:
 
 def _has_alternatives(pattern: tree.Pattern, spec: LoadedSpec) -> bool:
     """Whether a match may lack some of a pattern's values, which conditions then ask nothing of."""
-    pending: list[tree.Expr] = [*(let.expr for let in pattern.body), *pattern.results]
-    used = {pattern.name}
-    while pending:
-        expr = pending.pop()
-        if isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.optional):
-            return True
-        if isinstance(expr, tree.Call) and expr.callee in spec.patterns and expr.callee not in used:
-            used.add(expr.callee)
-            inner = spec.patterns[expr.callee]
-            pending += [*(let.expr for let in inner.body), *inner.results]
-        pending += children(expr)
-    return False
+    return any(
+        isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.optional)
+        for each in (pattern, *reached_patterns(pattern, spec))
+        for expr in expressions(each)
+    )
 
 
 def _opposite(left: tree.Condition, right: tree.Condition) -> bool:
@@ -184,11 +177,11 @@ def _type_holds(condition: tree.Condition, variable: str, element: str) -> bool 
 def _unrelated_results(spec: LoadedSpec) -> Iterator[Diagnostic]:
     """Results are looked for beside the first one: from what that is made of on."""
     for pattern in spec.patterns.values():
-        lets = {name: let.expr for let in pattern.body for name in let.names}
+        values = named_values(pattern)
         parameters = {p.name for p in pattern.parameters}
         known: set[str] = set()
         for number, result in enumerate(pattern.results):
-            inputs = _inputs_below(result, lets) & parameters
+            inputs = {expr.name for expr in reached([result], values) if isinstance(expr, tree.Name)} & parameters
             if number and inputs and known and not inputs & known:
                 message = f"this result of pattern {pattern.name} shares no input with those before it"
                 advice = (
@@ -196,19 +189,6 @@ def _unrelated_results(spec: LoadedSpec) -> Iterator[Diagnostic]:
                 )
                 yield warning(result.span, message, advice, code="unrelated-results")
             known |= inputs
-
-
-def _inputs_below(expr: tree.Expr, lets: Mapping[str, tree.Expr]) -> set[str]:
-    """The names that an expression is made of, those of parts included."""
-    found: set[str] = set()
-    pending = [expr]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, tree.Name) and each.name not in found:
-            found.add(each.name)
-            pending += [lets[each.name]] if each.name in lets else []
-        pending += children(each)
-    return found
 
 
 def _empty_ranges(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnostic]:
@@ -222,22 +202,15 @@ def _empty_ranges(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[Diagnosti
 
 def constants(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Constant]:
     """The constants and ranges that every match of a pattern has: none of alternatives, nor those of used patterns."""
-    lets = {name: let.expr for let in pattern.body for name in let.names}
-    seen: set[str] = set()
-    pending = list(pattern.results)
-    while pending:
-        expr = pending.pop()
-        if isinstance(expr, tree.Constant):
-            yield expr
-        elif isinstance(expr, tree.Name) and expr.name in lets and expr.name not in seen:
-            seen.add(expr.name)
-            pending.append(lets[expr.name])
-        elif isinstance(expr, tree.Call) and expr.optional:
-            pending.append(expr.args[0])
-        elif not (
-            isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.callee in spec.patterns)
-        ):
-            pending += children(expr)
+
+    def into(expr: tree.Expr) -> tuple[tree.Expr, ...]:
+        if isinstance(expr, tree.Call) and expr.optional:
+            return expr.args[:1]
+        chosen = isinstance(expr, tree.Alternatives) or (isinstance(expr, tree.Call) and expr.callee in spec.patterns)
+        return () if chosen else children(expr)
+
+    found = reached(pattern.results, named_values(pattern), into)
+    return (expr for expr in found if isinstance(expr, tree.Constant))
 
 
 def _has_floats(node: object) -> bool:
@@ -338,7 +311,7 @@ def _may_end_by_name(pattern: tree.Pattern, spec: LoadedSpec) -> bool:
         if not scopes:
             return False
         inside, expr = scopes.pop()
-        lets = {name: let.expr for let in inside.body for name in let.names}
+        lets = named_values(inside)
         if isinstance(expr, tree.Name) and expr.name in lets:
             scopes.append((inside, lets[expr.name]))
         elif isinstance(expr, (tree.Uses, tree.Rearrange)):
@@ -390,9 +363,3 @@ def _vacuous(where: tree.Condition | None, known: list[tree.Condition]) -> Itera
                 advice = "leave it out, unless that is what it is for"
             yield warning(part.span, message, advice, code="always-true")
         known.append(part)
-
-
-# ---- names that nobody uses -----------------------------------------------------------------------------------------
-
-
-# ---- files ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opsplice.spec_lang.checking.walks import expressions
+from opsplice.errors import counted
+from opsplice.spec_lang.checking.walks import expressions, named_values
 from opsplice.spec_lang.linting.lint import never_matches, reached_patterns
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -42,7 +43,7 @@ _BESIDE_BODY = {"linalg.generic": "indexing_maps", "linalg.reduce": "dimensions"
 def mistakes(spec: LoadedSpec) -> Iterator[Diagnostic]:
     """Warnings `never-matches` and `unlooked-body`."""
     for pattern in spec.patterns.values():
-        lets = {name: let.expr for let in pattern.body for name in let.names}
+        lets = named_values(pattern)
         ends = [lets.get(each.name) if isinstance(each, tree.Name) else each for each in pattern.results]
         for call in _calls(pattern):
             why = unmatchable(call.callee, is_end=call in ends) or _misspelt(call)
@@ -74,7 +75,7 @@ def _misspelt(call: tree.Call) -> str | None:
         return f"there is no op {call.callee}{f'; {advice}' if advice else ''}"
     known = vocabulary.find(call.callee)
     if known is not None and not (len(call.args) < known.arity if call.rest else len(call.args) == known.arity):
-        return f"{call.callee} has {known.arity} operand{'s' * (known.arity != 1)}"
+        return f"{call.callee} has {counted(known.arity, 'operand')}"
     return None
 
 
