@@ -42,7 +42,6 @@ from opsplice.rewrites.plan.actions import (
     Scalar,
     Written,
 )
-from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.targets.artifacts import arch as archs
@@ -557,9 +556,6 @@ class _Signature:
 
     def _written(self, arg: tree.Computed) -> Written:
         """The ops for what the rule computes."""
-        names = {p.name for p in pattern_of(self.match.pattern, arg).parameters}
-        if apart := next((name for name in names if self.match.inputs[name].places), None):
-            raise _LeaveError(f"{apart} {_NOT_DENSE}")
         try:
             return self.write(self.match, self.rule, arg)
         except OpspliceError as failure:
