@@ -28,6 +28,7 @@ from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
+from opsplice.rewrites.memory.dense_copies import dense_copy
 from opsplice.rewrites.plan.actions import Argument, Buffer, Insertion, KernelCall, Scalar, Written
 from opsplice.spec_lang.checking.rules import PLACEHOLDER
 from opsplice.spec_lang.syntax import tree
@@ -176,7 +177,10 @@ def _fitted(placer: Placer, argument: Argument) -> ir.Value:
     kind = ir.Type.parse(argument.kind)
     binding = argument.binding
     if binding.value is not None:
-        return placer.fitted(placer.current(binding.value), kind, argument.sizes)
+        value = placer.current(binding.value)
+        if binding.places:
+            value = dense_copy(value, binding.places[0][1], placer.amount)
+        return placer.fitted(value, kind, argument.sizes)
     if isinstance(kind, ir.RankedTensorType):
         attribute = emit.number(binding.constant, kind.element_type)
         return emit.value("arith.constant", [], kind, value=ir.DenseElementsAttr.get_splat(kind, attribute))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Binding, Match, Size
-from opsplice.matchers.terms.address import Layout
-from opsplice.rewrites.ir.placing import builtin_type
 from opsplice.rewrites.plan.actions import Argument, Written
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.speller import Instance, spell
@@ -57,59 +54,13 @@ def _write(
     if len(template.arguments) > len(given):
         why = "nothing says what a reduction starts from, or how large a dim is"
         raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops: {why}")
-    arguments, lines = list[Argument](), list[str]()
-    for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True):
-        if binding.places:
-            argument, read = _read(name, kind, binding, sizes)
-            arguments.append(argument)
-            lines += read
-        else:
-            arguments.append(Argument(name.removeprefix("%"), kind, binding, sizes))
-    lines += [line.replace(NAME_ONLY, "") for line in template.lines]
+    arguments = tuple(
+        Argument(name.removeprefix("%"), kind, binding, sizes)
+        for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)
+    )
+    lines = tuple(line.replace(NAME_ONLY, "") for line in template.lines)
     sizes = tuple(s if isinstance(s, int) else given[s.argument][1][s.axis] for s in template.sizes)
-    return Written(span, tuple(arguments), tuple(lines), template.root, template.kind, sizes)
-
-
-def _read(name: str, kind: str, binding: Binding, sizes: tuple[Size, ...]) -> tuple[Argument, list[str]]:
-    """A tensor that no value is as a whole, as lines that read it from the memory of the value that it lies in."""
-    (base, layout), *_ = binding.places
-    whole = builtin_type(base)
-    if any(amount.number is None for amount in layout.amounts()) or not whole.has_static_shape or not whole.rank:
-        raise OpspliceError(
-            f"{name[1:]} is no value of the program by itself, and its sizes are known at run time only"
-        )
-    own, flat, element = f"{name}.base", f"{name}.flat", binding.element
-    loops = ", ".join(f"d{axis}" for axis in range(len(sizes)))
-    indices = [f"  %i{axis} = linalg.index {axis} : index" for axis in range(len(sizes))]
-    given = ", ".join(f"%i{axis}" for axis in range(len(sizes)))
-    parallel = ", ".join(['"parallel"'] * len(sizes))
-    lines = [
-        f"{flat} = tensor.collapse_shape {own} [{list(range(whole.rank))}] : {whole} into "
-        f"tensor<{math.prod(whole.shape)}x{element}>",
-        f"{name}.empty = tensor.empty() : {kind}",
-        f"{name} = linalg.generic {{indexing_maps = [affine_map<({loops}) -> ({loops})>], "
-        f"iterator_types = [{parallel}]}} outs({name}.empty : {kind}) {{",
-        f"^bb0(%out: {element}):",
-        *indices,
-        f"  %at = affine.apply affine_map<({loops}) -> ({_place(layout)})>({given})",
-        f"  %read = tensor.extract {flat}[%at] : tensor<{math.prod(whole.shape)}x{element}>",
-        f"  linalg.yield %read : {element}",
-        f"}} -> {kind}",
-    ]
-    return Argument(own.removeprefix("%"), str(whole), Binding(base, element=element)), lines
-
-
-def _place(layout: Layout) -> str:
-    """Where the element at some indices lies, as an affine map's result."""
-    terms = [str(layout.offset.number)]
-    for axis, runs in enumerate(layout.dims):
-        inner = 1
-        for number, (extent, stride) in enumerate(reversed(runs), start=1):
-            along = f"(d{axis} floordiv {inner})"
-            along = along if number == len(runs) else f"({along} mod {extent.factor})"
-            terms.append(f"{along} * {stride.number}")
-            inner *= extent.factor
-    return " + ".join(terms)
+    return Written(span, arguments, lines, template.root, template.kind, sizes)
 
 
 def _element(parameter: tree.Parameter) -> str:

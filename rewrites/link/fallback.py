@@ -234,7 +234,8 @@ def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
 
     def operand(old: Argument) -> Argument:
         value = values.get(old.binding.value, old.binding.value)
-        binding = dataclasses.replace(old.binding, value=value)
+        places = tuple((values.get(base, base), layout(lies)) for base, lies in old.binding.places)
+        binding = dataclasses.replace(old.binding, value=value, places=places)
         return dataclasses.replace(old, binding=binding, sizes=tuple(map(size, old.sizes)))
 
     def output(old: Output) -> Output:

@@ -73,8 +73,8 @@ def named(item: object) -> Iterator[str]:
     """The kernels and patterns that a declaration names, besides itself."""
     if isinstance(item, tree.Rule):
         yield from _NAME.findall(f"{item.pattern} {item.kernel}")
-    elif isinstance(item, tree.Pattern):
-        for part in tree.parts(item):
+    if isinstance(item, (tree.Rule, tree.Pattern)):
+        for part in tree.parts(item.args if isinstance(item, tree.Rule) else item):
             if isinstance(part, tree.Call) and not part.quoted:
                 yield from _NAME.findall(part.callee)
 

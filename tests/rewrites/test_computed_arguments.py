@@ -254,3 +254,7 @@ def test_weights_are_what_is_computed_from_weights(tmp_path):
     assert {r.function.lstrip("@") for r in report.replacements} == {"constant", "loaded", "quantised"}
     assert {r.function.lstrip("@") for r in report.kept} == {"given", "turned"}
     assert {r.reason for r in report.kept} == {"the rule's condition `weight(w)` does not hold"}
+
+
+def test_a_pattern_that_an_argument_uses_is_used(tmp_path):
+    assert opsplice.lint(write_spec(tmp_path, SPEC, {"kernels.c": CODE})) == ()
