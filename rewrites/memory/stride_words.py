@@ -45,7 +45,7 @@ def words(call: KernelCall) -> list[Word]:
     inputs = [a for a in call.arguments if isinstance(a, Buffer)]
     buffers: list[Buffer | Output] = [*inputs, *call.outputs]
     for buffer in buffers:
-        name = _name(call, buffer)
+        name = strides.name_of(call, buffer)
         if name in optional:
             assert isinstance(buffer, Buffer), "a result is always there"
             found.append(Word("flag", f"whether {name} is there", Amount.of(int(buffer.value is not None))))
@@ -57,13 +57,6 @@ def words(call: KernelCall) -> list[Word]:
             if dim.pack is None:
                 found.append(Word("stride", f"stride of {name} along {dim}", runs[0][1] if runs else NONE))
     return found
-
-
-def _name(call: KernelCall, buffer: Buffer | Output) -> str:
-    if isinstance(buffer, Buffer):
-        return buffer.name
-    result = call.kernel.results[call.outputs.index(buffer)]
-    return result.alias or result.name or "the result"
 
 
 def first_elements(call: KernelCall, placer: Placer) -> ir.Value:

@@ -28,6 +28,7 @@ from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import needs
 from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Output, Scalar
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 
@@ -41,14 +42,14 @@ def nearest(views: Views, call: KernelCall) -> KernelCall | None:
     """The call, reading the nearest values. None where it is not known how a pack goes together."""
 
     def placed(buffer: Buffer | Scalar) -> Buffer | Scalar:
-        arg = _args(call).get(buffer.name)
-        if not isinstance(arg, tree.Name) or not isinstance(buffer, Buffer) or buffer.value is None:
+        bound = call.match.inputs.get(getattr(_args(call).get(buffer.name), "name", ""))
+        if not isinstance(buffer, Buffer) or bound is None:
             return buffer
-        if not call.match.inputs[arg.name].places:
+        if not bound.places and (buffer.copy is not None or _fits(call, buffer, buffer.layout)):
             return buffer
-        (_, layout), *_ = call.match.inputs[arg.name].places
-        own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
-        return _at(buffer, buffer.value, _grouped(layout, own, _wanted(views, call, buffer)))
+        candidates = _candidates(views, call, buffer)
+        fitting = [each for each in candidates if buffer.copy is not None or _fits(call, buffer, each[1])]
+        return _at(buffer, *(fitting or candidates)[0]) if candidates else buffer
 
     outputs = call.outputs
     if call.match.order is not None and outputs[0].copy is None:
@@ -70,6 +71,22 @@ def ordered(views: Views, sizes: Sequence[Size], order: tuple[int, ...]) -> Layo
     own = [address.extent_of(views, size) for size in sizes]
     written = address.dense([own[axis] for axis in order])
     return dataclasses.replace(written, dims=tuple(written.dims[order.index(axis)] for axis in range(len(order))))
+
+
+def _candidates(views: Views, call: KernelCall, buffer: Buffer | Scalar) -> list[tuple[ir.Value, Layout, Any]]:
+    """The values that a buffer may be read from, nearest first: how it lies there, and the ops between."""
+    arg = _args(call).get(buffer.name)
+    if not isinstance(arg, tree.Name) or not isinstance(buffer, Buffer) or buffer.value is None:
+        return []
+    if buffer.layout is None and buffer.copy is None:
+        return []
+    wanted, passed, found = _wanted(views, call, buffer), tuple[ir.Operation, ...](), []
+    own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
+    for value, layout in call.match.inputs[arg.name].places or address.layouts(views, buffer.value, list(chain(*own))):
+        found.append((value, _grouped(layout, own, wanted), passed))
+        maker = defining_op(value)
+        passed += () if maker is None else (maker,)
+    return found
 
 
 def _args(call: KernelCall) -> dict[str, Any]:
@@ -108,7 +125,7 @@ def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidde
             break
         sizes = [known.get(size) if size.atoms else size.factor for size in address.sizes_of(views, view)]
         told = tuple(size for size in sizes if size is not None)
-        if len(told) == len(sizes) and _fits(grouped, output.shape):
+        if len(told) == len(sizes) and _fits(call, output, grouped):
             ops = tuple(value.owner.operation for value in (*passed[1:], view))
             written = dataclasses.replace(output, root=view, sizes=told, layout=grouped, views=ops)
             found = _refined(dataclasses.replace(call, outputs=(written,))) or found
@@ -120,23 +137,13 @@ def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidde
 
 def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool]) -> KernelCall:
     """The call, reading the furthest values that are there and that it can take."""
-    args = _args(call)
 
     def furthest(buffer: Buffer | Scalar) -> Buffer | Scalar:
-        arg = args[buffer.name]
-        if not isinstance(arg, tree.Name) or not isinstance(buffer, Buffer) or buffer.value is None:
-            return buffer
-        if buffer.layout is None and buffer.copy is None:
-            return buffer
-        wanted, found, passed = _wanted(views, call, buffer), buffer, list[ir.Operation]()
-        own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
-        places = call.match.inputs[arg.name].places or address.layouts(views, buffer.value, list(chain(*own)))
-        for value, layout in places:
-            grouped = _grouped(layout, own, wanted)
-            if is_there(value) and (buffer.copy is not None or _fits(grouped, buffer.shape)):
-                found = _at(buffer, value, grouped, passed)
-            maker = defining_op(value)
-            passed += () if maker is None else (maker,)
+        found = buffer
+        for value, layout, passed in _candidates(views, call, buffer):
+            assert isinstance(buffer, Buffer), "only buffers lie in memory"
+            if is_there(value) and (buffer.copy is not None or _fits(call, buffer, layout)):
+                found = _at(buffer, value, layout, passed)
         return found
 
     return _refined(dataclasses.replace(call, arguments=tuple(map(furthest, call.arguments)))) or call
@@ -186,9 +193,48 @@ def _merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:
     return tuple(found)
 
 
-def _fits(layout: Layout, shape: Sequence[tree.Dim]) -> bool:
-    """Whether each dim has one stride. A pack may have several."""
-    return all(dim.pack is not None or len(runs) <= 1 for dim, runs in zip(shape, layout.dims, strict=True))
+def _fits(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> bool:
+    """Whether each dim has one stride, as the kernel's conditions want it. A pack may have several."""
+    if layout is None:
+        return True
+    single = all(dim.pack is not None or len(runs) <= 1 for dim, runs in zip(buffer.shape, layout.dims, strict=True))
+    return single and not _unmet(call, buffer, layout)
+
+
+def is_asked(condition: Any) -> bool:
+    """Whether a condition is on strides, which are known once values are chosen."""
+    return bool(dim_conditions.strides_in(condition))
+
+
+def unmet(call: KernelCall) -> str:
+    """The condition on strides that does not hold for a call, in words; "" for none."""
+    present = (buffer for buffer in call.strided if isinstance(buffer, Output) or buffer.value is not None)
+    return next(filter(None, (_unmet(call, buffer, buffer.layout) for buffer in present)), "")
+
+
+def _unmet(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> str:
+    if layout is None or not is_asked(call.kernel.where):
+        return ""
+    name = name_of(call, buffer)
+    strides = {
+        f"stride({name}, {dim})": runs[0][1].number if runs else 0
+        for dim, runs in zip(buffer.shape, layout.dims, strict=True)
+        if dim.pack is None
+    }
+    sizes = {dim: size if isinstance(size, int) else None for dim, size in call.dims.items()} | strides
+    for asked in (part for part in tree.parts(call.kernel.where) if isinstance(part, tree.Comparison)):
+        if any(each.name == name for each in dim_conditions.strides_in(asked)) and not judge.holds(asked, sizes):
+            shown = ", ".join(f"{n} = {judge.shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(asked)))
+            return f"`{dim_conditions.written(asked)}` does not hold: {shown}"
+    return ""
+
+
+def name_of(call: KernelCall, buffer: Buffer | Output) -> str:
+    """What the kernel calls a buffer."""
+    if isinstance(buffer, Buffer):
+        return buffer.name
+    result = call.kernel.results[call.outputs.index(buffer)]
+    return result.alias or result.name or "the result"
 
 
 def told(call: KernelCall) -> tuple[str, ...]:

@@ -467,9 +467,8 @@ class _Signature:
         sizes = {n: _numbers(s) for n, s in self.dims.items()}
         types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
-        _check_condition(
-            self.views, self.kernel.where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks}
-        )
+        where = self.kernel.where and dim_conditions.without(self.kernel.where, strides.is_asked)
+        _check_condition(self.views, where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks})
         call = KernelCall(
             match=self.match,
             rule=self.rule,
@@ -484,6 +483,8 @@ class _Signature:
             raise _LeaveError(
                 "a pack's dims lie apart in one input and together in another, with sizes only known later"
             )
+        if unmet := strides.unmet(laid_out):
+            raise _LeaveError(f"kernel {self.kernel.name}'s condition {unmet}")
         return laid_out
 
     def _in_order(self) -> dict[str, Size | tuple[Size, ...]]:

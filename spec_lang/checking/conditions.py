@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
 from opsplice.spec_lang.checking.inference import Report, check_element
@@ -12,7 +12,7 @@ from opsplice.spec_lang.checking.walks import children
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
-from opsplice.spec_lang.syntax.tree import Dim, Expr, Span
+from opsplice.spec_lang.syntax.tree import Dim, Expr, Span, TensorType
 
 # What is a number of a GPU, for `when`: threads of a subgroup, threads of a workgroup, bytes that a workgroup shares.
 LIMITS = ("subgroup", "threads", "memory")
@@ -78,22 +78,30 @@ def name_span(item: tree.TypeVariable | tree.Parameter) -> Span:
 
 @dataclass(frozen=True)
 class Names:
-    """What a condition may speak of: dims (None for integers bound to attributes), type variables, and values."""
+    """What a condition may speak of: dims (None for integers bound to attributes), type variables, values, and the
+    strided buffers of a kernel."""
 
     dims: Mapping[str, Dim | None]
     variables: Iterable[str] = ()
     values: Iterable[str] = ()
     forms: bool = False
+    strided: Mapping[str, TensorType] = field(default_factory=dict)
 
 
 def check_condition(condition: tree.Condition | None, names: Names, report: Report) -> None:
     match condition:
         case tree.Logical():
+            if condition.op != "and" and (asked := dim_conditions.strides_in(condition)):
+                advice = "each buffer is chosen by itself"
+                report(error(asked[0].span, f"a condition on strides stands alone or beside `and`: {advice}"))
             for operand in condition.operands:
                 check_condition(operand, names, report)
         case tree.Comparison():
             if not dim_conditions.numbers_in(condition):
                 report(error(condition.span, "this condition names no dim, so it is always the same"))
+            asked = dim_conditions.strides_in(condition)
+            if len({each.name for each in asked}) > 1:
+                report(error(condition.span, "a condition is on the strides of one buffer", "write one for each"))
             check_arithmetic(condition.left, names, report)
             check_arithmetic(condition.right, names, report)
         case tree.Membership():
@@ -164,6 +172,11 @@ def check_arithmetic(value: tree.DimExpr, names: Names, report: Report, *, exact
             known = list(names.dims)
             advice = did_you_mean(value.name, known) or (f"the dims here are {' '.join(known)}" if known else None)
             report(error(value.span, f"unknown dim {value.name}", advice))
+    elif isinstance(value, tree.Property) and value.kind == "stride":
+        _check_known("strided buffer", value.name, value.span, names.strided, report)
+        if value.name in names.strided:
+            dims = [dim.symbol for dim in names.strided[value.name].dims if dim.symbol is not None]
+            _check_known(f"dim of {value.name}", value.along, value.span, dims, report)
     elif isinstance(value, tree.Property):
         kind, known_names = ("dim", names.dims) if value.kind == "rank" else ("type variable", names.variables)
         _check_known(kind, value.name, value.span, known_names, report)

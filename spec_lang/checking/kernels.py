@@ -58,7 +58,9 @@ def check_kernel(kernel: tree.Kernel, report: Report) -> None:
         scalar_kernels.check(kernel, report)
     else:
         _check_kernel_results(kernel, dims, report)
-    names = Names(dims, [v.name for v in kernel.type_variables])
+    declared = [(p.name, p.type) for p in kernel.parameters] + [(r.name, r.type) for r in kernel.results if r.type]
+    strided = {name: kind for name, kind in declared if isinstance(kind, TensorType) and kind.strided}
+    names = Names(dims, [v.name for v in kernel.type_variables], strided=strided)
     check_condition(kernel.where, names, report)
     for size in kernel.grid:
         check_arithmetic(size, names, report)

@@ -64,6 +64,11 @@ def numbers_in(node: Any) -> frozenset[str]:
     return names_in(node) | {str(part) for part in tree.parts(node) if isinstance(part, tree.Property)}
 
 
+def strides_in(node: Any) -> list[tree.Property]:
+    """The strides that a condition or dim arithmetic speaks of."""
+    return [part for part in tree.parts(node) if isinstance(part, tree.Property) and part.kind == "stride"]
+
+
 def divides_by_dim(node: Any) -> bool:
     """Whether something in a condition is undefined for some sizes."""
     divisions = (p for p in tree.parts(node) if isinstance(p, tree.Arithmetic) and p.op in DIVISIONS)

@@ -429,11 +429,14 @@ class ExpressionNodes:
         if name in _PREDICATES:
             (value,) = self._arguments(name, span, args, 1)
             return tree.Predicate(span, str(name), self._asked(name, value))
+        if name == "stride":
+            buffer, dim = self._arguments(name, span, args, 2)
+            return tree.Property(span, str(name), self._asked(name, buffer), self._asked(name, dim))
         if name in _PROPERTIES:
             (value,) = self._arguments(name, span, args, 1)
             return tree.Property(span, str(name), self._asked(name, value))
         if name not in _DIM_FUNCTIONS:
-            functions = (*_DIM_FUNCTIONS, *_PROPERTIES, *_PREDICATES)
+            functions = (*_DIM_FUNCTIONS, *_PROPERTIES, "stride", *_PREDICATES)
             known = f"there are {', '.join(functions)}"
             self._fail(name, f"unknown function {name}", did_you_mean(str(name), functions) or known)
         self._numbers(*self._arguments(name, span, args, 2))

@@ -225,14 +225,18 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Property:
-    """`bits(T)`, the width of a type variable's element type, or `rank(m)`, the number of dims of a pack `...m`."""
+    """A number that is no dim: the width of a type variable's element type, the dims of a pack, or a stride.
+
+    As in `bits(T)`, `rank(m)` of a pack `...m`, and `stride(q, d)` of a strided buffer `along` a dim.
+    """
 
     span: Span
     kind: str
     name: str
+    along: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}({self.name})"
+        return f"{self.kind}({self.name}{self.along and f', {self.along}'})"
 
 
 DimExpr = Literal | DimRef | Arithmetic | Property

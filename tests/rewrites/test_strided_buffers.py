@@ -368,3 +368,33 @@ def test_a_kernel_that_is_told_no_strides_is_not_given_what_lies_in_another_way(
     assert reasons[0].startswith("w is no value of the program by itself, and kernel dense takes it dense: `copied` on")
     assert reasons[2] == "its dims are in another order than the pattern's, and kernel dense takes one"
     assert all("m = 3" in reason for reason in (reasons[1], reasons[3]))
+
+
+TURNED = f"""
+func.func @turned(%x: tensor<2x8x4xf32>, %r: tensor<2x5x8xf32>) -> tensor<2x4x5xf32> {{
+  %e = tensor.empty() : tensor<2x4x8xf32>
+  %l = linalg.transpose ins(%x : tensor<2x8x4xf32>) outs(%e : tensor<2x4x8xf32>) permutation = [0, 2, 1]
+  {dots("tensor<2x4x8xf32>", "tensor<2x5x8xf32>", "tensor<2x4x5xf32>")}
+  return %c : tensor<2x4x5xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "bound"), [("stride(x, k) == 1", "%transposed"), ("stride(x, k) % 4 == 0 and m < 9", "%arg0")]
+)
+def test_a_kernel_asks_for_strides(tmp_path, asked, bound):
+    spec = SPEC.replace("strided {", f"strided where {asked} {{", 1)
+    (call,) = re.findall(r"flow\.dispatch @\S+::@\w+(?:\[.*?\])?\((.*?)\) :", spliced(TURNED, tmp_path, spec))
+    assert call.split(", ")[0] == bound
+
+
+def test_strides_that_nothing_has_leave_a_match_alone(tmp_path):
+    sizes = dict(zip("bmnk", (2, 3, 5, 4), strict=True))
+    (tmp_path / "dots.c").write_text(CODE)
+    asked = "stride(x, k) == 1 and stride(w, k) == 1 and m < 9"
+    (tmp_path / "k.splice").write_text(SPEC.replace("strided {", f"strided where {asked} {{", 1))
+    programs = "\n".join(ordered(at, each, sizes) for at, each in enumerate(["bmk,bnk->bmn", "bmk,bkn->bmn"]))
+    _, report = opsplice.transform(programs, [tmp_path / "k.splice"])
+    assert len(report.replacements) == 1
+    (kept,) = report.kept
+    assert kept.reason == "kernel dots's condition `stride(w, k) == 1` does not hold: stride(w, k) = 5"

@@ -373,6 +373,16 @@ def test_warnings():
         ('k(x: f32[n] copied) -> x { cpu "k.c" }', "x is copied and cannot be overwritten"),
         ('k(x: f32[n] strided) -> f32[n] { cpu "k.c" as provided }', "`as provided` takes strided buffers"),
         ('k(x: f32[n]) -> f32[n] strided { cpu "k.py" as command }', "`as command` takes strided buffers"),
+        ('k(x: f32[n]) -> f32[n] where stride(x, n) == 1 { cpu "k.c" }', "unknown strided buffer x"),
+        ('k(x: f32[n] strided) -> f32[n] where stride(x, m) == 1 { cpu "k.c" }', "unknown dim of x m"),
+        (
+            'k(x: f32[n] strided) -> y: f32[n] strided where stride(x, n) == stride(y, n) { cpu "k.c" }',
+            "a condition is on the strides of one buffer",
+        ),
+        (
+            'k(x: f32[n] strided) -> f32[n] where stride(x, n) == 1 or n < 9 { cpu "k.c" }',
+            "a condition on strides stands alone or beside `and`",
+        ),
         ('k(x: f32[n]) -> x { symbol "k k" cpu "k.c" }', '"k k" is no symbol that code can define'),
     ],
 )
