@@ -245,7 +245,7 @@ def run_pipeline(module: ir.Module, passes: str, where: str) -> None:
 def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule, computed: tree.Computed | None = None) -> Written:
     from opsplice.rewrites.approaches import pattern_insertion  # few specs need it
 
-    return pattern_insertion.write(match, rule, spec.patterns, computed)
+    return pattern_insertion.write(match, rule, computed, patterns=spec.patterns)
 
 
 def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:

@@ -22,7 +22,7 @@ _SPELLING = Spelling("generics", "generic", "maps", accumulator=True, option=0)
 
 
 def write(
-    match: Match, rule: tree.Rule, patterns: Mapping[str, tree.Pattern], computed: tree.Computed | None = None
+    match: Match, rule: tree.Rule, computed: tree.Computed | None = None, *, patterns: Mapping[str, tree.Pattern]
 ) -> Written:
     """The ops of the pattern that a rule puts in the place of a match, or of what it computes for a kernel.
 

@@ -187,7 +187,7 @@ def replaced(module: ir.Module, ask: Ask) -> ir.Module | None:
     def write(match: Match, rule: tree.Rule) -> Written:
         if any(name.name not in match.inputs for name in rule.args if isinstance(name, tree.Name)):
             raise OpspliceError("an input is not part of this alternative")
-        return pattern_insertion.write(match, rule, ask.spec.patterns)
+        return pattern_insertion.write(match, rule, patterns=ask.spec.patterns)
 
     chosen = plan(found.matches, [ask.rule], ask.spec.kernels, [], _no_artifact, write=write)
     if not chosen.actions:

@@ -39,6 +39,7 @@ from opsplice.rewrites.spelling.not_exportable import Gap, GapError
 from opsplice.rewrites.spelling.speller import Instance, Template, spell
 from opsplice.rewrites.spelling.spellings import Spelling, spellings, with_options
 from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.transform_dialect.export import equal_dims
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier, place
 from opsplice.rewrites.transform_dialect.export.op_matchers import Direct, direct, is_any_contraction
 from opsplice.rewrites.transform_dialect.export.sequences import Case, Group, Pass, spec_text
@@ -242,14 +243,14 @@ class _Exporter:
                         failures.append(GapError.at(pattern.span, f"pattern '{pattern.name}'", why))
                         continue
                     number = f"{name}_{len(seen) - 1}"
-                    function = self._function(f"{_CALL}{number}", template, rule)
+                    function = self._function(f"{_CALL}{number}", template, rule, instance)
                 except GapError as error:
                     failures.append(error)
                     continue
                 body = function.regions[0].blocks[0].operations
                 yield _Draft(number, _covers(instance, spelling), template, function, body[len(body) - 1].operands[0])
 
-    def _function(self, name: str, template: Template, rule: tree.Rule) -> ir.Operation:
+    def _function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
         """The template as a function at the end of the module."""
         arguments = ", ".join(f"{n}: {kind}" for n, kind in template.arguments)
         body = "\n".join(line.replace(NAME_ONLY, "") for line in template.lines)
@@ -262,7 +263,9 @@ class _Exporter:
         except ir.MLIRError as error:
             why = "IREE refuses it as ops: " + "; ".join(d.message for d in error.error_diagnostics)
             raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why) from None
-        return parsed.body.operations[0].operation.clone(ir.InsertionPoint(self.module.body)).operation
+        made = parsed.body.operations[0].operation
+        equal_dims.check(self.spec.patterns[rule.pattern], instance, made)
+        return made.clone(ir.InsertionPoint(self.module.body)).operation
 
     def _matches(self, rule: tree.Rule) -> tuple[dict[ir.Value, Match], dict[str, str]]:
         """The matches of a rule's pattern by root, and by function why there is none. Conditions are not judged."""

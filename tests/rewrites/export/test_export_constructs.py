@@ -377,6 +377,7 @@ KERNEL = 'kernel k(x: f32[m, n]) -> f32[m, n] { cpu "k.c" }\n'
         ("pattern p(x: tensor<m x n x f32>) { y = exp(x) | sin(x) negf(y | cos(x)) }", "2:41: `exp(x) | sin(x)`"),
         ('pattern p(x: tensor<m x n x f32>) { negf("a.b"(x)) }', '2:42: "a.b"'),
         ('pattern p(x: tensor<m x n x f32>) { "a.b"(x) {c = d} : tensor<m x n x f32> }', "2:47: the attribute `c`"),
+        ("pattern p(x: tensor<n x n x f32>) { negf(x) }", "2:11: the dim `n`: inputs share it although no op"),
     ],
 )
 def test_what_has_no_counterpart_is_named_with_its_place(spec: str, named: str) -> None:
@@ -404,6 +405,22 @@ def test_runs_without_a_counterpart_are_named(run: str, named: str) -> None:
     found = gaps_of(f"{run}\n{KERNEL}{pattern}")
     assert len(found) == 1
     assert found[0].startswith(f"<text>:{named}")
+
+
+def test_a_dim_that_inputs_share_is_not_left_to_the_program() -> None:
+    """The result has m rows because y does; that x has as many columns no op says, and no matcher asks."""
+    spec = """
+    kernel k(x: f32[n, m], y: f32[m, n]) -> f32[m, n] { cpu "k.c" }
+    pattern p(x: tensor<n x m x f32>, y: tensor<m x n x f32>) {
+      addf(broadcast[n -> m n](reduce addf[n m -> n](x)), y)
+    }
+    replace p with k(x, y)
+    """
+    found = exported(spec)
+    assert not found.rules
+    assert "3:39: the dim `m`: inputs share it although no op makes their sizes equal" in str(found.gaps[0][1][0])
+    known = exported(spec.replace("y: tensor<m x n x f32>) {", "y: tensor<m x n x f32>) where m == 8 {"))
+    assert not known.gaps  # the templates' types say so
 
 
 def test_runs_are_passes_before_matching(sides: Sider) -> None:

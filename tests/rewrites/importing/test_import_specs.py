@@ -70,8 +70,9 @@ def test_what_was_exported_is_read_back(seed: int, context: ir.Context) -> None:
     assume(found.rules)
     with context:
         back = import_spec(ir.Module.parse(found.text))
-    # Where a pattern undoes its own transpose, a function may hand on what it has transposed.
-    assert all("an operand of the dispatch that is no argument" in line for line in back.left_out)
+    assert not back.left_out
+    # Where a pattern undoes its own transpose, a function hands on what it has transposed, and goes along as MLIR.
+    assume("util.call" not in back.text)
     sizes = rng.choice(({}, {"m": 4, "n": 6, "k": 8}))
     chosen = rng.sample(templates(spec, sizes, context), 3)
     program = "".join(program_of(template, i, rng) for i, (_, template) in enumerate(chosen))
