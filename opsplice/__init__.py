@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from opsplice.api import match as match
     from opsplice.api import new_library as new_library
     from opsplice.api import transform as transform
+    from opsplice.api import verify as verify
     from opsplice.compiling.spec_export import Exported as Exported
     from opsplice.compiling.spec_sources import PackageOptions as PackageOptions
     from opsplice.errors import OpspliceError as OpspliceError
+    from opsplice.measuring.model import Verification as Verification
     from opsplice.pattern_libraries.library_check import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
     from opsplice.reports.captured import Capture as Capture
@@ -57,6 +59,7 @@ _HOMES = {
     "Program": "opsplice.api",
     "Report": "opsplice.reports.report",
     "SpecError": "opsplice.spec_lang.syntax.spec_errors",
+    "Verification": "opsplice.measuring.model",
     "capture": "opsplice.api",
     "check_library": "opsplice.api",
     "compile": "opsplice.api",
@@ -71,6 +74,7 @@ _HOMES = {
     "match": "opsplice.api",
     "new_library": "opsplice.api",
     "transform": "opsplice.api",
+    "verify": "opsplice.api",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from opsplice.compiling.spec_export import Exported
+    from opsplice.measuring.model import Verification
     from opsplice.pattern_libraries.library_check import Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo
     from opsplice.reports.captured import Capture
@@ -257,6 +258,42 @@ def match(
     return preview(_silent, _job(model, specs, flags, targets, packages, dims))
 
 
+def verify(
+    model: Any,
+    specs: Iterable[SpecPath],
+    flags: Sequence[str] = (),
+    *,
+    function: str | None = None,
+    inputs: Sequence[Any] | None = None,
+    tolerance: float | None = None,
+    trials: Sequence[str] | None = None,
+    again: bool = False,
+    targets: Sequence[str] = (),
+    no_code: bool = False,
+    packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
+    on_progress: Progress | None = None,
+) -> Verification:
+    """Check that the numbers of replacements hold, match by match and for the whole program (docs/verify.md).
+
+    function, inputs: what is run of the whole program; by default every function, on random numbers.
+    tolerance: how far floats may be off, as a part of the largest of their row; by default by type and length of sums.
+    trials: the kinds of trials, all by default. again: run also what is known from before.
+    Takes what `compile` takes otherwise, and raises what it raises. What fails is in the result, not an error.
+    """
+    from opsplice.measuring import trials as known
+    from opsplice.measuring import verification
+    from opsplice.pipeline.flags import for_this_cpu
+
+    flags = for_this_cpu(tuple(flags), tuple(targets))
+    job = _job(model, specs, flags, targets, packages, dims, no_code=no_code)
+    report = on_progress or _silent
+    given = None if inputs is None else tuple(inputs)
+    kinds = known.KINDS if trials is None else tuple(trials)
+    options = verification.Options(function, given, kinds, tolerance, cache=not again)
+    return verification.verify(job, verification.prepare(report, job), options, report)
+
+
 def explain(
     model: Any,
     specs: Iterable[SpecPath],
@@ -466,7 +503,7 @@ def _job(
     targets: Sequence[str],
     packages: PackageOptions | None,
     dims: Mapping[str, int] | None = None,
-    **options: bool,
+    **options: Any,
 ) -> Job:
     sources = resolve(specs, packages=packages, targets=targets, flags=flags)
     source = frontends.load(model, dims)

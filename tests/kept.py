@@ -85,9 +85,9 @@ def keep_plain_programs(patch: pytest.MonkeyPatch, programs: Path) -> None:
     run_job = compilation.run_job
 
     @functools.wraps(run_job)
-    def kept(on_progress: Any, job: Job) -> Outcome:
-        if job.specs or job.verbose or on_progress is not api._silent:
-            return run_job(on_progress, job)
+    def kept(on_progress: Any, job: Job, *watching: Any, **edits: Any) -> Outcome:
+        if watching or edits or job.specs or job.verbose or on_progress is not api._silent:
+            return run_job(on_progress, job, *watching, **edits)
         versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
         key = store.key_of(
             str(job.source.name), job.source.read(), *job.flags, "", *job.targets, "", *versions, arch.host_identity()

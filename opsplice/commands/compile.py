@@ -24,6 +24,7 @@ def run(options: argparse.Namespace) -> Answer | int:
         check_folder(Path(options.output))
         resolve_specs(options)
         check_output(Path(options.output), options.spec, [options.model])
+    warnings = _verified(options) if options.verify or options.verify_or_fail else []
     outcome = compile_job(options)
     if options.require_match:
         check_matched(outcome.report)
@@ -36,6 +37,7 @@ def run(options: argparse.Namespace) -> Answer | int:
     path, *weights = parameters.save(Path(options.output), outcome.vmfb, outcome.parameters)
     found = {
         **outcome.report.to_json(),
+        "left_alone": warnings,
         "compiler_warnings": list(outcome.warnings),
         "output": str(path),
         "bytes": len(outcome.vmfb),
@@ -44,6 +46,20 @@ def run(options: argparse.Namespace) -> Answer | int:
     }
     sizes = [f"wrote {file} ({size(file.stat().st_size)})" for file in (path, *weights)]
     return Answer(found, notes=[*sizes, *(f"wrote {kernel}" for kernel in kernels)])
+
+
+def _verified(options: argparse.Namespace) -> list[str]:
+    """Have rules left alone whose numbers do not hold. Returns what is wrong with each."""
+    from opsplice.commands.verify import failed_rules
+
+    failed = failed_rules(options)
+    if failed and options.verify_or_fail:
+        hint = "`opsplice verify` shows every match; --verify leaves such rules alone"
+        raise OpspliceError("the numbers of some rules do not hold", details="\n".join(failed.values()), hint=hint)
+    options.without = frozenset(failed)
+    for what in failed.values():
+        print(f"warning: left alone, for its numbers do not hold: {what}", file=sys.stderr)
+    return list(failed.values())
 
 
 def _write_kernels(options: argparse.Namespace, kernels: Mapping[tuple[str, str], bytes]) -> list[Path]:

@@ -42,6 +42,11 @@ def package_options(options: argparse.Namespace) -> PackageOptions:
     return PackageOptions(**given)
 
 
+def job_of(options: argparse.Namespace) -> Job:
+    """What the options say to compile."""
+    return _job(options, frontends.load(options.model, options.dim))
+
+
 def compile_job(options: argparse.Namespace) -> Outcome:
     """Compile as the options say and show the report on stderr."""
     source = frontends.load(options.model, options.dim)
@@ -51,7 +56,7 @@ def compile_job(options: argparse.Namespace) -> Outcome:
         made: Outcome = on_model(options, source, "opsplice.compiling.compilation:run_job", job)
         return made
 
-    if options.cache:
+    if options.cache and not job.without:
         from opsplice.compiling import program_cache
 
         outcome = program_cache.cached(job, compiled)
@@ -82,7 +87,9 @@ def explain_job(options: argparse.Namespace) -> Explanation:
 def _job(options: argparse.Namespace, source: ModuleSource) -> Job:
     no_code = getattr(options, "no_code", False)
     resolve_specs(options)
-    return Job(source, options.spec, (*source.flags, *options.flags), options.target, options.verbose, no_code)
+    flags = (*source.flags, *options.flags)
+    without: frozenset[str] = getattr(options, "without", frozenset())
+    return Job(source, options.spec, flags, options.target, options.verbose, no_code, without)
 
 
 def _show(report: Report, options: argparse.Namespace, warnings: tuple[str, ...]) -> None:

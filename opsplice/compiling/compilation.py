@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from opsplice import provenance
 from opsplice.compiling import linting, prebuilt
 from opsplice.compiling.job import Job, Outcome, Question
 from opsplice.compiling.resolution import commands_of
-from opsplice.compiling.spec_files import TransformSpec, load_specs
+from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase, phases_of, run_pipeline
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
@@ -40,6 +40,7 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 from opsplice.rewrites.ir.symbols import Brought
 from opsplice.rewrites.link import late_binding
 from opsplice.rewrites.memory import aligned_buffers, crossed_reads, in_bounds, kept_inputs, split_sums
+from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
@@ -47,6 +48,9 @@ from opsplice.targets.registry.store import Store
 PHASE = "preprocessing"
 
 Progress = Callable[[Any], None]
+
+# What is shown a module and a spec that is about to be applied to it.
+Watch = Callable[[ir.Module, Spec, Splicer], None]
 
 
 # Patterns in PDL, which IREE applies at the same phase: after a transform spec, and so after ours.
@@ -64,10 +68,13 @@ def _patterns_after_specs(job: Job) -> tuple[Job, list[Step]]:
     return dataclasses.replace(job, flags=flags), [Step(PHASE, "patterns in PDL", apply)]
 
 
-def run_job(on_progress: Progress, job: Job) -> Outcome:
-    """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process."""
+def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: Sequence[Step] = ()) -> Outcome:
+    """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process.
+
+    watch: is shown the module and each spec before the spec is applied. extra: edits after those of the specs.
+    """
     job, patterns = _patterns_after_specs(job)
-    steps = _Steps(job, preview=False)
+    steps = _Steps(job, preview=False, watch=watch)
     commands = steps.commands()
     flags = (*job.flags, *flags_for(job.targets, job.flags))
     if steps.inlines_functions():
@@ -85,7 +92,7 @@ def run_job(on_progress: Progress, job: Job) -> Outcome:
     keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
-    edits = [*steps.all(), *patterns, bounding, apart, split, *noting, keeping, *steps.late()]
+    edits = [*steps.all(), *extra, *patterns, bounding, apart, split, *noting, keeping, *steps.late()]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))
@@ -167,19 +174,25 @@ def transformed(job: Job) -> tuple[ir.Module, Report]:
     return module, steps.report
 
 
+def _kept_rules(spec: LoadedSpec, without: Collection[str]) -> LoadedSpec:
+    return dataclasses.replace(spec, rules=tuple(rule for rule in spec.rules if str(rule.span) not in without))
+
+
 class _Steps:
     """The edits of a job, and the report that grows as they are applied."""
 
-    def __init__(self, job: Job, *, preview: bool, phase: str = PHASE) -> None:
+    def __init__(self, job: Job, *, preview: bool, phase: str = PHASE, watch: Watch | None = None) -> None:
         specs = load_specs(job.specs)
         self.no_code = job.no_code
         # Sources that transform specs name are refused where they would be built.
         self.specs = tuple(
-            spec if isinstance(spec, TransformSpec) else prebuilt.only(spec, job.no_code) for spec in specs
+            spec if isinstance(spec, TransformSpec) else _kept_rules(prebuilt.only(spec, job.no_code), job.without)
+            for spec in specs
         )
         self.names = [str(p) for p in job.specs]
         self.phase = phase
         self.preview = preview
+        self.watch = watch
         self.report = Report(spec_warnings=linting.brief(self.specs))
         self.devices = [target_step(job.targets, job.flags)] if job.targets else []
         # Before `preprocessing` a module does not say what it is compiled for.
@@ -263,6 +276,8 @@ class _Steps:
             if self.preview:
                 self.report += splicer.preview(module, spec)
                 return ()
+            if self.watch is not None:
+                self.watch(module, spec, splicer)
             report, later = splicer.apply(module, spec)
             self.report += report
             return later

@@ -14,7 +14,7 @@ from opsplice.runtime.weights import Parameters
 
 @dataclass(frozen=True)
 class Job:
-    """What to compile. See `opsplice.compile` for the fields."""
+    """What to compile. See `opsplice.compile` for the fields. without: where rules stand that are not applied."""
 
     source: ModuleSource
     specs: tuple[SpecSource, ...] = ()
@@ -22,6 +22,7 @@ class Job:
     targets: tuple[str, ...] = ()
     verbose: bool = False
     no_code: bool = False
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,10 @@ class Splicer:
             insertion.forget_rules(module)
         return outcomes.joined(reports)
 
+    def planned(self, module: ir.Module, spec: LoadedSpec) -> Plan:
+        """What rules that see the module as it is would do, with nothing built; the module is not changed."""
+        return self._plan(module, spec, engine.find(module, graphs_of(spec), near_misses=0), resolution.named_only)
+
     def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
         """What would become of each match; one that no rule asks for, or all if there is no plan, has action `none`."""
         reason = "no rule uses this pattern"

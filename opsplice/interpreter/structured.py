@@ -87,6 +87,8 @@ def _generic(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequenc
     maps = [ir.AffineMapAttr(each).value for each in attributes]
     turns = extents(op, maps, operands)
     inputs = len(maps) - len(op.results)
+    if machine.floats is not None and (summed := _sum_of_products(op, maps, operands, turns)) is not None:
+        return [summed]
     reads = [[expression(result) for result in indexing.results] for indexing in maps]
     outs = [np.array(operand) for operand in operands[inputs:]]
     parallel = _parallel(op, maps[inputs:])
@@ -107,6 +109,62 @@ def _generic(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequenc
             out[tuple(place)] = value
     machine.indices.pop()
     return outs
+
+
+def _sum_of_products(
+    op: ir.Operation, maps: Sequence[ir.AffineMap], operands: Sequence[np.ndarray], turns: Sequence[int]
+) -> np.ndarray | None:
+    """A contraction or a convolution at once, in any order of its sums; None for another op."""
+    body = [each.operation for each in op.regions[0].blocks[0].operations]
+    arguments = list(op.regions[0].blocks[0].arguments)
+    if len(operands) != 3 or len(body) < 3:
+        return None
+    *casts, product, total, end = body
+    if (product.name, total.name) != ("arith.mulf", "arith.addf"):
+        return None
+    sources = {c.results[0]: c.operands[0] for c in casts if c.name in ("arith.extf", "arith.truncf")}
+    factors = [sources.get(value, value) for value in product.operands]
+    added = [value for value in total.operands if value != product.results[0]]
+    if len(sources) < len(casts) or set(factors) != set(arguments[:2]) or added != arguments[2:]:
+        return None
+    if list(end.operands) != [total.results[0]] or None in plain_dims(maps[2]) or not math.prod(turns):
+        return None
+    left, right = _over_loops(operands[0], maps[0], turns), _over_loops(operands[1], maps[1], turns)
+    if left is None or right is None:
+        return None
+    factored: list[Any] = [*left, *right, plain_dims(maps[2])]
+    return np.asarray(np.einsum(*factored, optimize=True) + operands[2])
+
+
+def _over_loops(array: np.ndarray, indexing: ir.AffineMap, turns: Sequence[int]) -> tuple[np.ndarray, list[int]] | None:
+    """An operand with an axis for each loop that it is read by, and these loops; None where an index is not linear."""
+    steps: dict[int, int] = {}
+    offset = 0
+    for axis, result in enumerate(indexing.results):
+        read = expression(result)
+        rest = int(read([0] * len(turns)))
+        factors = [int(read([int(n == loop) for n in range(len(turns))])) - rest for loop in range(len(turns))]
+        last = rest + sum(factor * (turn - 1) for factor, turn in zip(factors, turns, strict=True))
+        if not _is_linear(result) or min(factors) < 0 or rest < 0 or last >= array.shape[axis]:
+            return None
+        offset += rest * array.strides[axis]
+        for loop, factor in enumerate(factors):
+            if factor:
+                steps[loop] = steps.get(loop, 0) + factor * array.strides[axis]
+    loops = sorted(steps)
+    shape, strides = [turns[loop] for loop in loops], [steps[loop] for loop in loops]
+    start = np.ndarray((1,), array.dtype, array, offset) if array.flags.c_contiguous else None
+    return None if start is None else (np.lib.stride_tricks.as_strided(start, shape, strides), loops)
+
+
+def _is_linear(affine: ir.AffineExpr) -> bool:
+    if isinstance(affine, ir.AffineAddExpr):
+        both = ir.AffineAddExpr(affine)
+        return _is_linear(both.lhs) and _is_linear(both.rhs)
+    if isinstance(affine, ir.AffineMulExpr):
+        both = ir.AffineMulExpr(affine)
+        return _is_linear(both.lhs) and isinstance(both.rhs, ir.AffineConstantExpr)
+    return isinstance(affine, (ir.AffineDimExpr, ir.AffineConstantExpr))
 
 
 def _parallel(op: ir.Operation, outputs: Sequence[ir.AffineMap]) -> list[int]:

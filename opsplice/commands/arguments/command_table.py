@@ -14,6 +14,7 @@ GROUPS = {
     "": {
         "look at a model": ("match", "explain"),
         "build and run": ("compile", "run"),
+        "trust and measure": ("verify",),
         "write specs": ("capture", "lint", "format", "import", "export"),
         "kernels and libraries": ("kernel", "library"),
         "this machine": ("doctor",),
@@ -30,6 +31,7 @@ GROUPS = {
 SHORT = {"format": ("fmt",)}
 
 TEXTS = {
+    "TRIALS": "program, random, sizes, nan, infinity, -infinity, zeros, denormals, large",
     "CPUS": "cpu (this machine's, the default), x86_64, aarch64, riscv64",
     "TARGETS": "cpu (this machine's), x86_64, aarch64, riscv64, vulkan, metal, cuda:sm_80, rocm:gfx942",
     "NEAR": "A near miss is a place in the model where a part of a pattern holds and another part does not. It is told "
@@ -75,6 +77,8 @@ compile [flags]: compile a model with specs to a program for IREE's runtime, a .
   --build-timeout
   --no-code
   --cache
+  --verify  leave rules alone whose numbers do not hold, and say so (see `opsplice verify`)
+  --verify-or-fail  fail if the numbers of a rule do not hold
   --save-kernels=FOLDER  where to write kernels that are `as provided`, so not in the program (default: the output's
       name with the ending .kernels)
   --verbose  show matches that other rules have the place of, and IREE's own messages
@@ -106,6 +110,28 @@ run [flags]: run a .vmfb, or compile a model with specs and run it
   --cache
   --verbose  show matches that other rules have the place of, and IREE's own messages
   --no-isolate
+
+verify [flags]: check that the numbers of replacements hold, match by match and for the whole program
+  model  MLIR text or bytecode, or an .onnx file
+  --spec!
+  --target
+  --dim
+  @packages
+  --function=NAME  the function to run (default: all)
+  --input=VALUE...  a value, once for each input in their order, as for `opsplice run` (default: random numbers)
+  --inputs=@FILE  all inputs in their order: @inputs.npz
+  --tolerance=PART  how far floats may be off, as a part of the largest of their row (default: by type and length of
+      sums)
+  --trials=KIND,...  the trials to run (default: all): {TRIALS}
+  --again  run also what is known from before
+  --build-timeout
+  --no-code
+  --verbose  show every trial, the drift of every match, and IREE's own messages
+  --no-isolate
+  = Each match is cut out and run as IREE compiles it, with its kernel, and in f64: on the values of the program's own
+      run, random ones, NaN, infinities, zeros, denormals and large numbers, in several sizes where dims are open.
+      Kernels run in a child process, between pages that nobody may touch, with their workgroups in other orders and on
+      several threads. docs/verify.md says what is taken. Exits with 1 if a match fails.
 
 match [flags]: show what specs would replace; nothing is changed or built
   model  MLIR text or bytecode, or an .onnx file

@@ -1,0 +1,98 @@
+"""`opsplice verify`: whether the numbers of replacements hold, match by match and for the whole program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opsplice.commands.answer import Answer
+from opsplice.commands.isolated import on_model
+from opsplice.commands.jobs import job_of
+from opsplice.errors import OpspliceError
+from opsplice.pipeline.flags import for_this_cpu
+from opsplice.reports.render import Status, colored, short_location
+
+if TYPE_CHECKING:
+    from opsplice.compiling.job import Job
+    from opsplice.measuring.model import Verification
+    from opsplice.measuring.verification import Options, Prepared
+
+
+def run(options: argparse.Namespace) -> Answer:
+    from opsplice.measuring.trials import KINDS
+    from opsplice.measuring.verification import Options
+    from opsplice.reports.render_verify import verification_text
+
+    inputs, kinds = inputs_of(options), tuple(options.trials) or KINDS
+    limit = None if options.tolerance is None else number(options.tolerance, "--tolerance")
+    found = verified(options, Options(options.function, inputs, kinds, limit, cache=not options.again))
+    text = verification_text(found, color=colored(sys.stdout), verbose=options.verbose)
+    return Answer(found.to_json(), [text], code=0 if found.ok else 1)
+
+
+def verified(options: argparse.Namespace, how: Options) -> Verification:
+    """What verifying finds."""
+    from opsplice.measuring.verification import verify
+
+    options.flags = for_this_cpu(options.flags, options.target)
+    job, prepared = prepared_job(options)
+    with Status() as status:
+        return verify(job, prepared, how, status.show)
+
+
+def failed_rules(options: argparse.Namespace) -> dict[str, str]:
+    """The rules whose numbers do not hold, by where they stand, and what is wrong. Raises OpspliceError if the
+    program is wrong, and no match alone.
+    """
+    from opsplice.measuring.verification import Options
+
+    found = verified(options, Options())
+    told = [(v.replacement, v.reason) for v in found.failed]
+    rules = {r.rule_location: f"`{r.rule}` at {short_location(r.location)}: {reason}" for r, reason in told}
+    if not rules and not found.ok:
+        raise OpspliceError("the numbers of the program do not hold", details=str(found))
+    return rules
+
+
+def prepared_job(options: argparse.Namespace) -> tuple[Job, Prepared]:
+    """All programs, compiled in a child process."""
+    job = job_of(options)
+    prepared: Prepared = on_model(options, job.source, "opsplice.measuring.verification:prepare", job)
+    return job, prepared
+
+
+def number(text: str, option: str) -> float:
+    """The number that an option is given. Raises OpspliceError for what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        raise OpspliceError(f"{option} takes a number, not '{text}'") from None
+
+
+def inputs_of(options: argparse.Namespace) -> tuple[Any, ...] | None:
+    """The inputs that the options give, None where they give none."""
+    from opsplice.runtime import value_text as values
+
+    given = tuple(value for text in options.input for value in values.parse_input(text))
+    if options.inputs is None:
+        return given or None
+    if given:
+        raise OpspliceError("--input and --inputs both give the inputs", hint="use one of them")
+    return archive(Path(options.inputs.removeprefix("@")))
+
+
+def archive(path: Path) -> tuple[Any, ...]:
+    """The arrays of an .npz file, in its order."""
+    import numpy as np
+
+    from opsplice.files import check_file
+
+    check_file(path)
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return tuple(arrays[name] for name in arrays.files)
+    except (ValueError, OSError, AttributeError, TypeError) as error:
+        hint = "write it with numpy.savez(path, x, y)"
+        raise OpspliceError(f"{path} is no .npz file of arrays", details=str(error), hint=hint) from None

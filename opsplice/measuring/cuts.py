@@ -1,0 +1,261 @@
+"""Matches cut out of a program: each as a function of its own that computes what the match does.
+
+    %t = linalg.transpose %w              func.func @match_0(%x, %w, %out {iree.abi.output = 0}) {
+    %m = linalg.matmul(%x, %t)      =>      %t = linalg.transpose %w
+    %r = linalg.generic(%m, %b)             ...
+                                          }
+
+A function starts at the values that the kernel's buffers lie in, so that a strided kernel meets the same layouts there.
+Its results go into buffers that the caller gives, whose surroundings the caller can watch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iree.compiler import ir
+
+# The public module `dialects.linalg` takes longer to load than a small compile.
+from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
+
+from opsplice.matchers.dims.equal_sizes import Classes
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.search.matches import Match, flat
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.matchers.terms.views import Views
+from opsplice.measuring.model import Cut, Part, SymbolicSize
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Scalar
+
+# What no match accounts for and every function may have for itself.
+_FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.assume.int")
+
+
+# What makes sizes that are no sizes of the program's values.
+_NUMBERS = ("arith.constant", "arith.index_cast")
+# What the functions are called, with a number.
+FUNCTION = "match_"
+
+
+class CutError(Exception):
+    """A match that is no function of its own; the message says why."""
+
+
+@dataclass
+class _Cutter:
+    """One match on its way into a function. copies: the values of the function by those of the program."""
+
+    action: Action
+    views: Views
+    name: str = ""
+    copies: dict[Any, ir.Value] = field(default_factory=dict)
+
+    @property
+    def match(self) -> Match:
+        return self.action.match
+
+    def inputs(self) -> list[ir.Value]:
+        """What the function is given: the values that arguments lie in."""
+        if isinstance(self.action, KernelCall):
+            values = [a.value for a in self.action.arguments if isinstance(a, (Buffer, Scalar))]
+        else:
+            values = [bound.value for bound in self.match.inputs.values()]
+        return list(dict.fromkeys(value for value in values if value is not None))
+
+    def roots(self) -> tuple[ir.Value, ...]:
+        return tuple(o.root for o in self.action.outputs) if isinstance(self.action, KernelCall) else self.match.roots
+
+    def members(self) -> set[ir.Operation]:
+        """The ops that belong to the match, and the views around it."""
+        found = set(self.match.ops)
+        if isinstance(self.action, KernelCall):
+            found |= {view for buffer in self.action.strided for view in buffer.views}
+        return found
+
+    def function(self, name: str) -> ir.Operation:
+        """The function without its body, at the current insertion point. Raises CutError."""
+        inputs, roots = self.inputs(), self.roots()
+        for value in (*inputs, *roots):
+            if not isinstance(value.type, (ir.RankedTensorType, ir.FloatType, ir.IntegerType)):
+                raise CutError(f"it has a value of type {value.type}")
+        kinds = [value.type for value in (*inputs, *roots)]
+        results = [root.type for root in roots]
+        attributes = {
+            "sym_name": emit.text(name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, results)),
+            "arg_attrs": ir.ArrayAttr.get([*([ir.DictAttr.get({})] * len(inputs)), *map(_output, range(len(roots)))]),
+        }
+        self.name = f"@{name}"
+        function: ir.Operation = emit.op("func.func", attributes=attributes, regions=1).operation
+        function.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+        return function
+
+    def fill(self, function: ir.Operation) -> None:
+        """Write the body of the function. Raises CutError."""
+        (block,) = function.regions[0].blocks
+        self.copies = dict(zip(self.inputs(), block.arguments, strict=False))
+        members, roots = self.members(), self.roots()
+        with ir.InsertionPoint(block):
+            for root in roots:
+                self._copy(root, members)
+            emit.op("func.return", [self.copies[root] for root in roots])
+
+    def _copy(self, value: ir.Value, members: set[ir.Operation]) -> None:
+        """Copy what makes a value, unless it is there. Recursion is as deep as the match."""
+        if value in self.copies:
+            return
+        op = defining_op(value)
+        if isinstance(value.type, ir.IndexType) and (op is None or op.name not in _NUMBERS):
+            self.copies[value] = self._size(value)
+            return
+        if op is None or not (op in members or op.name in _FREE or _is_small(op)):
+            raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is no input")
+        own = set(ops_in(op))
+        for inner in own:
+            for operand in inner.operands:
+                maker = operand.owner.operation if not isinstance(operand.owner, ir.Block) else operand.owner.owner
+                if maker.operation not in own:
+                    self._copy(operand, members)
+        emit.copy(op, self.copies)
+
+    def _size(self, value: ir.Value) -> ir.Value:
+        """A size of the program, read off an input that has it. Raises CutError if none does."""
+        wanted = self.views.extent(value)
+        for given, copy in list(self.copies.items()):
+            if not isinstance(given.type, ir.RankedTensorType) or not isinstance(copy.owner, ir.Block):
+                continue
+            for axis in range(given.type.rank):
+                if self.views.extent(DimSize(given, axis)) == wanted:
+                    return emit.dim(copy, axis)
+        raise CutError("the size of a value is computed elsewhere in the program")
+
+    def parts(self) -> tuple[Part, ...]:
+        """What the function takes."""
+        classes = Classes(self._equal())
+        return tuple(self._part(value, classes) for value in self.inputs())
+
+    def results(self) -> tuple[Part, ...]:
+        classes = Classes(self._equal())
+        return tuple(self._part(value, classes) for value in self.roots())
+
+    def _part(self, value: ir.Value, classes: Classes) -> Part:
+        if not isinstance(value.type, ir.RankedTensorType):
+            return Part(str(value.type), None)
+        kind = value.type
+        sizes: list[int | SymbolicSize] = []
+        for axis in range(kind.rank):
+            if not kind.is_dynamic_dim(axis):
+                sizes.append(kind.get_dim_size(axis))
+                continue
+            extent = self.views.extent(DimSize(value, axis))
+            atoms = sorted((str(classes.first(_key(atom))), power) for atom, power in extent.atoms)
+            sizes.append(SymbolicSize(extent.factor, tuple(atoms)) if atoms else extent.factor)
+        return Part(str(kind.element_type), tuple(sizes))
+
+    def _equal(self) -> Iterator[tuple[str, str]]:
+        """The sizes that the pattern says are one, as far as each is an atom."""
+        for name, bound in self.match.inputs.items():
+            sizes = flat(s for s in self.match.shapes.get(name, ()) for s in (s if isinstance(s, tuple) else (s,)))
+            kind = None if bound.value is None else bound.value.type
+            if not isinstance(kind, ir.RankedTensorType) or kind.rank != len(sizes):
+                continue
+            yield from self._alike(bound.value, sizes)
+        for root, sizes in zip(self.match.roots, self.match.root_sizes, strict=True):
+            if isinstance(root.type, ir.RankedTensorType) and root.type.rank == len(sizes):
+                yield from self._alike(root, sizes)
+
+    def _alike(self, value: ir.Value, sizes: Sequence[Any]) -> Iterator[tuple[str, str]]:
+        for axis, size in enumerate(sizes):
+            if isinstance(size, DimSize):
+                one, other = self.views.extent(DimSize(value, axis)).atom, self.views.extent(size).atom
+                if one is not None and other is not None:
+                    yield _key(one), _key(other)
+
+
+def _key(atom: Any) -> str:
+    """A name for what a size is read from, the same for the same value."""
+    value, axis = (atom.value, atom.axis) if isinstance(atom, DimSize) else (atom, "")
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return f"argument {ir.BlockArgument(value).arg_number} {axis}"
+    return f"{value.get_name()} {axis}"
+
+
+def _output(number: int) -> ir.Attribute:
+    return ir.DictAttr.get({"iree.abi.output": ir.IntegerAttr.get(ir.IndexType.get(), number)})
+
+
+def _is_small(op: ir.Operation) -> bool:
+    """Whether an op computes a number."""
+    return op.name.startswith(("arith.", "math.")) and not isinstance(op.results[0].type, ir.ShapedType)
+
+
+class Cuts:
+    """A module of cut-out matches, each a function `@match_N`."""
+
+    def __init__(self, context: ir.Context) -> None:
+        emit.load_dialects(context)
+        self.context = context
+        with ir.Location.unknown(context):
+            self.module = ir.Module.create()
+        self.known: dict[str, Cut] = {}
+
+    def add(self, action: Action, views: Views) -> tuple[Cut, list[ir.Value]]:
+        """A match as a function, and the values that it is given in the program. Raises CutError.
+
+        The same computation by the same rule is one function.
+        """
+        cutter = _Cutter(action, views)
+        with self.context, ir.Location.unknown(), ir.InsertionPoint(self.module.body):
+            function = cutter.function(f"{FUNCTION}{len(self.known)}")
+            try:
+                cutter.fill(function)
+                if not function.verify():
+                    raise CutError("MLIR refuses it as a function of its own")
+            except (CutError, ir.MLIRError) as failure:
+                function.erase()
+                raise CutError(str(failure)) from None
+        rule = f"{action.rule.span} {action.rule.title}"
+        text = function.get_asm(use_local_scope=True).replace(cutter.name, "@match", 1)
+        digest = hashlib.sha256(f"{rule}\n{text}".encode()).hexdigest()
+        if digest in self.known:
+            function.erase()
+            return self.known[digest], cutter.inputs()
+        made = Cut(cutter.name[1:], cutter.parts(), cutter.results(), longest_sum(function), digest)
+        self.known[digest] = made
+        return made, cutter.inputs()
+
+    def text(self) -> str:
+        """All functions as MLIR."""
+        return str(self.module)
+
+
+def longest_sum(function: ir.Operation) -> int:
+    """How many numbers the longest reduction adds; sizes that are not known count as 1."""
+    longest = 1
+    for op in ops_in(function):
+        maps = get_indexing_maps(op) if op.name.startswith("linalg.") and len(op.regions) == 1 else None
+        if maps is None:
+            continue
+        sizes: dict[int, int] = {}
+        written: set[int] = set()
+        inputs = len(maps) - len(op.results)
+        for number, (attribute, operand) in enumerate(zip(maps, op.operands, strict=True)):
+            kind = operand.type
+            for axis, result in enumerate(ir.AffineMapAttr(attribute).value.results):
+                if not isinstance(result, ir.AffineDimExpr) or not isinstance(kind, ir.RankedTensorType):
+                    continue
+                position = ir.AffineDimExpr(result).position
+                if not kind.is_dynamic_dim(axis):
+                    sizes[position] = kind.get_dim_size(axis)
+                if number >= inputs:
+                    written.add(position)
+        summed = 1
+        for position, size in sizes.items():
+            summed *= 1 if position in written else size
+        longest = max(longest, summed)
+    return longest

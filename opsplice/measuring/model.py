@@ -1,0 +1,176 @@
+"""What is known of a cut-out match, and what verifying found: plain data that crosses processes. No compiler here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from opsplice.reports.report import Replacement, Report
+
+
+@dataclass(frozen=True)
+class SymbolicSize:
+    """A size that is known at run time only: a factor times symbols, each so many times."""
+
+    factor: int
+    symbols: tuple[tuple[str, int], ...]
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """The size, for sizes of the symbols."""
+        found = self.factor
+        for name, power in self.symbols:
+            found *= sizes[name] ** power
+        return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """An input or a result: its element type and its sizes, None for a scalar."""
+
+    element: str
+    sizes: tuple[int | SymbolicSize, ...] | None
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The sizes as numbers."""
+        return tuple(s if isinstance(s, int) else s.value(sizes) for s in self.sizes or ())
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops."""
+
+    function: str
+    inputs: tuple[Part, ...]
+    results: tuple[Part, ...]
+    longest_sum: int
+    digest: str
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The sizes that are open."""
+        sizes = (s for part in (*self.inputs, *self.results) for s in part.sizes or ())
+        return tuple(dict.fromkeys(n for s in sizes if isinstance(s, SymbolicSize) for n, _ in s.symbols))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A match of the program: what takes its place, its function alone (None: `reason` says why there is none).
+
+    probes: the numbers of the probes that note its inputs. root: that of its first result.
+    """
+
+    replacement: Replacement
+    cut: Cut | None
+    reason: str = ""
+    probes: tuple[int, ...] = ()
+    root: int | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it is known by in every compile of the program."""
+        r = self.replacement
+        return r.function, r.location, r.rule_location, str(r.dims)
+
+
+# What begins the names of functions that read probes.
+PROBE = "opsplice_probe_"
+
+Outcome = Literal["ok", "failed", "not tried"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a match alone. kind: where its inputs are from; off: how far results are from f64, as a part of the
+    largest number of the row; reference_off: the same of IREE's own code; None where there is no f64.
+    limit: the most that `off` may be. reason: what is wrong, "" if nothing is.
+    """
+
+    kind: str
+    off: float | None
+    reference_off: float | None
+    limit: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found of a match. same: how many more places of the program are the same computation.
+
+    cached: whether nothing was run because the same code was verified before.
+    """
+
+    replacement: Replacement
+    outcome: Outcome
+    trials: tuple[Trial, ...] = ()
+    reason: str = ""
+    same: tuple[str, ...] = ()
+    cached: bool = False
+
+    @property
+    def worst(self) -> Trial | None:
+        """The trial that says most: the first that failed, else the one that is furthest off its limit."""
+        failed = [trial for trial in self.trials if trial.reason]
+        known = [trial for trial in self.trials if trial.off is not None]
+        return failed[0] if failed else max(known, key=lambda t: (t.off or 0) / (t.limit or 1), default=None)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The whole program, with the kernels and without. drift: by match, how far its result is from the one without.
+
+    off, reference_off: how far the results are from f64, None where that could not be computed (`note` says why).
+    difference: between the two, as a part of the largest number.
+    """
+
+    function: str
+    difference: float
+    limit: float
+    off: float | None = None
+    reference_off: float | None = None
+    drift: tuple[tuple[str, str, float], ...] = ()
+    note: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found, match by match and for whole functions."""
+
+    report: Report
+    verdicts: tuple[Verdict, ...]
+    whole: tuple[Whole, ...] = ()
+    oracle: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failed and not any(each.reason for each in self.whole)
+
+    @property
+    def failed(self) -> tuple[Verdict, ...]:
+        """The matches whose numbers do not hold."""
+        return tuple(verdict for verdict in self.verdicts if verdict.outcome == "failed")
+
+    def to_json(self) -> dict[str, Any]:
+        """As `opsplice verify --json` prints it."""
+        verdicts = [{**dataclasses.asdict(v), "replacement": v.replacement.to_json()} for v in self.verdicts]
+        whole = [dataclasses.asdict(w) for w in self.whole]
+        return {"ok": self.ok, "matches": verdicts, "whole": whole, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        from opsplice.reports.render_verify import verification_text
+
+        return verification_text(self)
+
+    def _repr_html_(self) -> str:
+        from opsplice.reports.render_verify import verification_html
+
+        return verification_html(self)
+
+
+def failed_rules(verdicts: Iterable[Verdict]) -> frozenset[str]:
+    """Where the rules stand whose numbers failed somewhere."""
+    return frozenset(v.replacement.rule_location for v in verdicts if v.outcome == "failed")

@@ -1,0 +1,149 @@
+"""The programs that verifying and timing run: whole, with probes, and matches alone. It imports the compiler."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.compiling import outcomes
+from opsplice.compiling.compilation import PHASE, run_job
+from opsplice.compiling.job import Job
+from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
+from opsplice.compiling.splice import Splicer, at_phase
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.terms.views import Views
+from opsplice.measuring import probes
+from opsplice.measuring.cuts import CutError, Cuts
+from opsplice.measuring.model import Place
+from opsplice.measuring.verification import Prepared, Progress, as_runnable, of_text
+from opsplice.pipeline.compiler import CompileError, Step
+from opsplice.reports.report import Replacement
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.plan.actions import Action
+from opsplice.spec_lang.loading.loader import LoadedSpec
+from opsplice.targets.registry.store import Store
+
+
+class Preparation:
+    """Compiles all that is run."""
+
+    def __init__(self, job: Job, on_progress: Progress) -> None:
+        self.job = job
+        self.on_progress = on_progress
+        self.specs = load_specs(job.specs)
+        self.places: list[Place] = []
+        self.text = ""
+        self.cuts: tuple[Any, ...] = ()
+        self.numbers = 0
+
+    def all(self) -> Prepared:
+        """The whole program twice, and the matches alone three times."""
+        plain = dataclasses.replace(self.job, specs=())
+        before = run_job(self.on_progress, plain, extra=[Step(PHASE, "cut out the matches", self._look)])
+        after = run_job(self.on_progress, self.job, watch=self._probe)
+        used = {_key(r): r for r in after.report.replacements}
+        places = tuple(
+            dataclasses.replace(place, replacement=used.get(_key(place.replacement), place.replacement))
+            for place in self.places
+        )
+        whole = (as_runnable(self.job, before), as_runnable(self.job, after))
+        prepared = Prepared(after.report, places, *whole, self.text, self.cuts, notes=self._notes())
+        return self._alone(prepared) if self.cuts else prepared
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = [f"{s.path} is run as a whole only" for s in self.specs if isinstance(s, TransformSpec)]
+        loaded = [spec for spec in self.specs if not isinstance(spec, TransformSpec)]
+        phases = sorted({r.phase for spec in loaded for r in spec.rules if r.phase not in (None, PHASE)})
+        return (*notes, *(f"matches of rules at phase {phase} are run in the whole program only" for phase in phases))
+
+    def _alone(self, prepared: Prepared) -> Prepared:
+        job = of_text(self.job, self.text)
+        try:
+            plain = run_job(self.on_progress, dataclasses.replace(job, specs=()))
+            kernels = run_job(self.on_progress, job)
+            backwards = run_job(self.on_progress, job, extra=[Step(PHASE, "workgroups backwards", backward)])
+        except CompileError as failure:
+            return dataclasses.replace(prepared, notes=(*prepared.notes, f"matches alone: {failure.message}"))
+        replaced: dict[str, tuple[Replacement, ...]] = {}
+        for each in kernels.report.replacements:
+            replaced[each.function] = (*replaced.get(each.function, ()), each)
+        alone = (as_runnable(job, plain), as_runnable(job, kernels), as_runnable(job, backwards))
+        return dataclasses.replace(prepared, alone=alone, replaced=replaced)
+
+    # ---- looking at the module --------------------------------------------------------------------------------------
+
+    def _look(self, module: ir.Module) -> None:
+        """Cut out what specs would replace, and note what goes in and comes out when the program runs."""
+        cuts, taken = Cuts(module.context), set[ir.Value]()
+        found: list[tuple[ir.Value, int]] = []
+        for spec in self.specs:
+            if isinstance(spec, TransformSpec):
+                continue
+            spec = at_phase(spec, PHASE, PHASE)
+            for action, replacement in _actions(Splicer(Store()), module, spec):
+                if not taken.isdisjoint(action.match.roots):
+                    continue
+                taken.update(action.match.roots)
+                place, inputs = self._place(action, replacement, cuts)
+                self.places.append(place)
+                found += [*zip(inputs, place.probes, strict=True)]
+                found += [(action.match.roots[0], place.root)] if place.root is not None else []
+        self.text, self.cuts = cuts.text(), tuple(cuts.known.values())
+        for value, number in found:
+            probes.place(module, value, number)
+
+    def _place(self, action: Action, replacement: Replacement, cuts: Cuts) -> tuple[Place, Sequence[ir.Value]]:
+        root = self._number() if _is_noted(action.match.roots[0]) else None
+        try:
+            cut, inputs = cuts.add(action, Views())
+        except CutError as failure:
+            return Place(replacement, None, f"it is no function of its own: {failure}", root=root), ()
+        noted = [value for value in inputs if _is_noted(value)]
+        return Place(replacement, cut, "", tuple(self._number() for _ in noted), root), noted
+
+    def _number(self) -> int:
+        self.numbers += 1
+        return self.numbers - 1
+
+    def _probe(self, module: ir.Module, spec: Spec, splicer: Splicer) -> None:
+        """Note what comes out of the same places in the program with its kernels."""
+        if isinstance(spec, TransformSpec) or any(rule.phase not in (None, PHASE) for rule in spec.rules):
+            return
+        known = {place.key: place.root for place in self.places}
+        for action, replacement in _actions(splicer, module, spec):
+            number = known.pop(Place(replacement, None).key, None)
+            if number is not None:
+                probes.place(module, action.match.roots[0], number)
+
+
+def _actions(splicer: Splicer, module: ir.Module, spec: LoadedSpec) -> list[tuple[Action, Replacement]]:
+    """What a spec would do to a module, each with its line of a report."""
+    chosen = splicer.planned(module, spec)
+    alone = dataclasses.replace(chosen, annotations=(), left=())
+    told = outcomes.by_match([action.match for action in chosen.actions], alone, "")
+    return [(action, told[action.match][0]) for action in chosen.actions]
+
+
+def _key(replacement: Replacement) -> Any:
+    return Place(replacement, None).key
+
+
+def _is_noted(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def backward(module: ir.Module) -> None:
+    """Give each workgroup of a kernel the number that it has from the other end."""
+    emit.load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        for executable in ops_in(module.operation, "stream.executable"):
+            for op in list(ops_in(executable, "stream.dispatch.workgroup.id")):
+                index, attributes = op.results[0].type, {"dimension": op.attributes["dimension"]}
+                with ir.InsertionPoint.after(op):
+                    count = emit.value("stream.dispatch.workgroup.count", [], index, **attributes)
+                    last = emit.op("arith.subi", [count, emit.index(1)], [index])
+                    turned = emit.op("arith.subi", [last.results[0], op.results[0]], [index])
+                op.results[0].replace_all_uses_except(turned.results[0], [turned])

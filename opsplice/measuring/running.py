@@ -1,0 +1,282 @@
+"""Matches alone, run in a child process: as IREE compiles them, with their kernels, and in f64.
+
+The child says what it is about to do before it does it, so that its parent knows where it died. It imports IREE.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opsplice.errors import OpspliceError
+from opsplice.measuring import tolerance
+from opsplice.measuring.memory import Guarded
+from opsplice.measuring.model import Cut, Trial
+from opsplice.measuring.runnable import Runnable
+from opsplice.measuring.trials import KINDS, Inputs, inputs_of
+
+# How long a kernel may take for one call, and the oracle for one match.
+KERNEL_SECONDS, _ORACLE_SECONDS = 60, 20.0
+# How often a match is run with several threads at the most, for how many seconds, and with how many.
+_RACES, _RACE_SECONDS, _THREADS = 200, 1.0, 4
+_POISONS = (0xFF, 0x5A)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Matches alone, ready to run: the function of each in three programs, and in MLIR for the oracle.
+
+    backwards: as `kernels`, with the workgroups in the opposite order. recorded: the inputs of each in the program's
+    own run, None where these are not known. limit: what the user says of tolerances.
+    """
+
+    text: str
+    plain: Runnable
+    kernels: Runnable
+    backwards: Runnable
+    cuts: tuple[Cut, ...]
+    recorded: tuple[Sequence[Any] | None, ...]
+    kinds: tuple[str, ...] = KINDS
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """What the child is about to do: a trial of a match."""
+
+    number: int
+    kind: str
+
+    def __str__(self) -> str:
+        return f"match {self.number + 1}: {self.kind}"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a trial found."""
+
+    number: int
+    trial: Trial
+
+
+def run_suite(report: Callable[[Any], None], suite: Suite, first: int) -> bool:
+    """Run the matches of a suite from number `first` on, and report each trial."""
+    import iree.runtime
+
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    iree.runtime.flags.parse_flags(f"--task_topology_group_count={_THREADS}")
+    programs = _Programs(suite)
+    oracle = _Oracle(suite.text)
+    for number, cut in enumerate(suite.cuts[first:], first):
+        oracle.restart()
+        for inputs in inputs_of(cut, suite.recorded[number], suite.kinds):
+            for step in _tried(programs, oracle, cut, inputs, number, suite.limit):
+                report(step)
+    return True
+
+
+def _tried(
+    programs: _Programs, oracle: _Oracle, cut: Cut, inputs: Inputs, number: int, given: float | None
+) -> Iterator[About | Done]:
+    """The steps of a trial."""
+    yield About(number, "IREE's own code")
+    reference = programs.call("plain", cut, inputs)
+    exact = oracle.results(cut.function, inputs.values)
+    yield About(number, inputs.kind)
+    found = programs.call("kernels", cut, inputs)
+    judged = []
+    for at, (result, wanted) in enumerate(zip(found.results, reference.results, strict=True)):
+        limit = tolerance.limit_of(result.dtype, cut.longest_sum, given)
+        judgement = tolerance.judge(result, wanted, None if exact is None else exact[at], limit)
+        hole = found.unwritten[at] & ~reference.unwritten[at]
+        reason = judgement.reason
+        if reason and hole.any():
+            reason = f"{np.count_nonzero(hole)} of {hole.size} elements are not written"
+        judged.append((judgement, reason))
+    worst, reason = max(judged, key=lambda each: (bool(each[1]), each[0].off))
+    reason = reason or found.reason
+    if inputs.is_first and not reason:
+        for step in _orders(programs, cut, inputs, number, found.results):
+            if isinstance(step, str):
+                reason = step
+                break
+            yield step
+    yield Done(number, Trial(inputs.kind, worst.off, worst.reference_off, worst.limit, reason))
+
+
+def _orders(
+    programs: _Programs, cut: Cut, inputs: Inputs, number: int, before: Sequence[np.ndarray]
+) -> Iterator[About | str]:
+    """What goes wrong where only the memory or the order of the workgroups is another; they are to give equal bits."""
+    yield About(number, f"{inputs.kind}, in other memory")
+    other = programs.call("kernels", cut, inputs, poison=_POISONS[1], at_end=False)
+    if other.reason or not _equal(other.results, before):
+        yield other.reason or "it gives other numbers in other memory: it reads what nobody wrote"
+    yield About(number, f"{inputs.kind}, workgroups backwards")
+    if not _equal(programs.call("backwards", cut, inputs).results, before):
+        yield "it gives other numbers with its workgroups in another order: one needs or overwrites what another wrote"
+    yield About(number, f"{inputs.kind}, {_THREADS} threads")
+    until = time.monotonic() + _RACE_SECONDS
+    for _ in itertools.takewhile(lambda _: time.monotonic() < until, range(_RACES)):
+        if not _equal(programs.call("kernels", cut, inputs, device="local-task").results, before):
+            yield f"it gives other numbers on {_THREADS} threads: its workgroups race"
+            return
+
+
+def _equal(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(some, others, strict=True))
+
+
+@dataclass(frozen=True)
+class _Results:
+    """unwritten: which elements of each result are as they were before. reason: what was written beside."""
+
+    results: tuple[np.ndarray, ...]
+    unwritten: tuple[np.ndarray, ...]
+    reason: str = ""
+
+
+class _Programs:
+    """The programs of a suite, called in guarded memory."""
+
+    def __init__(self, suite: Suite) -> None:
+        self.suite = suite
+        self.calls: dict[tuple[str, str, str], Any] = {}
+
+    def call(
+        self,
+        program: str,
+        cut: Cut,
+        inputs: Inputs,
+        poison: int = _POISONS[0],
+        *,
+        at_end: bool = True,
+        device: str = "local-sync",
+    ) -> _Results:
+        """Call the function of a match in one of the programs."""
+        from iree.runtime import VmVariantList
+
+        call = self._direct(program, cut.function, device)
+        declared = [*call.function.inputs]
+        given = VmVariantList(len(declared))
+        guards = []
+        for value, kind in zip(inputs.values, declared, strict=False):
+            if not isinstance(value, np.ndarray):
+                call.push(given, value)
+                continue
+            guard = Guarded(value.shape, value.dtype, poison, at_end=at_end)
+            guard.array[...] = value
+            guard.seal()
+            guards.append(guard)
+            given.push_ref(_view(call.device, guard.array, kind.dtype))
+        results = []
+        for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=True):
+            guard = Guarded(part.shape(inputs.sizes), kind.dtype, poison, at_end=at_end)
+            results.append(guard)
+            given.push_ref(_view(call.device, guard.array, kind.dtype))
+        signal.alarm(KERNEL_SECONDS)
+        call.invoke(given)
+        signal.alarm(0)
+        reason = "" if all(g.is_intact for g in (*guards, *results)) else "it writes outside of its buffers"
+        return _Results(tuple(g.array.copy() for g in results), tuple(g.unwritten() for g in results), reason)
+
+    def _direct(self, program: str, function: str, device: str) -> Any:
+        from opsplice.runtime.direct_call import DirectCall
+
+        key = (program, function, device)
+        if key not in self.calls:
+            self.calls[key] = DirectCall(lambda: getattr(self.suite, program).load(device), function)
+        return self.calls[key]
+
+
+def _view(device: Any, array: np.ndarray, dtype: Any) -> Any:
+    """A buffer of IREE's on an array's own memory."""
+    from iree.runtime.array_interop import map_dtype_to_element_type
+
+    from opsplice.runtime.direct_call import retyped
+
+    bits = device.from_dlpack_capsule(array.view(f"u{array.dtype.itemsize}").__dlpack__())
+    return retyped(bits, map_dtype_to_element_type(np.dtype(dtype)))
+
+
+class _Oracle:
+    """The matches in f64, by the interpreter, for as long as that takes no longer than it may."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.module: Any = None
+        self.left = _ORACLE_SECONDS
+        self.reason = ""
+
+    def restart(self) -> None:
+        """Begin with another match."""
+        self.left, self.reason = _ORACLE_SECONDS, ""
+
+    def results(self, function: str, inputs: Sequence[Any]) -> list[np.ndarray] | None:
+        """What a function computes, None where the interpreter cannot say; `reason` is then why."""
+        from opsplice.interpreter import EvaluationError, evaluate
+
+        if self.reason:
+            return None
+        left = [self.left]
+        try:
+            with limited(left):
+                module = self._parsed()
+                return evaluate(module, function, self._with_outputs(function, inputs), np.float64)
+        except (EvaluationError, OpspliceError) as failure:
+            self.reason = failure.message
+            return None
+        finally:
+            self.left = left[0]
+
+    def _parsed(self) -> Any:
+        from iree.compiler import ir
+
+        from opsplice.rewrites.ir import emit
+
+        if self.module is None:
+            context = ir.Context()
+            emit.load_dialects(context)
+            self.module = ir.Module.parse(self.text, context)
+        return self.module
+
+    def _with_outputs(self, function: str, inputs: Sequence[Any]) -> list[Any]:
+        """With something for each buffer of a result, which the ops of a match do not read."""
+        from iree.compiler import ir
+
+        found = next(op.operation for op in self.module.body.operations if _named(op.operation) == function)
+        kinds = [argument.type for argument in found.regions[0].blocks[0].arguments][len(inputs) :]
+        sizes = (
+            [1 if k.is_dynamic_dim(axis) else k.get_dim_size(axis) for axis in range(k.rank)]
+            for k in map(ir.RankedTensorType, kinds)
+        )
+        return [*inputs, *(np.zeros(size) for size in sizes)]
+
+
+def _named(op: Any) -> str:
+    from iree.compiler import ir
+
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
+@contextmanager
+def limited(left: list[float]) -> Iterator[None]:
+    """Raise OpspliceError after the seconds in a list, in Python code; afterwards the list has what is left of them."""
+
+    def stop(*_: object) -> None:
+        raise OpspliceError("it takes too long in f64")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(left[0], 0.01))
+    try:
+        yield
+    finally:
+        left[0] = signal.setitimer(signal.ITIMER_REAL, 0)[0]
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,122 @@
+"""How far a result may be from the exact one, and whether it is further.
+
+    |result - exact|  <=  limit * the largest exact number of the row
+
+The limit is eps * (32 + 4 * sqrt(n)), where eps is the spacing of the element type at 1 and n how many numbers the
+longest sum adds. Twice what IREE's own code is off is never too much, up to 64 limits. Integers are to be equal. NaN
+and infinities are to be where both the f64 oracle and IREE's own code have them; where these differ nothing is judged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_STEPS, _STEPS_OF_SUMS = 32, 4
+_OF_REFERENCE, _MOST_LIMITS = 2, 64
+# A row of almost nothing is compared with this part of the largest number anywhere.
+_OF_ALL = 1e-3
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """off, reference_off: how far a result and IREE's own are from the exact one, as a part of the largest of the row.
+
+    reason: what is wrong with the result, "" if nothing is. skipped: how many elements were not judged.
+    """
+
+    off: float
+    reference_off: float | None
+    limit: float
+    reason: str = ""
+    skipped: int = 0
+
+
+def limit_of(dtype: np.dtype, longest_sum: int, given: float | None = None) -> float:
+    """The most that results of a type may be off. given: what the user says instead."""
+    if dtype.kind in "biu":
+        return 0.0
+    if given is not None:
+        return given
+    return float(_limits(dtype).eps) * (_STEPS + _STEPS_OF_SUMS * math.sqrt(longest_sum))
+
+
+def _limits(dtype: np.dtype) -> Any:
+    """What numpy calls `finfo`; bf16 and other floats of kind V are those of ml_dtypes."""
+    if dtype.kind == "f":
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    finfo: Any = ml_dtypes.finfo
+    return finfo(dtype)
+
+
+def judge(result: np.ndarray, reference: np.ndarray, exact: np.ndarray | None, limit: float) -> Judgement:
+    """Compare a result with the exact one (None: with the reference, which is IREE's own code)."""
+    if result.shape != reference.shape:
+        return Judgement(math.inf, None, limit, f"its shape is {result.shape}, wanted {reference.shape}")
+    if result.dtype.kind in "biu":
+        wrong = result != reference
+        return Judgement(float(wrong.any()), None, limit, _first(wrong, result, reference))
+    with np.errstate(all="ignore"):
+        rounded = reference if exact is None else exact.astype(result.dtype)
+        wanted = (reference if exact is None else exact).astype(np.float64)
+        wanted = np.where(np.isfinite(rounded.astype(np.float64)), wanted, rounded.astype(np.float64))
+        found, other = result.astype(np.float64), reference.astype(np.float64)
+        judged = _alike(wanted, other)
+        misplaced = judged & ~_alike(found, wanted)
+        scale = _scale(wanted, judged)
+        least = float(_limits(result.dtype).tiny)
+        errors = _errors(found, wanted, judged & ~misplaced, scale, least)
+        others = _errors(other, wanted, judged, scale, least)
+    off, reference_off = _most(errors), None if exact is None else _most(others)
+    allowed = limit if reference_off is None else max(limit, min(_OF_REFERENCE * reference_off, _MOST_LIMITS * limit))
+    reason = _first(misplaced, result, rounded) or _first(errors > allowed, result, rounded)
+    return Judgement(off, reference_off, allowed, reason, int(np.size(judged) - np.count_nonzero(judged)))
+
+
+def difference(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference as a part of the largest number, or of 1; infinite where one has NaN or infinity."""
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    largest = max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
+    off = np.where(same, 0.0, np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b)))
+    return float(np.nan_to_num(off, nan=np.inf).max()) / largest
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Where both are finite, or the same otherwise."""
+    both = np.isfinite(one) & np.isfinite(other)
+    return np.asarray(both | (one == other) | (np.isnan(one) & np.isnan(other)))
+
+
+def _scale(wanted: np.ndarray, judged: np.ndarray) -> np.ndarray:
+    sizes = np.where(judged & np.isfinite(wanted), np.abs(wanted), 0.0)
+    rows = sizes.max(axis=-1, keepdims=True, initial=0.0) if sizes.ndim else sizes
+    return np.asarray(np.maximum(rows, sizes.max(initial=0.0) * _OF_ALL))
+
+
+def _errors(found: np.ndarray, wanted: np.ndarray, judged: np.ndarray, scale: np.ndarray, least: float) -> np.ndarray:
+    valid = judged & np.isfinite(wanted)
+    distance = np.where(valid, np.abs(np.where(valid, found, 0.0) - np.where(valid, wanted, 0.0)), 0.0)
+    return np.asarray(np.where(distance <= least, 0.0, distance / np.maximum(scale, least)))
+
+
+def _most(errors: np.ndarray) -> float:
+    return float(errors.max(initial=0.0))
+
+
+def _first(wrong: np.ndarray, result: np.ndarray, wanted: np.ndarray) -> str:
+    """The first wrong element in words, "" if there is none."""
+    if not wrong.any():
+        return ""
+    place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    at = f" at [{', '.join(map(str, place))}]" if place else ""
+    count = int(np.count_nonzero(wrong))
+    more = f", and {count - 1} more of {wrong.size} are wrong" if count > 1 else ""
+    return f"{result[place]:.6g}{at}, wanted {wanted[place]:.6g}{more}"

@@ -1,0 +1,129 @@
+"""What matches are tried on: numbers of the program's own run, random ones, special values; in several sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opsplice.errors import OpspliceError
+from opsplice.measuring.model import Cut, Part
+from opsplice.runtime.program import Function, ValueType
+from opsplice.runtime.value_text import ELEMENT_TYPES
+
+# The sizes of open dims, one after the other; the first is the one that special values are tried in.
+_SIZES = (17, 1, 3, 64)
+# The size of dims that a whole program leaves open.
+_OPEN = 3
+_MOST_ELEMENTS = 1 << 24
+_SMALL_INTEGERS = 8
+# A few places of an input get a special value: the last, and some by chance.
+_SPECIAL_PLACES = 3
+_SPECIAL = {"nan": math.nan, "infinity": math.inf, "-infinity": -math.inf}
+_SCALED = {"zeros": 0.0, "denormals": 1e-40, "large": 100.0}
+KINDS = ("program", "random", "sizes", *_SPECIAL, *_SCALED)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a trial, in order. kind: where they are from, in words; is_first: whether races and holes are
+    looked for on them; sizes: those of the results' symbols."""
+
+    kind: str
+    values: tuple[Any, ...]
+    sizes: dict[str, int]
+    is_first: bool = False
+
+
+def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = KINDS) -> Iterator[Inputs]:
+    """The trials of a match. recorded: its inputs in the program's own run, None where they are not known."""
+    generator = np.random.default_rng(int(cut.digest[:8], 16))
+    symbols = cut.symbols
+    for number, size in enumerate(_SIZES if symbols and "sizes" in kinds else _SIZES[:1]):
+        sizes = {symbol: size if at % 2 == 0 else size // 2 + 2 for at, symbol in enumerate(symbols)}
+        shapes = [part.shape(sizes) for part in (*cut.inputs, *cut.results)]
+        if number and max(map(math.prod, shapes)) > _MOST_ELEMENTS:
+            continue
+        told = f"random, {', '.join(map(str, sizes.values()))}" if symbols else "random"
+        plain = tuple(random(generator, part, sizes) for part in cut.inputs)
+        if "random" in kinds or number:
+            yield Inputs(told, plain, sizes, number == 0)
+        if number == 0:
+            yield from _special(generator, cut, plain, sizes, kinds)
+    if recorded is not None and "program" in kinds:
+        found = _sizes_of(cut, recorded)
+        if found is not None:
+            yield Inputs("the program's own", tuple(recorded), found)
+
+
+def _special(
+    generator: np.random.Generator, cut: Cut, plain: tuple[Any, ...], sizes: dict[str, int], kinds: Sequence[str]
+) -> Iterator[Inputs]:
+    floats = [number for number, value in enumerate(plain) if isinstance(value, np.ndarray) and _is_float(value.dtype)]
+    for kind, special in _SPECIAL.items():
+        for number in floats if kind in kinds else ():
+            changed = plain[number].copy().reshape(-1)
+            if changed.size:
+                changed[generator.integers(0, changed.size, _SPECIAL_PLACES)] = special
+                changed[-1] = special
+            values = [*plain]
+            values[number] = changed.reshape(plain[number].shape)
+            yield Inputs(f"{kind} in input {number}", tuple(values), sizes)
+    for kind, factor in _SCALED.items():
+        if kind in kinds and floats:
+            yield Inputs(
+                kind,
+                tuple(
+                    (value.astype(np.float64) * factor).astype(value.dtype) if number in floats else value
+                    for number, value in enumerate(plain)
+                ),
+                sizes,
+            )
+
+
+def random(generator: np.random.Generator, part: Part, sizes: dict[str, int]) -> Any:
+    """Random numbers: floats around 0, small integers, all that 8 bits hold."""
+    dtype = ELEMENT_TYPES.get("i64" if part.element == "index" else part.element)
+    if dtype is None:
+        raise OpspliceError(f"nothing can be generated of type {part.element}")
+    shape = part.shape(sizes)
+    made: np.ndarray
+    if dtype == np.bool_:
+        made = np.asarray(generator.integers(0, 2, shape))
+    elif np.issubdtype(dtype, np.integer) and dtype.itemsize == 1:
+        made = np.asarray(generator.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape))
+    elif np.issubdtype(dtype, np.integer):
+        made = np.asarray(generator.integers(0, _SMALL_INTEGERS, shape))
+    else:
+        made = np.asarray(generator.normal(size=shape))
+    return made.astype(dtype) if part.sizes is not None else made.astype(dtype).item()
+
+
+def generated(function: Function) -> list[Any]:
+    """Inputs of a function: floats around 0, small integers; the same each time."""
+    generator = np.random.default_rng(0)
+    return [random(generator, _part(kind), {}) for kind in function.inputs or ()]
+
+
+def _part(kind: ValueType) -> Part:
+    if kind.dtype is None or kind.element is None:
+        raise OpspliceError(f"the program takes {kind}, but only tensors and numbers can be generated")
+    sizes = None if kind.shape is None else tuple(_OPEN if size is None else size for size in kind.shape)
+    return Part(kind.element, sizes)
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.kind not in "biu"
+
+
+def _sizes_of(cut: Cut, values: Sequence[Any]) -> dict[str, int] | None:
+    """The sizes of a cut's symbols for some inputs, None where they cannot be read off these."""
+    found: dict[str, int] = {}
+    for part, value in zip(cut.inputs, values, strict=True):
+        for size, wanted in zip(np.shape(value), part.sizes or (), strict=True):
+            if not isinstance(wanted, int) and len(wanted.symbols) == 1 and wanted.symbols[0][1] == 1:
+                found[wanted.symbols[0][0]] = size // wanted.factor
+    return found if set(found) >= set(cut.symbols) else None

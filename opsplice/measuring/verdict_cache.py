@@ -1,0 +1,61 @@
+"""Verdicts that were found before, by all that they depend on: the match, the kernel's bytes, the CPU, the trials."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+
+from opsplice import __version__
+from opsplice.measuring.model import Place, Trial, Verdict
+from opsplice.targets.registry.store import Store, key_of
+
+# Part of every key. Raise it when the same trials come to be judged in another way.
+_WRITER = "verdict 1"
+
+
+def find(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> Verdict | None:
+    """What was found of a match, None where something differs from what was known then."""
+    key = _key(place, options, recorded)
+    entry = None if key is None else Store().find(key, ".json")
+    if entry is None:
+        return None
+    found = json.loads(entry.path.read_text())
+    trials = tuple(Trial(**trial) for trial in found["trials"])
+    return Verdict(place.replacement, found["outcome"], trials, found["reason"])
+
+
+def keep(place: Place, options: Any, recorded: dict[int, np.ndarray], verdict: Verdict) -> None:
+    """Keep what was found; failures are looked at again each time."""
+    key = _key(place, options, recorded)
+    if key is None or verdict.outcome != "ok":
+        return
+    told = {"outcome": verdict.outcome, "trials": [dataclasses.asdict(t) for t in verdict.trials], "reason": ""}
+    Store().put(key, ".json", json.dumps(told).encode())
+
+
+def _key(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> str | None:
+    """None where it is not known which bytes run."""
+    digests = [artifact.digest for artifact in place.replacement.artifacts]
+    if place.cut is None or not digests or not all(digests):
+        return None
+    values = hashlib.sha256()
+    for number in place.probes:
+        values.update(np.ascontiguousarray(recorded.get(number, np.zeros(0))).tobytes())
+    asked = f"{options.kinds} {options.limit}"
+    machine = platform_key()
+    return key_of(_WRITER, __version__, place.cut.digest, *digests, asked, values.hexdigest(), machine)
+
+
+def platform_key() -> str:
+    """The kind of CPU that this is."""
+    import platform
+
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

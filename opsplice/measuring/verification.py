@@ -1,0 +1,306 @@
+"""Whether numbers hold: each match alone and the whole program, as IREE compiles them and with the kernels.
+
+    model --to preprocessing--> plan --cuts--> functions --IREE, kernels, f64--> trials --> verdicts
+                                     --probes--> the whole program, twice --> its results, and drift by match
+
+Kernels run in a child process: one that crashes has failed. It imports the compiler when it compiles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opsplice.compiling.job import Job, Outcome
+from opsplice.errors import OpspliceError
+from opsplice.frontends import ModuleSource
+from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
+from opsplice.measuring import running, tolerance, verdict_cache
+from opsplice.measuring.model import PROBE, Cut, Place, Trial, Verdict, Verification, Whole
+from opsplice.measuring.runnable import Runnable
+from opsplice.measuring.trials import KINDS, generated
+from opsplice.reports.report import Replacement, Report
+
+Progress = Callable[[Any], None]
+
+# How long the whole program may take in f64.
+_WHOLE_SECONDS = 20.0
+# By how much more than a match the results of a whole program may differ.
+_WHOLE_LIMIT = 1e-3
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify. inputs: those of `function`, None for generated ones. kinds: of trials. limit: what is taken,
+    instead of what follows from types and sums. whole: whether whole functions are run, too.
+    """
+
+    function: str | None = None
+    inputs: tuple[Any, ...] | None = None
+    kinds: tuple[str, ...] = KINDS
+    limit: float | None = None
+    whole: bool = True
+    cache: bool = True
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All programs, compiled. replaced: the rules that took a place in the function of each cut."""
+
+    report: Report
+    places: tuple[Place, ...]
+    plain: Runnable
+    kernels: Runnable
+    text: str = ""
+    cuts: tuple[Cut, ...] = ()
+    alone: tuple[Runnable, Runnable, Runnable] | None = None
+    replaced: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def verify(job: Job, prepared: Prepared, options: Options, on_progress: Progress) -> Verification:
+    """What running says of programs that `prepare` compiled. Raises OpspliceError for inputs that do not fit."""
+    if unknown := set(options.kinds) - set(KINDS):
+        raise OpspliceError(f"there are no trials '{unknown.pop()}'", hint=f"there are: {', '.join(KINDS)}")
+    notes = list(prepared.notes)
+    before = _run(prepared.plain, options, "the program without its kernels", on_progress)
+    recorded = before.probes if before.error == "" else {}
+    if before.error:
+        notes.append(before.error)
+    whole: tuple[Whole, ...] = ()
+    if options.whole and not before.error:
+        after = _run(prepared.kernels, options, "the program", on_progress)
+        whole = _compared(job, prepared, options, before, after)
+    verdicts = _verdicts(prepared, options, recorded, on_progress)
+    return Verification(prepared.report, verdicts, whole, notes=tuple(notes))
+
+
+# ---- matches alone --------------------------------------------------------------------------------------------------
+
+
+def _verdicts(
+    prepared: Prepared, options: Options, recorded: dict[int, np.ndarray], on_progress: Progress
+) -> tuple[Verdict, ...]:
+    """A verdict for each computation, in the order of the program; places that compute the same share one."""
+    first: dict[str, Place] = {}
+    same: dict[str, list[str]] = {}
+    told: list[Verdict] = []
+    for place in prepared.places:
+        if place.cut is None:
+            told.append(Verdict(place.replacement, "not tried", reason=place.reason))
+        elif place.cut.digest in first:
+            same[place.cut.digest].append(place.replacement.location)
+        else:
+            first[place.cut.digest], same[place.cut.digest] = place, []
+    known, to_run = {}, []
+    for digest, place in first.items():
+        assert place.cut is not None
+        if reason := _not_alone(place, prepared):
+            known[digest] = Verdict(place.replacement, "not tried", reason=reason)
+            continue
+        found = verdict_cache.find(place, options, recorded) if options.cache else None
+        if found is not None:
+            known[digest] = dataclasses.replace(found, cached=True)
+        else:
+            to_run.append(place)
+    trials = _trials(prepared, options, recorded, to_run, on_progress)
+    for place, found_trials in zip(to_run, trials, strict=True):
+        assert place.cut is not None
+        failed = [trial for trial in found_trials if trial.reason]
+        verdict = Verdict(
+            place.replacement,
+            "failed" if failed else "ok",
+            found_trials,
+            f"{failed[0].kind}: {failed[0].reason}" if failed else "",
+        )
+        known[place.cut.digest] = verdict
+        verdict_cache.keep(place, options, recorded, verdict)
+    shared = [dataclasses.replace(known[d], replacement=p.replacement, same=tuple(same[d])) for d, p in first.items()]
+    order = {place.replacement.location: number for number, place in enumerate(prepared.places)}
+    return tuple(sorted([*told, *shared], key=lambda verdict: order[verdict.replacement.location]))
+
+
+def _not_alone(place: Place, prepared: Prepared) -> str:
+    """Why the function of a match says nothing of its kernel, "" if it does."""
+    assert place.cut is not None
+    if prepared.alone is None:
+        return "the compiler refuses the matches as functions of their own"
+    found = prepared.replaced.get(place.cut.function, ())
+    if not any(r.rule_location == place.replacement.rule_location for r in found):
+        others = ", ".join(dict.fromkeys(r.pattern for r in found)) or "nothing"
+        return f"alone, its rule does not take it: {others} does" if found else "alone, its rule does not match it"
+    return ""
+
+
+def _trials(
+    prepared: Prepared,
+    options: Options,
+    recorded: dict[int, np.ndarray],
+    places: Sequence[Place],
+    on_progress: Progress,
+) -> list[tuple[Trial, ...]]:
+    """The trials of each place; a crash fails the one that it happens in."""
+    if not places or prepared.alone is None:
+        return []
+    plain, kernels, backwards = prepared.alone
+    cuts = tuple(place.cut for place in places if place.cut is not None)
+    inputs = tuple(_recorded(place, recorded) for place in places)
+    suite = running.Suite(prepared.text, plain, kernels, backwards, cuts, inputs, options.kinds, options.limit)
+    found: list[list[Trial]] = [[] for _ in places]
+    number = 0
+
+    def note(event: Any) -> None:
+        if isinstance(event, running.Done):
+            found[event.number].append(event.trial)
+        else:
+            on_progress(event)
+
+    while number < len(places):
+        try:
+            call_isolated(running.run_suite, (suite, number), on_progress=note, method=method())
+            break
+        except ChildCrashError as crash:
+            about = crash.last_event
+            if not isinstance(about, (running.About, running.Done)):
+                raise OpspliceError(f"the matches cannot be run alone: {crash.message}", details=crash.output) from None
+            kind = about.kind if isinstance(about, running.About) else about.trial.kind
+            found[about.number].append(Trial(kind, None, None, 0.0, _crash(crash)))
+            number = about.number + 1
+    return [tuple(each) for each in found]
+
+
+def _crash(crash: ChildCrashError) -> str:
+    name = crash.signal.name if crash.signal else f"status {crash.exit_code}"
+    if name == "SIGALRM":
+        return f"it does not end within {running.KERNEL_SECONDS} s"
+    return f"it crashes ({name}): it reads or writes outside of its buffers, or writes to an input"
+
+
+def _recorded(place: Place, recorded: dict[int, np.ndarray]) -> tuple[Any, ...] | None:
+    """The inputs of a match in the program's own run."""
+    values = [recorded.get(number) for number in place.probes]
+    known = place.cut is not None and len(values) == len(place.cut.inputs)
+    return tuple(values) if known and all(v is not None for v in values) else None
+
+
+# ---- the whole program ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """Results by function, and what probes noted."""
+
+    results: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    inputs: dict[str, list[Any]] = field(default_factory=dict)
+    probes: dict[int, np.ndarray] = field(default_factory=dict)
+    error: str = ""
+
+
+def _run(program: Runnable, options: Options, what: str, on_progress: Progress) -> _Ran:
+    """Run the functions of a program in a child process."""
+    on_progress(f"running {what}")
+    try:
+        return call_isolated(_run_functions, (program, options), on_progress=on_progress, method=method())
+    except ChildCrashError as crash:
+        name = crash.signal.name if crash.signal else f"status {crash.exit_code}"
+        return _Ran(error=f"{what} crashes ({name}) in {crash.last_event}")
+
+
+def _run_functions(report: Progress, program: Runnable, options: Options) -> _Ran:
+    loaded = program.load("local-task")
+    names = [name for name in loaded.functions if not name.startswith(PROBE)]
+    if options.function is not None or options.inputs is not None:
+        names = [_chosen(names, options.function)]
+    ran = _Ran()
+    for name in names:
+        report(f"@{name}")
+        given = options.inputs if options.inputs is not None else generated(loaded.functions[name])
+        ran.inputs[name] = list(given)
+        ran.results[name] = [np.asarray(value) for value in loaded.call(name, *given)]
+        for reader in loaded.functions:
+            if reader.startswith(PROBE):
+                number = int(reader.removeprefix(PROBE).removesuffix("_read"))
+                values = loaded.call(reader)
+                if values and values[0] is not None:
+                    ran.probes.setdefault(number, np.asarray(values[0]))
+    return ran
+
+
+def _chosen(names: Sequence[str], wanted: str | None) -> str:
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted is None or wanted not in names:
+        raise OpspliceError(f"the program has no single function '{wanted}'", hint=f"it has: {', '.join(names)}")
+    return wanted
+
+
+def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, after: _Ran) -> tuple[Whole, ...]:
+    if after.error:
+        return (Whole("", float("inf"), 0.0, reason=after.error),)
+    both = {place.root: place.replacement for place in prepared.places}.items()
+    drift = tuple(
+        (told.location, told.pattern, tolerance.difference(after.probes[root], before.probes[root]))
+        for root, told in both
+        if root in before.probes and root in after.probes
+    )
+    found = []
+    for name, results in before.results.items():
+        exact, note = _exact(job, name, before.inputs[name])
+        limit = options.limit if options.limit is not None else _WHOLE_LIMIT
+        difference = _furthest(after.results[name], results)
+        off = reference_off = None
+        if exact is not None:
+            off = _furthest(after.results[name], exact)
+            reference_off = _furthest(results, exact)
+        wrong = difference > limit if off is None else off > max(limit, 2 * (reference_off or 0.0))
+        reason = "its results differ from those without the kernels by more than the limit" if wrong else ""
+        found.append(Whole(name, difference, limit, off, reference_off, drift, note, reason))
+        drift = ()
+    return tuple(found)
+
+
+def _furthest(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float:
+    return max((tolerance.difference(one, other) for one, other in zip(some, others, strict=True)), default=0.0)
+
+
+def _exact(job: Job, function: str, inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, str]:
+    """What a function computes in f64, or why that is not known."""
+    try:
+        return call_isolated(_evaluated, (job, function, list(inputs)), method=method()), ""
+    except (ChildCrashError, OpspliceError) as failure:
+        return None, f"not compared with f64: {failure.message}"
+
+
+def _evaluated(_report: Progress, job: Job, function: str, inputs: list[Any]) -> list[np.ndarray]:
+    from opsplice.interpreter import evaluate
+    from opsplice.pipeline.compiler import Compilation
+
+    with running.limited([_WHOLE_SECONDS]), Compilation(job.flags) as compilation:
+        compilation.load(job.source)
+        compilation.run_to("input")
+        return evaluate(compilation.module, function, inputs, np.float64)
+
+
+# ---- compiling ------------------------------------------------------------------------------------------------------
+
+
+def prepare(on_progress: Progress, job: Job) -> Prepared:
+    """Compile the program without its kernels and with them, and its matches alone. Raises what `compile` raises."""
+    from opsplice.measuring.preparation import Preparation
+
+    return Preparation(job, on_progress).all()
+
+
+def of_text(job: Job, text: str) -> Job:
+    """A job for functions that were cut out of the program of another one."""
+    flags = tuple(flag for flag in job.flags if not flag.startswith("--iree-input-type"))
+    return dataclasses.replace(job, source=ModuleSource(content=text), flags=flags)
+
+
+def as_runnable(job: Job, outcome: Outcome) -> Runnable:
+    """A compiled program with its job's weights."""
+    return Runnable.of(outcome, job.source.parameters)

@@ -1,0 +1,110 @@
+"""How a verification looks: in a terminal, in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import PurePath
+
+from opsplice.measuring.model import Trial, Verdict, Verification, Whole
+from opsplice.reports.render import dims_text, short_location, style
+
+_COLORS = {"ok": "green", "failed": "red", "not tried": "yellow"}
+_WORDS = {"ok": "ok", "failed": "FAILED", "not tried": "not tried"}
+# How many places of one computation are named.
+_NAMED = 3
+
+
+def verification_text(found: Verification, *, color: bool = False, verbose: bool = False) -> str:
+    """Each match, then whole functions. verbose: every trial, and the drift of every match."""
+    lines = [style(heading(found), "bold", color)]
+    words = max((len(_WORDS[v.outcome]) for v in found.verdicts), default=0)
+    places = max((len(short_location(v.replacement.location)) for v in found.verdicts), default=0)
+    for verdict in found.verdicts:
+        word = style(f"{_WORDS[verdict.outcome]:<{words}}", _COLORS[verdict.outcome], color)
+        where = short_location(verdict.replacement.location)
+        lines.append(f"  {word}  {where:<{places}}  {what(verdict)}  {outcome_text(verdict)}{_same(verdict)}")
+        if verbose:
+            lines += [f"      {t.kind}: {t.reason or f'ok{trial_numbers(t)}'}" for t in verdict.trials]
+    for whole in found.whole:
+        lines += _whole(whole, color, verbose)
+    return "\n".join([*lines, *(f"{style('note:', 'cyan', color)} {note}" for note in found.notes)])
+
+
+def heading(found: Verification) -> str:
+    """What came out, in a line."""
+    counts = {outcome: sum(v.outcome == outcome for v in found.verdicts) for outcome in _WORDS}
+    said = [f"{counts['ok']} verified"]
+    said += [f"{counts['failed']} failed"] if counts["failed"] else []
+    said += [f"{counts['not tried']} not tried alone"] if counts["not tried"] else []
+    return f"matches: {', '.join(said)}"
+
+
+def what(verdict: Verdict) -> str:
+    """A match and its kernel."""
+    match = verdict.replacement
+    sources = dict.fromkeys(PurePath(artifact.source).name for artifact in match.artifacts)
+    origin = f" from {', '.join(sources)}" if sources else ""
+    return f"{match.pattern}({dims_text(match)}) => {match.kernel}{origin}"
+
+
+def outcome_text(verdict: Verdict) -> str:
+    """What was found of a match, in a line."""
+    if verdict.outcome != "ok":
+        return verdict.reason
+    worst = verdict.worst
+    known = " (known from before)" if verdict.cached else ""
+    trials = f"{len(verdict.trials)} trials{known}"
+    return trials if worst is None else f"{trials}{trial_numbers(worst)}"
+
+
+def trial_numbers(trial: Trial) -> str:
+    """How far numbers are off, as text behind a word."""
+    if trial.off is None:
+        return ""
+    by = "" if trial.reference_off is None else f" (IREE {trial.reference_off:.0e})"
+    return f", off {trial.off:.0e}{by}, limit {trial.limit:.0e}" if trial.off or trial.reference_off else ", equal"
+
+
+def _same(verdict: Verdict) -> str:
+    if not verdict.same:
+        return ""
+    named = ", ".join(map(short_location, verdict.same[:_NAMED]))
+    more = len(verdict.same) - _NAMED
+    return f"; the same at {named}{f' and {more} more' if more > 0 else ''}"
+
+
+def whole_text(whole: Whole) -> str:
+    """How far a function's results are off, in a line."""
+    if whole.off is None:
+        note = f" ({whole.note})" if whole.note else ""
+        return f"with and without kernels differ by {whole.difference:.1e} of the largest number{note}"
+    return (
+        f"off by {whole.off:.1e} from f64, without kernels by {whole.reference_off:.1e}; "
+        f"the two differ by {whole.difference:.1e}"
+    )
+
+
+def _whole(whole: Whole, color: bool, verbose: bool) -> Sequence[str]:
+    name = f"the whole of @{whole.function}" if whole.function else "the whole program"
+    if whole.reason:
+        lines = [f"{style('FAILED', 'red', color)} {name}: {whole.reason}"]
+        lines += [f"  {whole_text(whole)}"] if whole.function else []
+    else:
+        lines = [f"{name}: {whole_text(whole)}"]
+    drift = whole.drift if verbose else sorted(whole.drift, key=lambda each: -each[2])[:1]
+    lead = "" if verbose else "most "
+    told = [(f"{lead}{amount:.1e}", short_location(at), pattern) for at, pattern, amount in drift if amount]
+    lines += [f"  drift: {amount} at {at} {pattern}" for amount, at, pattern in told]
+    return lines
+
+
+def verification_html(found: Verification) -> str:
+    """What a notebook shows."""
+    rows = "".join(
+        f"<tr><td>{escape(short_location(v.replacement.location))}</td><td>{escape(what(v))}</td>"
+        f"<td><b>{escape(_WORDS[v.outcome])}</b></td><td>{escape(outcome_text(v) + _same(v))}</td></tr>"
+        for v in found.verdicts
+    )
+    whole = "".join(f"<p>@{escape(w.function)}: {escape(w.reason or whole_text(w))}</p>" for w in found.whole)
+    return f"<p><b>{escape(heading(found))}</b></p><table>{rows}</table>{whole}"

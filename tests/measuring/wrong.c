@@ -1,0 +1,62 @@
+// Kernels that are wrong in one way each, and two that are right.
+#include <stddef.h>
+
+void right(const float *x, float *out, size_t m, size_t n, size_t row) {
+  for (size_t i = 0; i < n; i++)
+    out[row * n + i] = -x[row * n + i];
+}
+
+// The last row is left out.
+void last_row(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < (m - 1) * n; i++)
+    out[i] = x[i] < 0 ? -x[i] : x[i];
+}
+
+// Each workgroup also writes the first number of the next row, which is the next one's.
+void race(const float *x, float *out, size_t m, size_t n, size_t row) {
+  if (row + 1 < m)
+    out[(row + 1) * n] = 0;
+  for (size_t i = 0; i < n; i++)
+    out[row * n + i] = x[row * n + i] * x[row * n + i];
+}
+
+// Reads one number too many, and computes nothing with it.
+void past_end(const float *x, float *out, size_t m, size_t n) {
+  volatile float next;
+  for (size_t i = 0; i < m * n; i++) {
+    next = x[i + 1];
+    out[i] = x[i] - 1.0f;
+  }
+}
+
+// Writes one number too many.
+void write_past(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i <= m * n; i++)
+    out[i] = i < m * n ? x[i] + 1.0f : 0.0f;
+}
+
+// A comparison with NaN is false.
+void lost_nan(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; i++)
+    out[i] = x[i] > 0.0f ? x[i] : 0.0f;
+}
+
+// Takes its input to be dense.
+void no_stride(const float *x, float *out, size_t m, size_t n, size_t x_m, size_t x_n) {
+  for (size_t i = 0; i < m * n; i++)
+    out[i] = x[i] * 3.0f;
+}
+
+// Not what the pattern says, in the fourth digit.
+void imprecise(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; i++)
+    out[i] = x[i] / 2.0f * 1.0003f;
+}
+
+// Writes to its input.
+void scribble(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; i++) {
+    out[i] = x[i] * 5.0f;
+    ((float *)x)[i] = out[i];
+  }
+}
