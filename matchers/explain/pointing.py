@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.matchers.explain.places import outermost
 from opsplice.matchers.ir.op_names import places_of
 from opsplice.spec_lang.syntax.spec_errors import nearest
@@ -125,8 +125,7 @@ class Ops:
         if place.number <= len(same) and same:
             return [same[place.number - 1]] if place.number else same
         if same:
-            count = "1 op" if len(same) == 1 else f"{len(same)} ops"
-            hint = f"the program has {count} called {place.name} when patterns are looked for"
+            hint = f"the program has {counted(len(same), 'op')} called {place.name} when patterns are looked for"
             raise OpspliceError(f"there is no {place}", hint=hint)
         if any(_is_same_file(file, place.name) for op in self.all for file, _, _ in places_of(op)):
             raise OpspliceError(f"{place.name} is a file", hint=f"write a line of it too: {place.name}:12")

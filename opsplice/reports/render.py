@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.reports.report import Miss, Replacement, Report
 
 # Approaches that go without saying.
@@ -67,7 +67,7 @@ def report_text(
     if verbose:
         lines += _left_alone("lost to other rules", lost, color)
     elif lost:
-        lines.append(style(f"{_count(lost, 'match')} lost to other rules, shown with --verbose", "dim", color))
+        lines.append(style(f"{counted(len(lost), 'match')} lost to other rules, shown with --verbose", "dim", color))
     lines += unmatched_lines(report, verbose=verbose, near=near, color=color)
     lines += [f"{style('note:', 'cyan', color)} {note}" for note in report.notes]
     lines += [w.text for w in report.spec_warnings]
@@ -84,17 +84,12 @@ def counts_text(done: Sequence[Replacement]) -> str:
     """How many matches were replaced, annotated, or handed to another action of a transform spec."""
     words = {"replaced": "replacement", "annotated": "annotation", "taken": "other action"}
     of = {word: [each for each in done if each.outcome == outcome] for outcome, word in words.items()}
-    return ", ".join(_count(each, word) for word, each in of.items() if each) or _count(done, "replacement")
-
-
-def _count(things: Sequence[Any], word: str) -> str:
-    plural = "es" if word.endswith("ch") else "s"
-    return f"{len(things)} {word}{plural * (len(things) != 1)}"
+    return ", ".join(counted(len(each), word) for word, each in of.items() if each) or counted(len(done), "replacement")
 
 
 def _left_alone(what: str, left: Sequence[Replacement], color: bool) -> list[str]:
     lines = [f"  {short_location(r.location)}  {_match(r)}: {r.reason}" for r in left]
-    return [style(f"{_count(left, 'match')} {what}", "bold", color), *lines] if left else []
+    return [style(f"{counted(len(left), 'match')} {what}", "bold", color), *lines] if left else []
 
 
 def _table(replacements: Iterable[Replacement], width: int | None, color: bool) -> list[str]:
@@ -175,9 +170,7 @@ def unmatched_lines(
             lines += _misses(rule.nearest if verbose else rule.nearest[:1])
     hidden = len(ranked) - len(shown)
     if hidden:
-        rest = (
-            f"  and {_count(ranked[len(shown) :], 'more rule')}" if shown else f"{_count(ranked, 'rule')} of libraries"
-        )
+        rest = f"  and {counted(hidden, 'more rule')}" if shown else f"{counted(len(ranked), 'rule')} of libraries"
         lines.append(f"{rest} matched nothing, shown with --verbose")
     if near and shown:
         help_ = style("help:", "cyan", color)

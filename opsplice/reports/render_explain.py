@@ -23,7 +23,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from opsplice.errors import printable
+from opsplice.errors import counted, printable
 from opsplice.matchers.explain.near_miss import Attempt, Part, Place, State
 from opsplice.reports.explanation import Explanation, PatternExplanation
 from opsplice.reports.render import dim_text, short_location, style
@@ -68,7 +68,7 @@ class _Text:
         if hidden:
             yield ""
             names = ", ".join(p.pattern for p in hidden[:_MOST_NAMES]) + ", ..." * (len(hidden) > _MOST_NAMES)
-            said = f"and {len(hidden)} more pattern{'s' * (len(hidden) > 1)}: {names}"
+            said = f"and {counted(len(hidden), 'more pattern')}: {names}"
             yield from self._wrapped(f"{said} (--verbose shows all, --pattern=NAME one)", "")
         if self.explanation.unread:
             yield ""
@@ -241,8 +241,8 @@ def _said_of(part: Part) -> str:
 
 
 def _counts(matches: int, misses: int) -> str:
-    said = f"{matches} match{'es' * (matches != 1)}" if matches else "no match"
-    return f"{said}, {misses} near miss{'es' * (misses != 1)}" if misses else said
+    said = counted(matches, "match") if matches else "no match"
+    return f"{said}, {counted(misses, 'near miss')}" if misses else said
 
 
 def _worth_drawing(parts: Sequence[Part]) -> list[tuple[Part, str]]:

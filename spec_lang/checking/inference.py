@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from opsplice.errors import counted
 from opsplice.spec_lang.checking.signature_binding import Binding, dims_of, element_of, merge_dims, possible_elements
 from opsplice.spec_lang.checking.walks import forms
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -112,7 +113,7 @@ class _Inference:
             self.value(let.expr)
             made = (None,)
         if made is not None and len(made) != len(let.names):
-            self.fail(let.span, f"{len(let.names)} names are bound to {_results(len(made))}")
+            self.fail(let.span, f"{len(let.names)} names are bound to {counted(len(made), 'result')}")
             made = None
         self.types[let.expr] = None
         self.values.update(zip(let.names, made or (None,) * len(let.names), strict=True))
@@ -255,7 +256,7 @@ class _Inference:
                 advice = f'ask it of the op in quotes: "{op.full_name}"(...)'
                 self.fail(attribute.span, f"of {call.callee} attributes are compared only: name = value", advice)
         if len(values) != op.arity:
-            raise _Misfit(call.span, f"{call.callee} takes {_values(op.arity)}, found {len(values)}")
+            raise _Misfit(call.span, f"{call.callee} takes {counted(op.arity, 'value')}, found {len(values)}")
         elements: dict[str, str] = {}
         operands = list(zip(call.args, op.operands, values, strict=True))
         # Scalars come last: a tensor's element type is that of the result where the two may differ.
@@ -485,7 +486,7 @@ class _Inference:
 
     def _bind_labels(self, subscripts: tree.Subscripts, args: tuple[Expr, ...], values: list[_Value]) -> Binding:
         if len(subscripts.operands) != len(args):
-            message = f"the subscripts are for {_values(len(subscripts.operands))}, found {len(args)}"
+            message = f"the subscripts are for {counted(len(subscripts.operands), 'value')}, found {len(args)}"
             raise _Misfit(subscripts.span, message)
         for labels in (*subscripts.operands, subscripts.result):
             shown = " ".join(map(str, labels))
@@ -532,7 +533,9 @@ class _Inference:
         if call.attributes:
             self.fail(call.attributes[0].span, "a pattern takes no attributes", "they belong to ops")
         if len(values) != len(used.parameters):
-            raise _Misfit(call.span, f"{call.callee} takes {_values(len(used.parameters))}, found {len(values)}")
+            raise _Misfit(
+                call.span, f"{call.callee} takes {counted(len(used.parameters), 'value')}, found {len(values)}"
+            )
         binding = Binding(used.variables, self.variables)
         pairs = list(zip(call.args, used.parameters, values, strict=True))
         for arg, parameter, value in pairs:
@@ -648,11 +651,3 @@ def _show(expr: Expr) -> str:
     """An operand in a message: its text when that is short."""
     text = expr.span.written
     return text if len(text) <= _SMALL else f"{text[: _SMALL - 3]}..."
-
-
-def _values(count: int) -> str:
-    return "1 value" if count == 1 else f"{count} values"
-
-
-def _results(count: int) -> str:
-    return "1 result" if count == 1 else f"{count} results"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from opsplice.errors import counted
 from opsplice.spec_lang.checking import computed_arguments, scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
     PAST_I64,
@@ -82,7 +83,7 @@ def check_rule(
         return
     if len(rule.args) != len(kernel.parameters):
         wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
-        count = "1 argument" if len(kernel.parameters) == 1 else f"{len(kernel.parameters)} arguments"
+        count = counted(len(kernel.parameters), "argument")
         notes = [(kernel.name_span, f"it takes ({wanted})")]
         report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
         return
@@ -145,7 +146,7 @@ def _check_template(
 ) -> None:
     """A pattern in the place of another: arguments fit its parameters, and its results those that it replaces."""
     if len(rule.args) != len(made.parameters):
-        count = "1 argument" if len(made.parameters) == 1 else f"{len(made.parameters)} arguments"
+        count = counted(len(made.parameters), "argument")
         notes = [(made.name_span, f"it takes ({', '.join(f'{p.name}: {p.type}' for p in made.parameters)})")]
         report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
         return
@@ -174,7 +175,7 @@ def _check_template(
     _check_numbers(rule, made.parameters, binding, "pattern", report)
     results, wanted_results = signatures[made.name].results, signatures[pattern.name].results
     if len(results) != len(wanted_results):
-        message = f"{made.name} makes {_results(len(results))}, and {pattern.name} has {len(wanted_results)}"
+        message = f"{made.name} makes {counted(len(results), 'result')}, and {pattern.name} has {len(wanted_results)}"
         report(error(rule.kernel_span, message))
         return
     for result, wanted_type in zip(results, wanted_results, strict=True):
@@ -296,7 +297,7 @@ def _check_rule_results(
     notes = [(kernel.results[0].span, "the kernel's results are here")]
     if len(signature.results) != len(kernel.results):
         made, wanted = len(kernel.results), len(signature.results)
-        message = f"{rule.kernel} makes {_results(made)}, and {rule.pattern} has {wanted}"
+        message = f"{rule.kernel} makes {counted(made, 'result')}, and {rule.pattern} has {wanted}"
         report(error(rule.kernel_span, message, notes=notes))
         return
     parameters = {p.name: p.type for p in kernel.parameters}
@@ -325,7 +326,3 @@ def _kernel_type(written: Type) -> str:
     if isinstance(written, ScalarType):
         return str(written)
     return f"{written.element}[{', '.join(map(str, written.dims))}]"
-
-
-def _results(count: int) -> str:
-    return "1 result" if count == 1 else f"{count} results"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from opsplice.errors import counted
 from opsplice.spec_lang.syntax.tree import Dim, ScalarType, TensorType, Type, TypeVariable
 
 
@@ -111,13 +112,13 @@ class Binding:
         pack = next((i for i, d in enumerate(wanted) if d.pack is not None), None)
         if pack is None:
             if any(d.pack is not None for d in found):
-                return f"{_count(wanted)} wanted, found {_list(found)}, whose rank is open"
+                return f"{counted(len(wanted), 'dim')} wanted, found {_list(found)}, whose rank is open"
             if len(wanted) != len(found):
-                return f"{_count(wanted)} wanted, found {_count(found)}"
+                return f"{counted(len(wanted), 'dim')} wanted, found {counted(len(found), 'dim')}"
             return self._match_each(wanted, found)
         behind = len(wanted) - pack - 1
         if len(found) < pack + behind:
-            return f"at least {_count([*wanted[:pack], *wanted[pack + 1 :]])} wanted, found {_count(found)}"
+            return f"at least {counted(len(wanted) - 1, 'dim')} wanted, found {counted(len(found), 'dim')}"
         end = len(found) - behind
         split = [*found[:pack], *found[end:]]
         if any(d.pack is not None for d in split):
@@ -192,10 +193,6 @@ def _describe(found: str, possible: frozenset[str] | None) -> str:
     if possible is None:
         return f"{found}, which may be any type"
     return found if possible == {found} else f"{found}, which may be {' or '.join(sorted(possible))}"
-
-
-def _count(dims: Sequence[Dim]) -> str:
-    return "1 dim" if len(dims) == 1 else f"{len(dims)} dims"
 
 
 def _list(dims: Sequence[Dim]) -> str:

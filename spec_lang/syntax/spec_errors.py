@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.spec_lang.syntax.tree import Span
 
 MAX_SHOWN = 20
@@ -46,11 +46,10 @@ class SpecError(OpspliceError):
         self.diagnostics = tuple(diagnostics)
         errors = [d for d in self.diagnostics if d.severity == "error"]
         names = list(dict.fromkeys(d.span.source.name for d in errors))
-        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
         shown = [render(d) for d in errors[:MAX_SHOWN]]
         if len(errors) > MAX_SHOWN:
             shown.append(f"and {len(errors) - MAX_SHOWN} more")
-        super().__init__(f"{count} in {', '.join(names)}", details="\n".join(shown))
+        super().__init__(f"{counted(len(errors), 'error')} in {', '.join(names)}", details="\n".join(shown))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SpecError, (self.diagnostics,))
