@@ -84,6 +84,24 @@ class Graph:
     def merged(self, x: str, rows: int, width: int) -> str:
         return self.op("Reshape", self.op("Transpose", x, perm=(0, 2, 1, 3)), self.constant(np.array([1, rows, width])))
 
+    def conv(self, x: str, c: int, o: int, size: int, stride: int = 1, groups: int = 1) -> str:
+        """With the bias that a batch norm becomes."""
+        f = self.weight(o, c // groups, size, size)
+        return self.op(
+            "Conv",
+            *(x, f, self.weight(o, size=0.1)),
+            pads=[size // 2] * 4,
+            strides=[stride] * 2,
+            group=groups,
+            kernel_shape=[size] * 2,
+        )
+
+    def relu6(self, x: str) -> str:
+        return self.op("Clip", x, self.constant(np.float32(0)), self.constant(np.float32(6)))
+
+    def pooled(self, x: str, c: int, classes: int = 1000) -> str:
+        return self.linear(self.op("Flatten", self.op("GlobalAveragePool", x)), c, classes)
+
 
 def one(kind: str, *shape: int, **attributes: Any) -> Model:
     """One op of one input."""
@@ -143,6 +161,44 @@ def llama_layer(m: int, past: int, width: int = 1024, heads: int = 16, hidden: i
     return graph.model(graph.op("Add", x, graph.linear(y, hidden, width, bias=False)))
 
 
+def conv(c: int, size: int, o: int, kernel: int, stride: int = 1, groups: int = 1) -> Model:
+    graph = Graph()
+    return graph.model(graph.op("Relu", graph.conv(graph.input(1, c, size, size), c, o, kernel, stride, groups)))
+
+
+def resnet18(size: int = 224) -> Model:
+    graph = Graph()
+    x = graph.op("Relu", graph.conv(graph.input(1, 3, size, size), 3, 64, 7, 2))
+    x = graph.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    before = 64
+    for c in (64, 64, 128, 128, 256, 256, 512, 512):
+        stride = 1 if c == before else 2
+        y = graph.op("Relu", graph.conv(x, before, c, 3, stride))
+        y = graph.conv(y, c, c, 3)
+        if stride == 2:
+            x = graph.conv(x, before, c, 1, 2)
+        x, before = graph.op("Relu", graph.op("Add", y, x)), c
+    return graph.model(graph.pooled(x, 512))
+
+
+def mobilenet_v2(size: int = 224) -> Model:
+    graph = Graph()
+    x = graph.relu6(graph.conv(graph.input(1, 3, size, size), 3, 32, 3, 2))
+    before = 32
+    for expansion, c, count, first in (
+        *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
+        *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
+    ):
+        for number in range(count):
+            stride, hidden, y = first if number == 0 else 1, before * expansion, x
+            if expansion > 1:
+                y = graph.relu6(graph.conv(y, before, hidden, 1))
+            y = graph.relu6(graph.conv(y, hidden, hidden, 3, stride, hidden))
+            y = graph.conv(y, hidden, c, 1)
+            x, before = (graph.op("Add", x, y) if stride == 1 and before == c else y), c
+    return graph.model(graph.pooled(graph.relu6(graph.conv(x, 320, 1280, 1)), 1280))
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "softmax 512x1024": lambda: one("Softmax", 512, 1024, axis=-1),
     "layernorm 128x768": lambda: layernorm(128, 768),
@@ -151,7 +207,16 @@ MODELS: dict[str, Callable[[], Model]] = {
     "attention 12 heads 512x64": lambda: attention(12, 512, 64),
     "linear 128x768x3072": lambda: linear(128, 768, 3072),
     "linear 1x1024x2816": lambda: linear(1, 1024, 2816, bias=False),
+    "conv 3x3 64 at 56": lambda: conv(64, 56, 64, 3),
+    "conv 3x3 stride 2 64 to 128 at 56": lambda: conv(64, 56, 128, 3, 2),
+    "conv 7x7 stride 2 3 to 64 at 224": lambda: conv(3, 224, 64, 7, 2),
+    "conv 3x3 512 at 7": lambda: conv(512, 7, 512, 3),
+    "conv 1x1 96 to 576 at 14": lambda: conv(96, 14, 576, 1),
+    "depthwise 3x3 144 at 56": lambda: conv(144, 56, 144, 3, 1, 144),
+    "depthwise 3x3 stride 2 96 at 112": lambda: conv(96, 112, 96, 3, 2, 96),
     "BERT layer, 128 rows": bert_layer,
     "llama layer, prefill of 128": lambda: llama_layer(128, 0),
     "llama layer, decode behind 512": lambda: llama_layer(1, 512),
+    "ResNet-18 at 224": resnet18,
+    "MobileNetV2 at 224": mobilenet_v2,
 }
