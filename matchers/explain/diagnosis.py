@@ -230,7 +230,7 @@ class Explainer:
             for value in [*op.results, *_below(op)]:
                 for tracer in filter(None, (trace(graph, value) for graph in graphs)):
                     here = value.owner == op
-                    if here or (tracer.progress > 0 and op in tracer.looked):
+                    if here or (tracer.search.progress > 0 and op in tracer.looked):
                         rank = _progress(tracer) + (0.001 if here else 0)
                         if best is None or rank > best[0]:
                             best = (rank, tracer, value)
@@ -259,7 +259,7 @@ class Explainer:
         root = place_of(value, text=drawn)
         attempt = Attempt(
             pattern=graph.pattern.name,
-            function=tracer.function,
+            function=tracer.search.function,
             location=root.location,
             op=root,
             progress=_progress(tracer),

@@ -16,9 +16,9 @@ from iree.compiler import ir
 
 from opsplice.matchers.patterns import walk
 from opsplice.matchers.patterns.nodes import Graph
-from opsplice.matchers.search.bindings import Failure
 from opsplice.matchers.search.matches import NearMiss, Size
 from opsplice.matchers.search.search import Search
+from opsplice.matchers.search.state import Failure
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.syntax import tree
@@ -52,16 +52,16 @@ def sort(
 
     at_view: as for a search. misses_in: the function that the value is in, None if near misses are not asked for.
     """
-    search = _Ways(views, family, misses_in)
-    search.run(value, at_view=at_view)
-    if search.gave_up:
+    ways = _Ways(views, family, misses_in)
+    ways.search.run(value, at_view=at_view)
+    if ways.search.gave_up:
         return list(family), [], []
-    fitting = [graph for graph in family if any(_meets(graph, way) for way in search.ways)]
+    fitting = [graph for graph in family if any(_meets(graph, way) for way in ways.found)]
     missed, rest = [], []
     for graph in family:
         if graph in fitting:
             continue
-        miss = search.near_miss_of(graph, value)
+        miss = ways.near_miss_of(graph, value)
         if miss is None:
             rest.append(graph)
         else:
@@ -69,16 +69,18 @@ def sort(
     return fitting, missed, rest
 
 
-class _Ways(Search):
+class _Ways:
     """A search for a graph without its sizes and conditions, that finds every way in which it holds."""
 
     def __init__(self, views: Views, family: Sequence[Graph], misses_in: str | None) -> None:
         graph = family[0]
         pattern = dataclasses.replace(graph.pattern, parameters=_opened(graph.pattern.parameters, None))
         ties = tuple(tie for tie in graph.ties if not isinstance(tie.size, int))
-        super().__init__(views, dataclasses.replace(graph, pattern=pattern, ties=ties, conditions=()), misses_in or "")
+        opened = dataclasses.replace(graph, pattern=pattern, ties=ties, conditions=())
+        self.search = Search(views, opened, misses_in or "", end=self._note)
+        self.state = self.search.state
         self.member = graph
-        self.ways: list[_Way] = []
+        self.found: list[_Way] = []
         # What members differ in only by their conditions: the one that keeps each from holding, where that is furthest.
         self.alike = [] if misses_in is None else [member for member in family if not _sizes(member)]
         self.failures: dict[Graph, Failure] = {}
@@ -86,36 +88,38 @@ class _Ways(Search):
     def near_miss_of(self, graph: Graph, value: ir.Value) -> NearMiss | None:
         """Why a member does not hold, if that is one of its conditions."""
         failure = self.failures.get(graph)
-        if failure is None or (self.furthest is not None and self.furthest.held > failure.held):
+        furthest = self.state.furthest
+        if failure is None or (furthest is not None and furthest.held > failure.held):
             return None
-        return self.missed(graph, failure, value)
+        return self.search.missed(graph, failure, value)
 
-    def _holds(self) -> bool:
-        if super()._holds():
-            way = _Way(self._static_dims(), tuple(self._written()))
-            self.ways.append(way)
+    def _note(self) -> bool:
+        """Note a way in which the family holds, and ask for another."""
+        if self.search.verdicts.holds():
+            way = _Way(self.search.verdicts.static_dims(), tuple(self._written()))
+            self.found.append(way)
             self._judge_members(way)
-            if len(self.ways) == _MOST_WAYS:
-                self.max_steps = 0  # too many to tell
+            if len(self.found) == _MOST_WAYS:
+                self.search.max_steps = 0  # too many to tell
         return False
 
     def _judge_members(self, way: _Way) -> None:
-        furthest = self.furthest
+        state, furthest = self.state, self.state.furthest
         for graph in self.alike:
             before = self.failures.get(graph)
-            self.furthest = furthest if before is None or (furthest and furthest.held > before.held) else before
-            self._meets(graph.conditions, way.dims)
-            if self.furthest is not None and self.furthest is not furthest:
-                self.failures[graph] = self.furthest
-        self.furthest = furthest
+            state.furthest = furthest if before is None or (furthest and furthest.held > before.held) else before
+            self.search.verdicts.meets(graph.conditions, way.dims)
+            if state.furthest is not None and state.furthest is not furthest:
+                self.failures[graph] = state.furthest
+        state.furthest = furthest
 
     def _written(self) -> Iterator[Size | tuple[Size, ...] | None]:
         for name, at, _ in _numbers(self.member):
-            yield self.shapes[name][at] if name in self.shapes else None
+            yield self.state.shapes[name][at] if name in self.state.shapes else None
         for tie in self.member.ties:
             if isinstance(tie.size, int):
-                bound = [self.labels.get(label) for label in tie.labels]
-                sizes = tuple(self._extent(index) for group in bound if group is not None for index in group)
+                bound = [self.state.labels.get(label) for label in tie.labels]
+                sizes = tuple(self.state.extent(index) for group in bound if group is not None for index in group)
                 yield None if None in bound else sizes[0] if len(sizes) == 1 and not tie.pack else sizes
 
 

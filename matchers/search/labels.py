@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.nodes import Label
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
 
+T = TypeVar("T")
+_MOST_ORDERS = 24
 # The size of a dim, or the sizes of a pack.
 Sizes = Size | tuple[Size, ...]
 
@@ -90,6 +94,11 @@ def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
                 continue
         whole.append(parts.pop(0))
     return nontrivial(tuple(whole))
+
+
+def permuted(things: Sequence[T], count: int) -> Iterator[tuple[T, ...]]:
+    """So many of some things, in every order, the first of these only where there are very many."""
+    return itertools.islice(itertools.permutations(things, count), _MOST_ORDERS)
 
 
 def nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:

@@ -1,12 +1,12 @@
 """A search that takes notes: which payload op each part of the pattern held at, and all that is known where it stopped.
 
-It finds what `matchers.search` finds, step by step the same; it only writes down more. So a search that failed is
-simply done again with it.
+It listens to a search as `matchers.search` has it, and writes down more. So a search that failed is simply done again
+with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,9 +17,9 @@ from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number
 from opsplice.matchers.search.matches import Binding, Kind, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
-from opsplice.matchers.terms.terms import Access, Apply, Constant, Index, Loop, Reduce, Term
+from opsplice.matchers.search.state import Failure, Listener
+from opsplice.matchers.terms.terms import Apply, Constant, Index, Loop, Reduce, Term
 from opsplice.matchers.terms.views import Views
-from opsplice.spec_lang.syntax import tree
 
 Thing: TypeAlias = ir.Operation | ir.Value
 
@@ -29,7 +29,7 @@ class Stop:
     """Where a search stopped that got furthest, and what was known there.
 
     node: the part of the pattern, or the part of a condition; term: what the program has there, if that was read;
-    about: as for `_fail`. at: the payload op or value there.
+    about: as for `State.fail`. at: the payload op or value there.
     held: for each node that held, by its id, the op that it held at.
     seen: the ids of all nodes that were looked at on the way. looked: every payload op that was looked at.
     labels: what each label is bound to; asked, given: the labels and the indices that were being compared.
@@ -56,19 +56,16 @@ class Stop:
     loops: tuple[tuple[tuple[Label, ...], tuple[Loop, ...]], ...]
 
 
-class Tracer(Search):
-    """A `Search` with notes. `stop` is set where it failed."""
+class Tracer(Listener):
+    """A search with notes. `stop` is set where it failed."""
 
     def __init__(self, views: Views, graph: Graph, function: str, max_steps: int = MAX_STEPS) -> None:
-        super().__init__(views, graph, function, max_steps)
+        self.views = views
+        self.graph = graph
+        self.search = Search(views, graph, function, max_steps, listener=self)
+        self.state = self.search.state
         self.stop: Stop | None = None
-        self._places: dict[int, Thing | None] = {}
         self._within: dict[int, tuple[Term, ir.Operation]] = {}
-        self._value: ir.Value | None = None
-        self._term: Any = None  # what was read last
-        self._asked: tuple[tuple[Label, ...], tuple[Index, ...]] = ((), ())
-        self._binding: Binding | None = None
-        self._quiet = False
 
     @property
     def looked(self) -> frozenset[ir.Operation]:
@@ -76,91 +73,41 @@ class Tracer(Search):
         return frozenset() if self.stop is None else self.stop.looked
 
     def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
-        match = super().run(value, at_view=at_view, as_it_is=as_it_is)
-        if match is None and self.gave_up:
-            self.stop = self._stop(self.graph.results[0].node, Kind.STEPS, "a decision", "one too large to decide")
+        match = self.search.run(value, at_view=at_view, as_it_is=as_it_is)
+        first = self.graph.results[0].node
+        if match is None and self.search.gave_up:
+            self.stop = self._stop(first, Kind.STEPS, "a decision", "one too large to decide")
         elif match is None and self.stop is None:
             # The search never began: what a view rearranges is looked for where it is made.
-            self.place = defining_op(value)
-            self.stop = self._stop(
-                self.graph.results[0].node, Kind.VIEW, "an op that computes", "one that only passes on or rearranges"
-            )
+            self.state.place = defining_op(value)
+            self.stop = self._stop(first, Kind.VIEW, "an op that computes", "one that only passes on or rearranges")
         return match
 
-    def _set(self, table: dict[Any, Any], key: Any, value: Any = None) -> None:
-        if table is self.held and key not in table:
-            self._places[key] = self.place
-        super()._set(table, key, value)
+    # ---- what the search tells ------------------------------------------------------------------------------------
 
-    def _resolve(self, term: Term) -> Term:
-        found = self._term = super()._resolve(term)
+    def resolved(self, term: Term, found: Term) -> None:
         inner = self.views.maker(found)
         if inner is not None:
-            self.place = inner
+            self.state.place = inner
         elif found is term and id(term) in self._within:
-            self.place = self._within[id(term)][1]
-        if self.place is not None:
+            self.state.place = self._within[id(term)][1]
+        if self.state.place is not None:
             children = found.args if isinstance(found, Apply) else (found.body,) if isinstance(found, Reduce) else ()
             for child in children:
-                self._within.setdefault(id(child), (child, self.place))
-        return found
+                self._within.setdefault(id(child), (child, self.state.place))
 
-    def _input_branches(self, node: Input, term: Term) -> Iterator[Any]:
-        self.place = self.views.maker(term) or self.place
-        return super()._input_branches(node, term)
+    def met(self, term: Term) -> None:
+        self.state.place = self.views.maker(term) or self.state.place
 
-    def _tensor(
-        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
-    ) -> list[tuple[Any, Any]] | None:
-        self._value = access.value
-        try:
-            return super()._tensor(node, parameter, access, above)
-        finally:
-            self._value = None
-
-    def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
-        self._value = term.value if isinstance(term, Access) and defining_op(term.value) is None else None
-        try:
-            return super()._scalar(node, parameter, term)
-        finally:
-            self._value = None
-
-    def _bind(self, node: Input, element: str, binding: Binding) -> bool:
-        self._binding = binding
-        try:
-            return super()._bind(node, element, binding)
-        finally:
-            self._binding = None
-
-    def _unify(self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]) -> Any:
-        self._asked = (labels, indices)
-        try:
-            return super()._unify(node, labels, indices)
-        finally:
-            self._asked = ((), ())
-
-    def _other_op(self, node: Any, wanted: str, found: Any) -> None:
-        self._term = found
-        if isinstance(found, Access):
-            self._value = found.value
-        super()._other_op(node, wanted, found)
-        self._value = None
-
-    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER, about: str = "") -> bool:
-        if self._quiet:
-            return False
-        before = self.furthest
-        super()._fail(node, wanted, found, kind, about)
-        if self.furthest is not before:
-            self.stop = self._stop(node, kind, wanted, found, about)
-        return False
+    def failed(self, failure: Failure) -> None:
+        self.stop = self._stop(failure.node, failure.kind, failure.wanted, failure.found, failure.about)
 
     # ---- notes ----------------------------------------------------------------------------------------------------
 
     def _stop(self, node: Any, kind: Kind, wanted: str, found: str, about: str = "") -> Stop:
-        held = {key: self._places.get(key) for key in self.held}
-        term = self._term
-        for (number, seen), place in self.numbers.items():
+        state = self.state
+        held, term = dict(state.held), state.term
+        for (number, seen), place in state.numbers.items():
             if number is node:
                 term = seen
             elif self._agrees(number, seen):
@@ -174,36 +121,34 @@ class Tracer(Search):
             at=self._at(node),
             term=term,
             held=held,
-            seen=frozenset(key for key, _ in self.entered),
-            looked=frozenset([*self.ops, *self._ops_of(held.values()), *self._ops_of([self.place])]),
-            inputs=dict(self.inputs),
-            dims={name: size for name, (size, _) in self.dims.items()},
-            types=dict(self.types),
-            binding=self._binding,
-            labels=dict(self.labels),
-            asked=self._asked[0],
-            given=self._asked[1],
-            loops=tuple((node.loops, loops) for node, loops in self.reductions.items()),
+            seen=frozenset(key for key, _ in self.search.entered),
+            looked=frozenset([*state.ops, *self._ops_of(held.values()), *self._ops_of([state.place])]),
+            inputs=dict(state.inputs),
+            dims={name: size for name, (size, _) in state.dims.items()},
+            types=dict(state.types),
+            binding=state.binding,
+            labels=dict(state.labels),
+            asked=state.asked[0],
+            given=state.asked[1],
+            loops=tuple((node.loops, loops) for node, loops in state.reductions.items()),
         )
 
     def _at(self, node: Any) -> Thing | None:
-        if self._value is not None:
-            return self._value
-        if self.place is not None:
-            return self.place
-        if isinstance(node, Input) and node.name in self.inputs:
-            return self.inputs[node.name].value
-        return self._places.get(id(node)) or (self.roots[0].value if self.roots else None)
+        state = self.state
+        if state.value is not None:
+            return state.value
+        if state.place is not None:
+            return state.place
+        if isinstance(node, Input) and node.name in state.inputs:
+            return state.inputs[node.name].value
+        return state.held.get(id(node)) or (state.roots[0].value if state.roots else None)
 
     def _agrees(self, number: Number, found: Term) -> bool:
         """Whether a number that is only judged at the end is the one that the pattern asks for."""
         if not isinstance(found, Constant):
             return False
-        self._quiet = True
-        try:
-            return self._same_number(number, found, self._static_dims(), Classes(self.equal))
-        finally:
-            self._quiet = False
+        verdicts = self.search.verdicts
+        return verdicts.same_number(number, found, verdicts.static_dims(), Classes(self.state.equal))
 
     @staticmethod
     def _ops_of(things: Any) -> list[ir.Operation]:

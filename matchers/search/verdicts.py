@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -15,9 +15,9 @@ from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Form, Named, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.matchers.search import uses
-from opsplice.matchers.search.bindings import Bindings, own_name, size_text
 from opsplice.matchers.search.labels import Sizes, kept, pair
 from opsplice.matchers.search.matches import Kind, Size
+from opsplice.matchers.search.state import State, own_name, size_text
 from opsplice.matchers.terms import constants, contraction_kinds
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
 from opsplice.spec_lang.checking.contraction_query import written
@@ -27,41 +27,51 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 _MAX_FACTORS = 6
 
 
-class Verdicts(Bindings):
-    """Judges the state of a search at its end."""
+class Verdicts:
+    """Judges the state of a search at its end. has_form: whether a value is made in some way, None if nobody knows."""
 
-    def _holds(self) -> bool:
+    def __init__(self, state: State, has_form: Callable[[Form], bool | None]) -> None:
+        self.state = state
+        self.views = state.views
+        self.graph = state.graph
+        self._has_form = has_form
+
+    def holds(self) -> bool:
         """What can only be judged when everything is bound: what `_fits` says, and the pattern's conditions."""
-        return self._fits() and self._meets(self.graph.conditions, self._static_dims())
+        return self.fits_with(self.graph.conditions)
 
-    def _fits(self) -> bool:
+    def fits_with(self, conditions: Sequence[Any]) -> bool:
+        """Whether what is bound goes together, and conditions hold."""
+        return self.fits() and self.meets(conditions, self.static_dims())
+
+    def fits(self) -> bool:
         """Whether what is bound goes together: sizes, reductions and numbers."""
-        self.place = None  # what was looked at last is not to blame
+        self.state.place = None  # what was looked at last is not to blame
         for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
-            self._set(self.dims, factor, (1, (UNIT,)))
+            self.state.set(self.state.dims, factor, (1, (UNIT,)))
         if not (self._reduces_all() and self._independent()):
             return False
         for tie in self.graph.ties:
             self._trust(tie)
-        classes = Classes(self.equal)
+        classes = Classes(self.state.equal)
         if not all(self._tied(tie) for tie in self.graph.ties):
             return False
-        if not all(self._same_dim_size(classes, *again) for again in self.dims_again.items()):
+        if not all(self._same_dim_size(classes, *again) for again in self.state.dims_again.items()):
             return False
-        sizes = self._static_dims()
-        for (node, found), place in self.numbers.items():
-            self.place = place
-            if not self._same_number(node, found, sizes, classes):
+        sizes = self.static_dims()
+        for (node, found), place in self.state.numbers.items():
+            self.state.place = place
+            if not self.same_number(node, found, sizes, classes):
                 return False
-            self._set(self.held, id(node))
+            self.state.hold(node)
         return True
 
-    def _meets(self, wanted: Sequence[Any], sizes: judge.Sizes) -> bool:
+    def meets(self, wanted: Sequence[Any], sizes: judge.Sizes) -> bool:
         """Whether conditions hold."""
-        self.place = None
+        self.state.place = None
         for where in wanted:
             if isinstance(where, Within):
-                if self._terms(where.name) and not self._meets([where.condition], sizes):
+                if self.state.terms_of(where.name) and not self.meets([where.condition], sizes):
                     return False
                 continue
             asked = dim_conditions.without(where, self._is_left_out)
@@ -71,7 +81,11 @@ class Verdicts(Bindings):
 
     def _is_left_out(self, condition: Any) -> bool:
         """Whether a condition asks about a part that the pattern's results have and the match has not."""
-        if not isinstance(condition, (Asked, Form)) or condition.name in self.inputs or self._terms(condition.name):
+        if (
+            not isinstance(condition, (Asked, Form))
+            or condition.name in self.state.inputs
+            or self.state.terms_of(condition.name)
+        ):
             return False
         return any(isinstance(node, Named) and node.name == condition.name for node in nodes_of(self.graph))
 
@@ -81,13 +95,13 @@ class Verdicts(Bindings):
         if isinstance(failed, Asked) and failed.kind != "weight":
             kind = Kind.USE
             makers = (defining_op(value) for value, _ in self._other_users(failed.name))
-            self.place = next((op for op in makers if op is not None), None)
-        return self._fail(failed, dim_conditions.written(failed), self._what_is(failed, sizes), kind)
+            self.state.place = next((op for op in makers if op is not None), None)
+        return self.state.fail(failed, dim_conditions.written(failed), self._what_is(failed, sizes), kind)
 
     def _what_is(self, condition: Any, sizes: judge.Sizes) -> str:
         """What there is where a condition does not hold."""
         if isinstance(condition, tree.Membership):
-            return self._element(condition.variable)
+            return self.state.element(condition.variable)
         if isinstance(condition, Asked):
             if condition.kind == "weight":
                 return "a value that is computed or given at run time"
@@ -96,11 +110,11 @@ class Verdicts(Bindings):
                 return "no other use of it"
             return f"the value is also used by {other.name} at {location_text(other)}"
         if isinstance(condition, tree.Predicate) and condition.name == "contracts":
-            found = contraction_kinds.sizes_of(self.roots[0].value.owner.operation)
+            found = contraction_kinds.sizes_of(self.state.roots[0].value.owner.operation)
             return "no contraction" if found is None else written(found)
         if isinstance(condition, Form):
-            value = self._values(condition.name)[-1:]
-            return self._describe(self.views.whole(value[0])) if value else "a value inside a fused op"
+            value = self.state.values_of(condition.name)[-1:]
+            return self.state.describe(self.views.whole(value[0])) if value else "a value inside a fused op"
         names = sorted(dim_conditions.numbers_in(condition))
         known = [f"{own_name(n)} = {judge.shown(sizes[n]) if n in sizes else 'unknown'}" for n in names]
         return ", ".join(known) or "that it does not hold"
@@ -109,39 +123,35 @@ class Verdicts(Bindings):
 
     def _judge(self, condition: Any) -> bool | None:
         if isinstance(condition, tree.Membership):
-            return self._element(condition.variable) in {choice.name for choice in condition.choices}
+            return self.state.element(condition.variable) in {choice.name for choice in condition.choices}
         if isinstance(condition, tree.Predicate):
-            return uses.holds_at(self.roots[0].value.owner.operation, condition)
+            return uses.holds_at(self.state.roots[0].value.owner.operation, condition)
         if isinstance(condition, Form):
             return self._has_form(condition)
         if condition.kind == "weight":
             return self._is_weight(condition.name)
         return bool((next(self._other_users(condition.name), None) is None) == (condition.kind == "only"))
 
-    def _has_form(self, condition: Form) -> bool | None:
-        """Whether a value is made in some way, None where that cannot be told."""
-        raise NotImplementedError
-
     def _is_weight(self, name: str) -> bool:
-        bound = self.inputs.get(name)
+        bound = self.state.inputs.get(name)
         if bound is not None and bound.value is None:
             return True  # a scalar constant
-        values = self._values(name)
+        values = self.state.values_of(name)
         if not values:
-            return any(isinstance(term, Constant) for term in self._terms(name))
+            return any(isinstance(term, Constant) for term in self.state.terms_of(name))
         return uses.is_constant(self.views, values[-1])
 
     def _other_users(self, name: str) -> Iterator[tuple[ir.Value, ir.Operation]]:
         """The values that hold what has a name, or are made from it in an op's body beside what the pattern makes of
         it there; each with an op that uses it and is no part of the match, if there is one."""
-        values = self._values(name)
-        roots = {access.value for access in self.roots.values()}
-        for term in self._terms(name):
+        values = self.state.values_of(name)
+        roots = {access.value for access in self.state.roots.values()}
+        for term in self.state.terms_of(name):
             inner = self.views.inner(self.views.resolve(term))
             made = [] if inner is None else uses.results_from(inner)
-            values += [value for value in made if value not in roots and not uses.is_used_by(value, self.ops)]
+            values += [value for value in made if value not in roots and not uses.is_used_by(value, self.state.ops)]
         for value in values:
-            user = uses.user_outside(value, self.ops)
+            user = uses.user_outside(value, self.state.ops)
             if user is not None:
                 yield value, user
 
@@ -149,32 +159,32 @@ class Verdicts(Bindings):
 
     def _reduces_all(self) -> bool:
         """Whether the labels of each reduction are its loops, all of them: one that nothing reads counts too."""
-        for node, loops in self.reductions.items():
-            left = [loop for loop in loops if (node, loop) not in self.used]
-            free = [label for label in node.loops if label not in self.labels]
+        for node, loops in self.state.reductions.items():
+            left = [loop for loop in loops if (node, loop) not in self.state.used]
+            free = [label for label in node.loops if label not in self.state.labels]
             singles = sum(not label.pack for label in free)
             pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
             if pairs is None:
-                return self._fail(
+                return self.state.fail(
                     node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims", Kind.REDUCTION
                 )
             for label, indices in pairs:
-                self._set(self.labels, label, indices)
+                self.state.set(self.state.labels, label, indices)
         return True
 
     def _independent(self) -> bool:
         """Whether no input is made from a result: a replacement needs its inputs before it has results."""
-        if len(self.roots) == 1:
+        if len(self.state.roots) == 1:
             return True
-        roots = {access.value.owner.operation for access in self.roots.values()}
-        pending = [b.value for b in self.inputs.values() if b.value is not None]
+        roots = {access.value.owner.operation for access in self.state.roots.values()}
+        pending = [b.value for b in self.state.inputs.values() if b.value is not None]
         seen: set[ir.Operation] = set()
         while pending:
             op = defining_op(pending.pop())
             if op is None or op in seen:
                 continue
             if op in roots:
-                return self._fail(
+                return self.state.fail(
                     self.graph.results[0].node, "inputs that need no result", "one made from a result", Kind.ORDER
                 )
             seen.add(op)
@@ -184,34 +194,36 @@ class Verdicts(Bindings):
 
     def _trust(self, tie: Tie) -> None:
         """Take the pattern's word for the run-time sizes of what an op by name makes: nothing else tells them."""
-        if not isinstance(tie.node, Whole) or isinstance(tie.size, int) or tie.size not in self.dims:
+        if not isinstance(tie.node, Whole) or isinstance(tie.size, int) or tie.size not in self.state.dims:
             return
-        known, _ = self.dims[tie.size]
-        indices = tuple(i for label in tie.labels for i in self.labels.get(label, ()))
+        known, _ = self.state.dims[tie.size]
+        indices = tuple(i for label in tie.labels for i in self.state.labels.get(label, ()))
         sizes = known if isinstance(known, tuple) else (known,)
         if len(sizes) != len(indices):
             return
         for index, size in zip(indices, sizes, strict=True):
             if isinstance(index, Loop) and index.size is None:
-                self._set(self.equal, (self._extent(index), size))
-                self._set(self.equal, (index, size))
-                self._set(self.extents, index, size)
+                self.state.set(self.state.equal, (self.state.extent(index), size))
+                self.state.set(self.state.equal, (index, size))
+                self.state.set(self.state.extents, index, size)
 
     def _tied(self, tie: Tie) -> bool:
         """Whether labels have the size that the pattern writes for them."""
-        bound = [self.labels.get(label) for label in tie.labels]
+        bound = [self.state.labels.get(label) for label in tie.labels]
         if None in bound:
             return True  # no part of the payload was looked at under them
         indices = tuple(i for group in bound if group is not None for i in group)
-        sizes = tuple(self._extent(i) for i in indices)
+        sizes = tuple(self.state.extent(i) for i in indices)
         size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
         if isinstance(tie.size, int):
-            return size == tie.size or self._fail(tie.node, f"a dim of size {tie.size}", size_text(size), Kind.SIZE)
-        return self._bind_dim(tie.node, tie.size, size, indices)
+            return size == tie.size or self.state.fail(
+                tie.node, f"a dim of size {tie.size}", size_text(size), Kind.SIZE
+            )
+        return self.state.bind_dim(tie.node, tie.size, size, indices)
 
     def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
         name, size, indices = again
-        known, known_indices = self.dims[name]
+        known, known_indices = self.state.dims[name]
         if isinstance(known, int) and known == size:
             return True  # a factor in a window may be a dim's size, and has no index
         left, right = kept(known, known_indices), kept(size, indices)
@@ -224,23 +236,23 @@ class Verdicts(Bindings):
         elif isinstance(size, tuple) and self._same_extent([s for s, _ in left], [s for s, _ in right]):
             return True  # the same dims of a pack, flattened in one of the two
         found = "another size that is dynamic" if known == size or _is_dynamic(size) else size_text(size)
-        return self._fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE, own_name(name))
+        return self.state.fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE, own_name(name))
 
-    def _same_number(self, node: Number, found: Term, sizes: judge.Sizes, classes: Classes) -> bool:
+    def same_number(self, node: Number, found: Term, sizes: judge.Sizes, classes: Classes) -> bool:
         low = judge.evaluate(node.low, sizes)
         if not isinstance(found, Constant):
             return self._same_dim(node, found, classes)
         if low is None:
             about = "dynamic" if dim_conditions.numbers_in(node.low) else ""  # else it is too large
-            why = f", which is {about}" if about else ""
-            return self._fail(node, f"the constant {number_text(node)}{why}", str(found.value), Kind.CONSTANT, about)
+            wanted = f"the constant {number_text(node)}{f', which is {about}' if about else ''}"
+            return self.state.fail(node, wanted, str(found.value), Kind.CONSTANT, about)
         if node.high is not None:
             high = judge.evaluate(node.high, sizes)
             good = high is not None and constants.within(low, high, found.value, found.type)
         else:
             good = constants.same(low, found.value, found.type)
         given = constants.text(found.value, found.type)
-        return good or self._fail(node, f"the constant {number_text(node)}", given, Kind.CONSTANT)
+        return good or self.state.fail(node, f"the constant {number_text(node)}", given, Kind.CONSTANT)
 
     def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
         """A dim that is only known at run time, read from the tensor and cast to the element type."""
@@ -251,7 +263,7 @@ class Verdicts(Bindings):
                 return True
             if self._same_extent(wanted, given):
                 return True
-        return self._fail(node, f"the constant {number_text(node)}", self._describe(found), Kind.CONSTANT)
+        return self.state.fail(node, f"the constant {number_text(node)}", self.state.describe(found), Kind.CONSTANT)
 
     def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
         """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
@@ -271,8 +283,8 @@ class Verdicts(Bindings):
         """The sizes whose product dim arithmetic is, None if it is no product of sizes."""
         if isinstance(expr, tree.Literal):
             return [expr.value] if isinstance(expr.value, int) and expr.value > 0 else None
-        if isinstance(expr, tree.DimRef) and expr.name in self.dims:
-            size = self.dims[expr.name][0]
+        if isinstance(expr, tree.DimRef) and expr.name in self.state.dims:
+            size = self.state.dims[expr.name][0]
             return list(size) if isinstance(size, tuple) else [size]
         if not isinstance(expr, tree.Arithmetic) or expr.op != "*":
             return None
@@ -291,20 +303,20 @@ class Verdicts(Bindings):
 
     def _equal_atoms(self) -> Classes:
         """What is known to be equal, with the atoms that run-time sizes are."""
-        sizes = dict.fromkeys(thing for two in self.equal for thing in two if isinstance(thing, DimSize))
+        sizes = dict.fromkeys(thing for two in self.state.equal for thing in two if isinstance(thing, DimSize))
         atoms = ((size, self.views.extent(size).atom) for size in sizes)
-        return Classes([*self.equal, *((size, atom) for size, atom in atoms if atom is not None)])
+        return Classes([*self.state.equal, *((size, atom) for size, atom in atoms if atom is not None)])
 
-    def _static_dims(self) -> dict[str, judge.Known | tuple[judge.Known, ...]]:
+    def static_dims(self) -> dict[str, judge.Known | tuple[judge.Known, ...]]:
         def number(size: Size) -> judge.Known:
             return size if isinstance(size, int) else bounds_of(size, self.views.reads)
 
-        sizes: dict[str, judge.Known | tuple[judge.Known, ...]] = dict(self.integers)
-        for name, (size, _) in self.dims.items():
+        sizes: dict[str, judge.Known | tuple[judge.Known, ...]] = dict(self.state.integers)
+        for name, (size, _) in self.state.dims.items():
             sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
             if isinstance(size, tuple):
                 sizes[f"rank({name})"] = len(size)
-        return sizes | {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
+        return sizes | {f"bits({name})": vocabulary.bits(element) for name, element in self.state.types.items()}
 
 
 def _is_dynamic(size: Sizes) -> bool:

@@ -596,10 +596,10 @@ def test_every_miss_can_be_told_and_telling_changes_nothing(session, batch):
             for graph in graphs:
                 search, tracer = Search(plain, graph, ""), Tracer(noting, graph, "")
                 assert (search.run(value) is None) == (tracer.run(value) is None)
-                assert search.steps == tracer.steps
+                assert search.steps == tracer.search.steps
                 if search.furthest is not None:
-                    assert tracer.furthest is not None
-                    why = [(f.kind, f.wanted, f.found, f.held) for f in (search.furthest, tracer.furthest)]
+                    assert tracer.search.furthest is not None
+                    why = [(f.kind, f.wanted, f.found, f.held) for f in (search.furthest, tracer.search.furthest)]
                     assert why[0] == why[1]
         for op in [op.operation for op in block.operations][:-1]:
             for attempt in explainer.at(graphs, [op]):

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from opsplice.matchers.find import lookalikes
-from opsplice.matchers.search import bindings
+from opsplice.matchers.terms import constants
 from tests.matchers.mutants import Change, changes, mutate
 from tests.matchers.test_match_random import case
 from tests.matchers.traps import Hunt, Prey, judge, parsed, preys
@@ -136,7 +136,7 @@ def test_every_kind_of_change_is_made() -> None:
 def test_a_matcher_with_a_hole_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge is one: where any constant counts as the one that is asked for, it says so."""
     prey = prey_of("choice")
-    monkeypatch.setattr(bindings.constants, "same", lambda wanted, found, element: True)
+    monkeypatch.setattr(constants, "same", lambda wanted, found, element: True)
     found = [judge(prey, each) for each in changes(parsed(CHOICE)) if each.kind == "constant"]
     told = [each for each in found if each is not None]
     assert len(told) >= 4

@@ -184,7 +184,7 @@ def replaced(module: ir.Module, ask: Ask) -> ir.Module | None:
     if not found.matches:
         return None
 
-    def write(match: Match, rule: tree.Rule) -> Written:
+    def write(match: Match, rule: tree.Rule, _computed: object = None) -> Written:
         if any(name.name not in match.inputs for name in rule.args if isinstance(name, tree.Name)):
             raise OpspliceError("an input is not part of this alternative")
         return pattern_insertion.write(match, rule, patterns=ask.spec.patterns)

@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Window
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Result, Window
 from opsplice.matchers.search.labels import (
     Sizes,
     aligned,
@@ -60,11 +60,28 @@ class Attempt:
     by_address: bool = False
 
 
-class Bindings:
+class Listener:
+    """What a search tells while it goes on. This one does not listen."""
+
+    def resolved(self, term: Term, found: Term) -> None:
+        """A term was followed through views."""
+
+    def met(self, term: Term) -> None:
+        """A term is to be an input."""
+
+    def failed(self, failure: Failure) -> None:
+        """A path ended further along than those before it."""
+
+
+QUIET = Listener()
+
+
+class State:
     """The state of one search, and the ways to add to it. A way that returns False or None has noted why."""
 
-    def __init__(self, views: Views, graph: Graph) -> None:
+    def __init__(self, views: Views, graph: Graph, listener: Listener) -> None:
         self.views = views
+        self.listener = listener
         self.graph = graph
         self.attempt = Attempt()
         self.labels: dict[Label, tuple[Index, ...]] = {}
@@ -73,7 +90,7 @@ class Bindings:
         self.dims_again: dict[tuple[str, Sizes, tuple[Index, ...]], Any] = {}
         self.types: dict[str, str] = {}
         self.ops: dict[ir.Operation, None] = {}
-        self.held: dict[int, None] = {}
+        self.held: dict[int, ir.Operation | None] = {}  # each node that held, by its id, with the op that it held at
         self.reductions: dict[Reduce, tuple[Loop, ...]] = {}
         self.scopes: dict[Label, Reduce] = {}
         self.used: dict[tuple[Reduce, Index], None] = {}
@@ -86,26 +103,37 @@ class Bindings:
         self.integers: dict[str, int] = {}  # bound to attributes
         self.trail: list[tuple[dict[Any, Any], Any]] = []
         self.furthest: Failure | None = None
-        self.place: ir.Operation | None = None  # the payload op that was read last
+        # What is looked at: the payload op and the term that were read last, the value and the binding of an input, and
+        # the labels and indices that are compared.
+        self.place: ir.Operation | None = None
+        self.term: Term | None = None
+        self.value: ir.Value | None = None
+        self.binding: Binding | None = None
+        self.asked: tuple[tuple[Label, ...], tuple[Index, ...]] = ((), ())
 
-    def _set(self, table: dict[Any, Any], key: Any, value: Any = None) -> None:
+    def set(self, table: dict[Any, Any], key: Any, value: Any = None) -> None:
         if key not in table:
             table[key] = value
             self.trail.append((table, key))
 
-    def _undo(self, mark: int) -> None:
+    def hold(self, node: Any) -> None:
+        """Note that a part of the pattern holds."""
+        self.set(self.held, id(node), self.place)
+
+    def undo(self, mark: int) -> None:
         while len(self.trail) > mark:
             table, key = self.trail.pop()
             del table[key]
 
-    def _fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER, about: str = "") -> bool:
+    def fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER, about: str = "") -> bool:
         """about: the dim that the failure is about, or in a word how it is special among those of its kind."""
         held = (len(self.held), len(self.trail))
         if self.furthest is None or held > self.furthest.held:
             self.furthest = Failure(node, wanted, found, held, self.place, kind, about)
+            self.listener.failed(self.furthest)
         return False
 
-    def _describe(self, term: Term) -> str:
+    def describe(self, term: Term) -> str:
         if isinstance(term, Constant):
             return f"the constant {constants.text(term.value, term.type)}"
         if isinstance(term, Apply):
@@ -117,21 +145,21 @@ class Bindings:
             return op.name if op is not None else f"an argument of {term.value.owner.owner.operation.name}"
         return "an index or a size"
 
-    def _element(self, name: str) -> str:
+    def element(self, name: str) -> str:
         """The element type that a type variable stands for, or (in a pattern that is used) that is written for it."""
         return self.types.get(name, name)
 
-    def _terms(self, name: str) -> list[Term]:
+    def terms_of(self, name: str) -> list[Term]:
         """What a name stands for in the payload, each time that it is met."""
         return [term for own, term in self.named if own == name]
 
-    def _values(self, name: str) -> list[ir.Value]:
+    def values_of(self, name: str) -> list[ir.Value]:
         """The payload values that hold what has a name: from the one that is used down to those that an op makes."""
         bound = self.inputs.get(name)
         if bound is not None:
             return [] if bound.value is None else [bound.value]
         found: dict[ir.Value, None] = {}
-        for named in self._terms(name):
+        for named in self.terms_of(name):
             term = named
             while isinstance(term, Access):
                 found[term.value] = None
@@ -146,37 +174,65 @@ class Bindings:
 
     # ---- values and types -----------------------------------------------------------------------------------------
 
-    def _bind(self, node: Input, element: str, binding: Binding) -> bool:
+    def bind(self, node: Input, element: str, binding: Binding) -> bool:
+        """Bind an input, or check that it is bound so."""
+        self.binding = binding
+        is_bound = self._bound(node, element, binding)
+        self.binding = None
+        return is_bound
+
+    def _bound(self, node: Input, element: str, binding: Binding) -> bool:
         bound = self.inputs.get(node.name)
         if bound is not None and not (bound == binding and constants.identical(bound.constant, binding.constant)):
-            return self._fail(node, f"the same value for {node.name} as before", "another value", Kind.SAME_VALUE)
-        if not self._bind_type(node, element, binding.element):
+            return self.fail(node, f"the same value for {node.name} as before", "another value", Kind.SAME_VALUE)
+        if not self.bind_type(node, element, binding.element):
             return False
-        self._set(self.inputs, node.name, binding)
+        self.set(self.inputs, node.name, binding)
         return True
 
-    def _bind_type(self, node: Any, name: str, element: str) -> bool:
+    def bind_type(self, node: Any, name: str, element: str) -> bool:
         """Check an element type by name, or bind a type variable to it."""
         choices = self.graph.variables.get(name)
         wanted = name if choices is None else self.types.get(name)
         if wanted is not None:
-            return wanted == element or self._fail(node, f"element type {wanted}", element, Kind.TYPE)
+            return wanted == element or self.fail(node, f"element type {wanted}", element, Kind.TYPE)
         if choices and element not in choices:
-            return self._fail(node, f"an element type in {{{', '.join(choices)}}}", element, Kind.TYPE)
-        self._set(self.types, name, element)
+            return self.fail(node, f"an element type in {{{', '.join(choices)}}}", element, Kind.TYPE)
+        self.set(self.types, name, element)
         return True
 
     # ---- labels and dims ------------------------------------------------------------------------------------------
 
-    def _unify(
+    def bind_whole(self, result: Result, access: Access, indices: tuple[Index, ...]) -> bool:
+        """Give the labels of a result the fresh loops of a whole tensor, in the order of `indices`."""
+        self.note_sizes(access)
+        free = [label for label in result.labels if label not in self.labels]
+        if len(free) != len(result.labels):
+            return self.unify(result.node, result.labels, access.indices) is not None
+        pairs = pair(result.labels, indices, {})
+        if pairs is None:
+            return self.fail(result.node, f"rank {rank_text(result.labels)}", f"rank {len(access.indices)}", Kind.RANK)
+        for label, indices in pairs:
+            self.set(self.labels, label, indices)
+        return True
+
+    def unify(
         self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
     ) -> list[tuple[Label, tuple[Index, ...]]] | None:
         """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
+        self.asked = (labels, indices)
+        pairs = self._unified(node, labels, indices)
+        self.asked = ((), ())
+        return pairs
+
+    def _unified(
+        self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
+    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
         pairs = pair(labels, indices, self.labels)
         if self.attempt.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
             pairs = aligned(labels, indices, self.labels) or pairs
         if pairs is None:
-            self._fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
+            self.fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
             return None
         for label, found in pairs:
             if not self._unify_label(node, label, found):
@@ -196,18 +252,18 @@ class Bindings:
         bound = self.labels.get(label)
         if bound is not None:
             wanted = f"dim {label.name} here"
-            return self._may_be(label, found) or self._fail(node, wanted, "another dim or order of dims", Kind.DIMS)
+            return self._may_be(label, found) or self.fail(node, wanted, "another dim or order of dims", Kind.DIMS)
         scope = self.scopes.get(label)
         if scope is not None:
             loops = self.reductions[scope]
             real = nontrivial(found)
             if len({*real}) < len(real) or any(i not in loops or (scope, i) in self.used for i in real):
-                return self._fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
+                return self.fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
             if not real and not label.pack and not self._may_be_single(scope):
-                return self._fail(node, f"the reduced dim {label.name} here", "a dim of size 1", Kind.DIMS)
+                return self.fail(node, f"the reduced dim {label.name} here", "a dim of size 1", Kind.DIMS)
             for index in real:
-                self._set(self.used, (scope, index))
-        self._set(self.labels, label, found)
+                self.set(self.used, (scope, index))
+        self.set(self.labels, label, found)
         return True
 
     def _may_be_single(self, scope: Reduce) -> bool:
@@ -228,7 +284,7 @@ class Bindings:
             if index != UNIT and not self._same_factor(node, factor, left.pop(index, 0)):
                 return False
         if len(left) > len(free):
-            return self._fail(node, f"{window.name} here", "other dims")
+            return self.fail(node, f"{window.name} here", "other dims")
         rest = [*left.items(), *[(UNIT, 0)] * (len(free) - len(left))]
         for (factor, label), (index, times) in zip(free, rest, strict=True):
             if not self._unify_label(node, label, (index,)):
@@ -239,20 +295,20 @@ class Bindings:
 
     def _same_factor(self, node: Any, wanted: int | str, found: int) -> bool:
         if isinstance(wanted, int):
-            return wanted == found or self._fail(node, f"{wanted} times a dim", f"{found} times it")
-        return self._bind_dim(node, wanted, found, (UNIT,))
+            return wanted == found or self.fail(node, f"{wanted} times a dim", f"{found} times it")
+        return self.bind_dim(node, wanted, found, (UNIT,))
 
-    def _bind_dims(
+    def bind_dims(
         self,
         node: Input,
         kind: tree.TensorType,
         pairs: list[tuple[Label, tuple[Index, ...]]],
         access: Access,
     ) -> bool:
-        self._note_sizes(access)
+        self.note_sizes(access)
         sizes = sizes_of(access)
         for index, extent in sizes.items():
-            self._set(self.extents, index, extent)
+            self.set(self.extents, index, extent)
         sizes |= window_sizes(access)
         shape: list[Sizes] = []
         for dim, (_, indices) in zip(kind.dims, pairs, strict=True):
@@ -260,26 +316,26 @@ class Bindings:
             size: Sizes = found if dim.pack is not None else found[0]
             shape.append(size)
             if dim.size is not None and size != dim.size:
-                return self._fail(node, f"a dim of size {dim.size}", size_text(size), Kind.SIZE)
-            if dim.name is not None and not self._bind_dim(node, dim.name, size, indices):
+                return self.fail(node, f"a dim of size {dim.size}", size_text(size), Kind.SIZE)
+            if dim.name is not None and not self.bind_dim(node, dim.name, size, indices):
                 return False
-        self._set(self.shapes, node.name, tuple(shape))
+        self.set(self.shapes, node.name, tuple(shape))
         return True
 
-    def _bind_dim(self, node: Any, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
+    def bind_dim(self, node: Any, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
         """Bind a dim, or note that it has another size too. Sizes known at run time are compared at the end."""
-        self._set(self.dims, name, (size, indices))
+        self.set(self.dims, name, (size, indices))
         known = self.dims[name][0]
         if isinstance(known, int) and isinstance(size, int) and known != size:
-            return self._fail(node, f"{own_name(name)} = {known}", str(size), Kind.SAME_SIZE, own_name(name))
-        self._set(self.dims_again, (name, size, indices), node)
+            return self.fail(node, f"{own_name(name)} = {known}", str(size), Kind.SAME_SIZE, own_name(name))
+        self.set(self.dims_again, (name, size, indices), node)
         return True
 
-    def _note_sizes(self, access: Access) -> None:
+    def note_sizes(self, access: Access) -> None:
         for index, size in sizes_of(access).items():
-            self._set(self.equal, (index, size))
+            self.set(self.equal, (index, size))
 
-    def _extent(self, index: Index) -> Size:
+    def extent(self, index: Index) -> Size:
         if index == UNIT:
             return 1
         if isinstance(index, Loop) and index.size is not None:

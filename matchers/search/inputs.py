@@ -1,0 +1,202 @@
+"""How inputs of a pattern bind: to values whose dims are theirs, to scalars, and to where their elements lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
+from opsplice.matchers.patterns.nodes import Input
+from opsplice.matchers.search.labels import Sizes, sizes_of
+from opsplice.matchers.search.matches import Binding, Kind, flat
+from opsplice.matchers.search.reading import Reader
+from opsplice.matchers.search.state import State, size_text
+from opsplice.matchers.terms import address
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Term
+from opsplice.spec_lang.syntax import tree
+
+
+class Inputs:
+    """Binds inputs for a search. may_place: whether a dense input may be a value that is read through other dims."""
+
+    def __init__(self, state: State, reader: Reader) -> None:
+        self.state = state
+        self.reader = reader
+        self.views = state.views
+        self.graph = state.graph
+        self.may_place = False
+
+    def branches(self, node: Input, term: Term) -> Iterator[Any]:
+        """The ways in which an input may be a term."""
+        self.state.listener.met(term)
+        parameter = self.reader.parameters[node.name]
+        if isinstance(parameter.type, tree.ScalarType):
+            yield lambda: self._scalar(node, parameter, term)
+            return
+        levels = list(self.reader.chain(term))
+        by_address = self.state.attempt.by_address and bool(levels)
+        if by_address and node.name in self.graph.strided:
+            yield lambda: self._placed(node, parameter, levels)
+            return
+        if not levels:
+            where = "a value inside a fused op, which no tensor holds"
+            yield lambda: self.state.fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
+        for position in range(len(levels)):
+            yield lambda position=position: self._level(node, parameter, levels, position)
+        if by_address:
+            yield lambda: self._placed(node, parameter, levels)
+
+    def _level(
+        self, node: Input, parameter: tree.Parameter, levels: list[Access], position: int
+    ) -> list[tuple[Any, Any]] | None:
+        """Bind an input to the value at one of some levels; where that fails, note whether its address may say more."""
+        more = self._tensor(node, parameter, levels[position], levels[:position])
+        bound = self.state.inputs.get(node.name)
+        if more is None and not self.may_place:
+            is_other = bound is not None and all(level.value != bound.value for level in levels)
+            self.may_place = is_other or any(isinstance(i, (Flat, Part)) for level in levels for i in level.indices)
+        return more
+
+    def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
+        value = term.value if isinstance(term, Access) else None
+        self.state.value = value if value is not None and defining_op(value) is None else None
+        more = self._bound_scalar(node, parameter, term)
+        self.state.value = None
+        return more
+
+    def _bound_scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
+        assert isinstance(parameter.type, tree.ScalarType)
+        wanted = self._wanted_elements(parameter.type)
+        levels = list(self._scalars(node, term))
+        binding = next((b for b in levels if wanted is None or b.element in wanted), levels[0] if levels else None)
+        if binding is None:
+            self.state.fail(
+                node, f"a scalar for {node.name}", self.state.describe(self.reader.look(node, term)), Kind.NO_VALUE
+            )
+            return None
+        return [] if self.state.bind(node, parameter.type.name, binding) else None
+
+    def _scalars(self, node: Input, term: Term) -> Iterator[Binding]:
+        """The constants that a term is, and the values that hold it alone, from the nearest on."""
+        at: Term | None = term
+        while at is not None:
+            found = self.reader.resolve(at)
+            known = self.views.constant(found)
+            if known is not None:
+                yield Binding(constant=known.value, element=known.type)
+            at = self.reader.passed(node, found)
+        for access in self.reader.chain(term):
+            if not access.indices:
+                yield Binding(value=access.value, element=self.views.element_type(access.value))
+
+    def _wanted_elements(self, kind: tree.ScalarType) -> tuple[str, ...] | None:
+        """The element types that a scalar may have, None for any."""
+        choices = self.graph.variables.get(kind.name)
+        known = kind.name if choices is None else self.state.types.get(kind.name)
+        return (choices or None) if known is None else (known,)
+
+    def _tensor(
+        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
+    ) -> list[tuple[Any, Any]] | None:
+        """Bind an input to the value of an access. above: the views of it that lie between."""
+        self.state.value = access.value
+        more = self._bound_tensor(node, parameter, access, above)
+        self.state.value = None
+        return more
+
+    def _bound_tensor(
+        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
+    ) -> list[tuple[Any, Any]] | None:
+        for view in above:
+            self._account(view)
+        assert isinstance(parameter.type, tree.TensorType)
+        value = access.value
+        self.state.place = defining_op(value) or self.state.place
+        if not is_tensor(value):
+            self.state.fail(node, f"a tensor for {node.name}", f"a scalar of type {value.type}", Kind.NO_VALUE)
+            return None
+        if not self.state.bind(
+            node, parameter.type.element.name, Binding(value=value, element=self.views.element_type(value))
+        ):
+            return None
+        pairs = self.state.unify(node, node.labels, access.indices)
+        if pairs is None or not self.state.bind_dims(node, parameter.type, pairs, access):
+            return None
+        return []
+
+    def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[tuple[Any, Any]] | None:
+        """Bind an input to what holds its element: values in whose memory each of its dims has a stride."""
+        assert isinstance(parameter.type, tree.TensorType)
+        for position, access in enumerate(levels):
+            bound = self._bound_labels(node, access)
+            if bound is None or not is_tensor(access.value):
+                continue
+            sizes, indices = bound
+            extents = [address.extent_of(self.views, size) for size in flat(sizes)]
+            tensor = address.Tensor(self.views, extents, tuple(i for group in indices for i in group))
+            places = [each for each in tensor.places(access) if _has_strides(each[1], node.labels, indices)]
+            binding = self._at_places(node, places, extents)
+            if binding is None:
+                continue
+            self.state.note_sizes(access)
+            for view in levels[:position]:
+                self._account(view)
+            if not self.state.bind(node, parameter.type.element.name, binding):
+                return None
+            self.state.set(self.state.shapes, node.name, tuple(sizes))
+            for dim, size, found in zip(parameter.type.dims, sizes, indices, strict=True):
+                if dim.size is not None and size != dim.size:
+                    self.state.fail(node, f"a dim of size {dim.size}", size_text(size), Kind.SIZE)
+                    return None
+                if dim.name is not None and not self.state.bind_dim(node, dim.name, size, found):
+                    return None
+            return []
+        wanted = f"a stride for each dim of {node.name}"
+        self.state.fail(node, wanted, "an element whose place is no sum of indices, each times a stride", Kind.DIMS)
+        return None
+
+    def _at_places(self, node: Input, places: Sequence[address.Place], extents: Sequence[Extent]) -> Binding | None:
+        """What an input is that lies in memory at some places: what it is already, a dense value, or (strided) any."""
+        bound = self.state.inputs.get(node.name)
+        if bound is not None and bound.value is not None:
+            known = bound.places or address.layouts(self.views, bound.value, extents)
+            return bound if any(place in places for place in known) else None
+        dense, is_strided = address.dense(extents), node.name in self.graph.strided
+        whole = [each for each in places if each[1] == dense]
+        value, layout = next(iter(whole or (places if is_strided else ())), (None, None))
+        if value is None:
+            return None
+        apart = () if layout == dense else tuple(places)
+        return Binding(value=value, element=self.views.element_type(value), places=apart)
+
+    def _bound_labels(self, node: Input, access: Access) -> tuple[list[Sizes], list[tuple[Index, ...]]] | None:
+        """The sizes and the loops of an input's labels, where all are bound, each to loops of its own."""
+        known = sizes_of(access)
+        sizes: list[Sizes] = []
+        indices = [self.state.labels.get(label, ()) for label in node.labels]
+        loops = [index for group in indices for index in group if index != UNIT]
+        if any(not isinstance(index, Loop) for index in loops) or len(set(loops)) < len(loops):
+            return None
+        for label, group in zip(node.labels, indices, strict=True):
+            if label not in self.state.labels:
+                return None
+            found = tuple(known.get(i, self.state.extent(i)) for i in group)
+            if any(isinstance(size, DimSize) and not isinstance(size.value, ir.Value) for size in found):
+                return None
+            sizes.append(found if label.pack else found[0])
+        return sizes, indices
+
+    def _account(self, view: Access) -> None:
+        step = self.views.expand(view)
+        if step is not None and step.op is not None:
+            self.state.set(self.state.ops, step.op)
+
+
+def _has_strides(layout: address.Layout, labels: tuple[Any, ...], indices: list[tuple[Index, ...]]) -> bool:
+    """Whether each label that is no pack has one stride at most."""
+    runs = iter(layout.dims)
+    each = [[len(next(runs)) for _ in group] for group in indices]
+    return all(label.pack or sum(counts) <= 1 for label, counts in zip(labels, each, strict=True))

@@ -1,0 +1,190 @@
+"""Ops on elements, numbers and reductions: which of them the program has, and how their operands pair up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.patterns.nodes import Number, Product
+from opsplice.matchers.search.labels import permuted
+from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.merged_dims import finer
+from opsplice.matchers.search.reading import Reader
+from opsplice.matchers.search.state import State
+from opsplice.matchers.search.verdicts import number_text
+from opsplice.matchers.terms import chains, constants
+from opsplice.matchers.terms.canonical import COMPARISONS, turned
+from opsplice.matchers.terms.recomputation import Again
+from opsplice.matchers.terms.terms import Apply, Constant, Loop, Reduce, Started, Term
+from opsplice.spec_lang.dims import dim_conditions
+from opsplice.spec_lang.syntax import vocabulary
+
+
+class Operators:
+    """Matches what computes elements for a search."""
+
+    def __init__(self, state: State, reader: Reader) -> None:
+        self.state = state
+        self.reader = reader
+        self.views = state.views
+        self.graph = state.graph
+        self.reduced: dict[Reduce, Reduce] = {}
+
+    def apply_branches(self, node: Apply, found: Term) -> Iterator[Any]:
+        spellings = self.views.readings(found, node.op)
+        if not spellings or len(spellings[0].args) != len(node.args):
+            yield lambda: self.reader.other_op(node, short(node.op), found)
+            return
+        if node.op in COMPARISONS:
+            spellings = self._compared(node, spellings[0])
+        given = dict(spellings[0].attributes)
+        wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
+        if wrong is not None:
+            name, value = wrong
+            yield (
+                lambda: (
+                    self.state.fail(node, f"{name} = {value}", f"{name} = {given.get(name, 'nothing')}", Kind.ATTRIBUTE)
+                    or None
+                )
+            )
+            return
+        if node.type and not self.state.bind_type(node, node.type, spellings[0].type):
+            yield lambda: None
+            return
+        straight = list(zip(node.args, spellings[0].args, strict=True))
+        respelled = not (isinstance(found, Apply) and found.op == node.op)
+        wanted = chains.operands(node)
+        if len(wanted) > len(node.args):
+            pairings = self._chain_pairings(node.op, wanted, spellings)
+        else:
+            pairings = [(list(zip(node.args, s.args, strict=True)), ()) for s in spellings]
+            if _is_commutative(node.op) and node.args[0] is not node.args[1]:
+                pairings += [(list(zip(node.args, reversed(s.args), strict=True)), ()) for s in spellings]
+            if len(pairings) > 1 or respelled:  # what cannot hold is not tried, so that choices do not multiply
+                pairings = [p for p in pairings if all(self.reader.may_hold(*goal) for goal in p[0])]
+        if respelled and not pairings:
+            yield lambda: self.reader.other_op(node, short(node.op), found)
+            return
+        if isinstance(node, Product) and self.reader.is_one_element(*spellings[0].args):
+            yield lambda: self.state.fail(node, "a contraction of two values", "one value twice") or None
+            return
+        self.state.hold(node)
+        for goals, seen in pairings or [(straight, ())]:
+            yield lambda goals=goals, seen=seen: self._pairing(goals, seen)
+
+    def _compared(self, node: Apply, found: Apply) -> tuple[Apply, ...]:
+        """A comparison as it is and with its sides swapped: those that have the predicate that is wanted."""
+        wanted = dict(node.attributes).get("predicate", "")
+        other = turned(found, wanted)
+        same = dict(found.attributes).get("predicate") == wanted
+        return (found,) if other is None else (found, other) if same else (other,)
+
+    def _pairing(self, goals: list[tuple[Any, Any]], seen: tuple[ir.Operation, ...]) -> list[tuple[Any, Any]]:
+        for op in seen:
+            self.state.set(self.state.ops, op)
+        return goals
+
+    def _chain_pairings(
+        self, op: str, wanted: tuple[Any, ...], spellings: tuple[Apply, ...]
+    ) -> list[tuple[list[tuple[Any, Any]], tuple[ir.Operation, ...]]]:
+        """Each way in which the operands of a chain may pair up, with the payload ops that the chain goes through."""
+        return [
+            (pairs, grouping.seen)
+            for grouping in chains.groupings(self.views, op, spellings, len(wanted), self.reader.inside)
+            for pairs in chains.pairings(wanted, grouping.operands, self.reader.may_hold)
+        ]
+
+    def reduce_branches(self, node: Reduce, term: Term) -> Iterator[Any]:
+        """The ways in which a reduction may match: as it is, or over as many dims as the pattern has, in any order."""
+        for each in (None, *self._finer(node, term)):
+            for loops in self._loop_orders(node, each or self.reader.peek(node, term)):
+                yield lambda each=each, loops=loops: self._reduce(node, term, each, loops)
+
+    def _loop_orders(self, node: Reduce, found: Term) -> Iterator[tuple[Loop, ...]]:
+        """The loops of a reduction in the orders that its labels may have them; none where what reads them tells."""
+        told = not self.state.attempt.by_address or any(label.windowed for label in node.loops)
+        if told or not isinstance(found, Reduce) or len(node.loops) != len(found.loops):
+            yield ()
+        else:
+            yield from permuted(found.loops, len(found.loops))
+
+    def _reduce(
+        self, node: Reduce, term: Term, finer: Reduce | None = None, order: tuple[Loop, ...] = ()
+    ) -> list[tuple[Any, Any]] | None:
+        """finer: what the reduction is over as many dims as the pattern has. order: its loops, label by label."""
+        found = self.reader.look(node, term)
+        found = found if finer is None else finer
+        if isinstance(found, Started) and found.op == node.combiner:
+            self.state.hold(node)
+            start = self.views.constant(found.args[0])
+            which = "another value" if start is None else constants.text(start.value, start.type)
+            self.state.fail(
+                node, f"a reduction by {short(node.combiner)} alone", f"one that starts at {which}", Kind.START
+            )
+            return None
+        single = self.reader.single_place(node, found)
+        if single is not None:
+            self.state.hold(node)
+            self.state.set(self.state.reductions, node, ())
+            for label in node.loops:
+                self.state.set(self.state.scopes, label, node)
+            return [(node.body, single)]
+        if not isinstance(found, Reduce) or found.combiner != node.combiner:
+            self.reader.other_op(node, f"a reduction by {short(node.combiner)}", found)
+            return None
+        packs = any(label.pack for label in node.loops)
+        if len(node.loops) < len(found.loops) and not packs:
+            self.state.fail(
+                node,
+                f"a reduction over {_dims(len(node.loops))}",
+                f"one over {_dims(len(found.loops))}",
+                Kind.REDUCTION,
+            )
+            return None
+        before = self.reduced.get(node)
+        if before is not None and before.loops != found.loops:
+            casts = "cast" in self.graph.through
+            again = Again(self.views, self.reader.chain, self.reader.inside, casts=casts).seen(before, found)
+            if again is None:
+                self.state.fail(node, "one reduction for all its uses", "another", Kind.REDUCTION, "again")
+                return None
+            return self._pairing([], again)
+        self.state.hold(node)
+        self.state.set(self.state.reductions, node, found.loops)
+        self.state.set(self.reduced, node, found)
+        for label in node.loops:
+            self.state.set(self.state.scopes, label, node)
+        for label, loop in zip(node.loops, order, strict=False):
+            self.state.set(self.state.labels, label, (loop,))
+            self.state.set(self.state.used, (node, loop))
+        return [(node.body, found.body)]
+
+    def _finer(self, node: Reduce, term: Term) -> Iterator[Reduce]:
+        """A reduction that the program has over fewer dims, over as many as the pattern has."""
+        found = self.reader.peek(node, term)
+        if not isinstance(found, Reduce) or found.combiner != node.combiner or len(node.loops) <= len(found.loops):
+            return iter(())
+        is_plain = not any(label.pack or label.windowed for label in node.loops)
+        return finer(self.views, found, len(node.loops)) if is_plain else iter(())
+
+    def number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
+        found = self.reader.look(node, term)
+        found = self.views.constant(found) or found
+        if isinstance(found, Constant) or dim_conditions.numbers_in(node.low):
+            # Dims may be bound by a later goal, so numbers are compared at the end.
+            self.state.set(self.state.numbers, (node, found), self.state.place)
+            return []
+        self.reader.other_op(node, f"the constant {number_text(node)}", found)
+        return None
+
+
+def _is_commutative(name: str) -> bool:
+    op = vocabulary.find(name)
+    return op is not None and op.commutative
+
+
+def _dims(count: int) -> str:
+    return "1 dim" if count == 1 else f"{count} dims"

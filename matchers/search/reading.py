@@ -1,0 +1,145 @@
+"""What a program has where a pattern is compared with it: terms followed through views, casts and neutral ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Number
+from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.state import State
+from opsplice.matchers.terms import chains
+from opsplice.matchers.terms.canonical import WIDTHS
+from opsplice.matchers.terms.terms import Access, Apply, Reduce, Started, Term
+from opsplice.spec_lang.dims import dim_conditions
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+# Casts to shorter floats quantise: they are part of what a program computes, and not looked through.
+_LEAST_BITS = 16
+_WIDENINGS = frozenset({"arith.extf", "arith.extsi"})
+
+
+class Reader:
+    """Reads terms for a search, and notes in its state which ops that goes through."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.views = state.views
+        self.graph = state.graph
+        self.parameters = {p.name: p for p in state.graph.pattern.parameters}
+
+    def resolve(self, term: Term) -> Term:
+        """Follow a term through views, and note the ops on the way as accounted for."""
+        found = self.state.term = self._followed(term)
+        self.state.listener.resolved(term, found)
+        return found
+
+    def _followed(self, term: Term) -> Term:
+        while isinstance(term, Access):
+            self.state.place = defining_op(term.value) or self.state.place
+            step = self.views.expand(term)
+            if step is None:
+                return term
+            if step.op is not None:
+                self.state.set(self.state.ops, step.op)
+            term = step.term
+        return term
+
+    def look(self, node: Any, term: Term) -> Term:
+        """`_resolve`, and through casts where the pattern asks for it, but for one that the pattern itself names."""
+        found = self.resolve(term)
+        while (source := self.passed(node, found)) is not None:
+            found = self.resolve(source)
+        return found
+
+    def inside(self, term: Term) -> tuple[Term, tuple[ir.Operation, ...]]:
+        """What `_look` would give, and the ops that were read to come to it."""
+        found, seen = chains.unwrapped(self.views, term)
+        while (source := self.passed(None, found)) is not None:
+            found, more = chains.unwrapped(self.views, source)
+            seen += more
+        return found, seen
+
+    def passed(self, node: Any, found: Term) -> Term | None:
+        """What an op that is looked through makes its result of: a cast, or one that leaves its operand as it is."""
+        if not isinstance(found, Apply):
+            return None
+        if found.op in WIDTHS:
+            own = "cast" not in self.graph.through or (isinstance(node, Apply) and node.op == found.op)
+            return None if own or (vocabulary.bits(found.type) or 0) < _LEAST_BITS else found.args[0]
+        source = self.unchanged(found)
+        if source is None or self.single_place(node, found) is not None:
+            return None
+        return None if isinstance(node, Apply) and self.views.readings(found, node.op) else source
+
+    def unchanged(self, found: Term) -> Term | None:
+        """x of `addf(x, 0.0)` and the like; None at a root, where a match ends with the op that makes x."""
+        source = self.views.unchanged(found)
+        if source is None or any(self.views.resolve(root) is found for root in self.state.roots.values()):
+            return None
+        return source
+
+    def peek(self, node: Any, term: Term) -> Term:
+        """What `_look` would give, with nothing noted."""
+        found = self.views.resolve(term)
+        while (source := self.passed(node, found)) is not None:
+            found = self.views.resolve(source)
+        return found
+
+    def chain(self, term: Term) -> Iterator[Access]:
+        """The accesses from a term down through views: each is a value that holds the element."""
+        at: Term | None = term
+        while at is not None:
+            if not isinstance(at, Access):
+                at = self.passed(None, at)
+                continue
+            yield at
+            step = self.views.expand(at)
+            at = None if step is None else step.term
+
+    def is_one_element(self, left: Term, right: Term) -> bool:
+        """Whether two terms are the same element, each read by itself and maybe widened."""
+        left, right = self.inside(left)[0], self.inside(right)[0]
+        if isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op in _WIDENINGS:
+            return self.is_one_element(*left.args, *right.args)
+        return left == right
+
+    def single_place(self, node: Any, found: Term) -> Term | None:
+        """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""
+        if type(node) is not Reduce or not isinstance(found, Apply) or found.op != node.combiner:
+            return None
+        return self.views.unchanged(found) if any(label.windowed for label in node.loops) else None
+
+    def accumulation(self, node: Accumulated, term: Term) -> Term:
+        """Without what it starts from, if it starts from anything."""
+        found = self.peek(node, term)
+        return found.args[1] if isinstance(found, Started) and found.op == node.node.combiner else term
+
+    def may_hold(self, node: Any, term: Term) -> bool:
+        """False only if a goal must fail for its outermost op alone."""
+        if isinstance(node, Apply):
+            return bool(self.views.readings(self.peek(node, term), node.op))
+        if isinstance(node, Reduce):
+            found = self.peek(node, term)
+            own = isinstance(found, Reduce) and found.combiner == node.combiner
+            return own or self.single_place(node, found) is not None
+        if isinstance(node, Number) and not dim_conditions.numbers_in(node.low):
+            return self.views.constant(self.peek(node, term)) is not None
+        if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
+            return next(self.chain(term), None) is not None
+        if isinstance(node, Choice):
+            return any(self.may_hold(option, term) for option in node.options)
+        if isinstance(node, Named):
+            return self.may_hold(node.node, term)
+        if isinstance(node, Accumulated):
+            return self.may_hold(node.node, self.accumulation(node, term))
+        return True
+
+    def other_op(self, node: Any, wanted: str, found: Any) -> None:
+        """Note that the program has another op than the one that is wanted."""
+        self.state.term, self.state.value = found, found.value if isinstance(found, Access) else None
+        self.state.fail(node, wanted, self.state.describe(found), Kind.OP)
+        self.state.value = None

@@ -1,0 +1,102 @@
+"""The results of a pattern: where they may be, how their dims are the pattern's, and the match that comes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
+from opsplice.matchers.search.labels import ones_first, permuted
+from opsplice.matchers.search.matches import Kind, Match, Size
+from opsplice.matchers.search.merged_dims import ungrouped
+from opsplice.matchers.search.state import Attempt, State
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index
+
+
+class Roots:
+    """Binds results for a search."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.views = state.views
+        self.graph = state.graph
+
+    def bind(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
+        result = self.graph.results[number]
+        if not is_tensor(value):
+            self.state.fail(result.node, "a tensor", f"a value of type {value.type}", Kind.NO_VALUE)
+            return None
+        if result.element and not self.state.bind_type(result.node, result.element, self.views.element_type(value)):
+            return None
+        form = self.state.attempt if number == 0 else Attempt()
+        access = form.root or self.views.whole(value)
+        self.state.set(self.state.roots, number, access)
+        indices = tuple(ungrouped(access.indices))
+        indices = indices if form.order is None else tuple(indices[axis] for axis in form.order)
+        if not self.state.bind_whole(result, access, ones_first(indices) if form.ones_first else indices):
+            return None
+        return [(result.node, access)]
+
+    def others(self, number: int) -> list[ir.Value]:
+        """Where a further result could be: beside the first root, or made from what is bound already."""
+        taken = {access.value for access in self.state.roots.values()}
+        seen: dict[ir.Value, None] = dict.fromkeys(self.state.roots[0].value.owner.operation.results)
+        frontier = [b.value for b in self.state.inputs.values() if b.value is not None]
+        frontier += [r for op in self.state.ops for r in op.results]
+        for _ in range(8):
+            users = [r for v in frontier for use in v.uses for r in use.owner.operation.results]
+            frontier = [r for r in users if r not in seen]
+            seen.update(dict.fromkeys(frontier))
+            if len(seen) > 512 or not frontier:
+                break
+        return [v for v in seen if v not in taken and is_tensor(v)]
+
+    def match(self, function: str) -> Match:
+        sizes = [(name, size) for name, (size, _) in self.state.dims.items()]
+        return Match(
+            pattern=self.graph.pattern,
+            roots=tuple(self.state.roots[i].value for i in range(len(self.graph.results))),
+            root_sizes=tuple(self._sizes(self.state.roots[i]) for i in range(len(self.graph.results))),
+            inputs=dict(self.state.inputs),
+            shapes=dict(self.state.shapes),
+            dims={n: size for n, size in (*sizes, *self.state.integers.items()) if "." not in n},
+            types={n: element for n, element in self.state.types.items() if "." not in n},
+            ops=tuple(self.state.ops),
+            held=len(self.state.held),
+            function=function,
+            location=location_text(self.state.roots[0].value.owner.operation),
+            ones_first=self.state.attempt.ones_first,
+            order=self.state.attempt.order,
+        )
+
+    def _sizes(self, access: Access) -> tuple[Size, ...]:
+        """The sizes of a root, axis by axis, read off the inputs rather than off what will be replaced."""
+        shape, shaped_by = shape_of(access.value) or (), _shaped_by(access.value)
+        sizes: list[Size] = []
+        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
+            sizes.append(self.state.extents.get(index, DimSize(shaped_by, axis)) if size is None else size)
+        return tuple(sizes)
+
+
+def orders(labels: tuple[Any, ...], indices: tuple[Index, ...]) -> list[tuple[int, ...]]:
+    """The other orders of a result's axes: a pack takes what other labels leave, with all axes of size one."""
+    axes = [axis for axis, index in enumerate(indices) if index != UNIT]
+    singles = sum(not label.pack for label in labels)
+    pack = next((at for at, label in enumerate(labels) if label.pack), None)
+    if len(axes) < singles or (pack is None and len(indices) != singles):
+        return []
+    found: list[tuple[int, ...]] = []
+    for chosen in permuted(axes, singles):
+        rest = tuple(axis for axis in range(len(indices)) if axis not in chosen)
+        found.append(chosen if pack is None else (*chosen[:pack], *rest, *chosen[pack:]))
+    return [order for order in found if order != tuple(range(len(indices)))]
+
+
+def _shaped_by(root: ir.Value) -> ir.Value:
+    """A value of a root's shape that is there before it: what a `linalg` op starts from."""
+    op = defining_op(root)
+    if op is None or not is_structured(op) or len(op.results) > 1:
+        return root
+    return op.operands[len(op.operands) - 1]

@@ -1,0 +1,178 @@
+"""Ops that a pattern names in full: their operands, attributes and bodies, on whole tensors or element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir import effects
+from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
+from opsplice.matchers.patterns.nodes import Result, Whole
+from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.merged_dims import ungrouped
+from opsplice.matchers.search.reading import Reader
+from opsplice.matchers.search.state import State
+from opsplice.matchers.terms import bodies
+from opsplice.matchers.terms.attributes import attribute_text, is_named, same_attribute
+from opsplice.matchers.terms.terms import Access, Term
+from opsplice.matchers.terms.views import Origin
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+# What `through reshape` looks through where an op works on whole tensors, besides what is a view for all ops.
+_RESHAPES = frozenset(
+    {
+        *(f"torch.aten.{n}" for n in ("view", "reshape", "permute", "expand", "unsqueeze", "squeeze.dim")),
+        "torch.aten.contiguous",
+        *(f"torch.aten.{n}" for n in ("transpose.int", "t", "flatten.using_ints", "broadcast_to", "_unsafe_view")),
+        *(f"stablehlo.{n}" for n in ("reshape", "transpose", "broadcast_in_dim")),
+        *(f"tosa.{n}" for n in ("reshape", "transpose")),
+        *(f"flow.tensor.{n}" for n in ("reshape", "bitcast")),
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """The goal that a whole tensor is `result`, or (with `through reshape`) a reshape of it."""
+
+    result: Result
+
+
+class WholeOps:
+    """Matches ops by name for a search."""
+
+    def __init__(self, state: State, reader: Reader) -> None:
+        self.state = state
+        self.reader = reader
+        self.views = state.views
+        self.graph = state.graph
+        self._goals: dict[int, Operand] = {}
+
+    def goal(self, key: object, result: Result) -> Operand:
+        """The goal for an operand, always the same for a key."""
+        return self._goals.setdefault(id(key), Operand(result))
+
+    def branches(self, node: Whole, term: Any) -> Iterator[Any]:
+        whole = (
+            Origin(a, op, a.value.result_number, ()) for a in self.reader.chain(term) if (op := defining_op(a.value))
+        )
+        named = [each for each in (*whole, *self._origins(term)) if is_named(each.op.name, node.op)]
+        for made in named:
+            yield lambda made=made: self._whole(node, made)
+        if not named:
+            yield lambda: self.reader.other_op(node, node.op, term)
+
+    def _origins(self, term: Term) -> Iterator[Origin]:
+        """The ops in bodies that make an element, from the last one down through what is looked through."""
+        at: Term | None = term
+        while at is not None:
+            found = self.views.resolve(at)
+            made = self.views.origin(found)
+            if made is not None:
+                self.reader.resolve(at)
+                yield made
+            at = self.reader.passed(None, found)
+
+    def _whole(self, node: Whole, made: Origin) -> list[tuple[Any, Any]] | None:
+        op, number, place = made.op, made.number, made.term if isinstance(made.term, Access) else None
+        self.state.place = op
+        if place is not None:
+            self.state.set(self.state.ops, op)
+        results = 1 if node.rest and node.count == 1 else len(op.results)  # what is open may have more
+        if (results, number) != (node.count, node.number):
+            self.state.fail(
+                node, f"result {node.number} of {node.count}", f"result {number} of {len(op.results)}", Kind.RESULT
+            )
+            return None
+        if len(op.operands) != len(node.operands) and not (node.rest and len(op.operands) > len(node.operands)):
+            count = f"{len(node.operands)}{' or more' * node.rest} operands"
+            self.state.fail(node, count, f"{len(op.operands)}", Kind.OPERANDS)
+            return None
+        if not all(self._attribute(node, attribute, op) for attribute in node.attributes):
+            return None
+        if not node.regions and node.body is None and effects.has_own_region(op):
+            self.state.fail(
+                node, f"{node.op} without a region", "a region, which the pattern does not show", Kind.REGION
+            )
+            return None
+        if node.body is not None and not self._has_body(node, node.body, op):
+            return None
+        if place is not None and op != self.state.roots[0].value.owner.operation and effects.has_effects(op):
+            self.state.fail(
+                node, f"{node.op} without side effects, as it is inside the pattern", "one that has some", Kind.EFFECTS
+            )
+            return None
+        if node.element and not self.state.bind_type(node, node.element, self.views.element_type(op.results[number])):
+            return None
+        # A scalar is the same for all elements.
+        if place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None:
+            return None
+        self.state.hold(node)
+        if vocabulary.is_elementwise(op.name):
+            return self._elements(node, made, place)
+        pairs = zip(node.operands, op.operands, strict=False)
+        return [(self.goal(r, r), self.views.whole(operand)) for r, operand in pairs]
+
+    def _has_body(self, node: Whole, body: tree.Code, op: ir.Operation) -> bool:
+        other = bodies.difference(op, body)
+        if other is None:
+            self.views.reads.update(dict.fromkeys(bodies.outside(op)))
+        return other is None or self.state.fail(node, *other, Kind.REGION)
+
+    def _elements(self, node: Whole, made: Origin, place: Access | None) -> list[tuple[Any, Any]] | None:
+        """What an op makes each element of: the same elements of its operands, none of them transposed."""
+        at = [self.state.labels.get(label) for label in node.labels] if place is None else [place.indices]
+        indices = tuple(index for group in at if group is not None for index in group)
+        args = made.args if place is None else self.views.elements(made.op, indices)
+        more: list[tuple[Any, Any]] = []
+        for result, arg in zip(node.operands, args, strict=False):
+            if result.labels and self.state.unify(node, result.labels, indices) is None:
+                return None
+            more.append((result.node, arg))
+        return more
+
+    def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation) -> bool:
+        found = op.attributes.get(wanted.name, None)
+        found_text = "none" if found is None else str(found)
+        if wanted.variable is not None:
+            if not isinstance(found, (ir.IntegerAttr, ir.BoolAttr)):
+                return self.state.fail(node, f"an integer {wanted.name}", found_text, Kind.ATTRIBUTE)
+            value = int(found.value)
+            self.state.set(self.state.integers, wanted.variable, value)
+            known = self.state.integers[wanted.variable]
+            return known == value or self.state.fail(node, f"{wanted.name} = {known}", str(value), Kind.ATTRIBUTE)
+        if wanted.absent:
+            return found is None or self.state.fail(node, f"no {wanted.name}", found_text, Kind.ATTRIBUTE)
+        choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
+        if found is not None and (not choices or any(same_attribute(choice, found, wanted.span) for choice in choices)):
+            return True
+        if not choices:
+            return self.state.fail(node, f"an attribute {wanted.name}", found_text, Kind.ATTRIBUTE)
+        written = ", ".join(map(attribute_text, choices))
+        return self.state.fail(
+            node,
+            f"{wanted.name} in {{{written}}}" if wanted.choices else f"{wanted.name} = {written}",
+            found_text,
+            Kind.ATTRIBUTE,
+        )
+
+    def levels(self, term: Access) -> Iterator[Access]:
+        """A whole tensor, and with `through reshape` what it is a reshape of, each as a whole."""
+        yield term
+        if "reshape" not in self.graph.through:
+            return
+        op = defining_op(term.value)
+        while op is not None and len(op.operands):
+            step = self.views.expand(self.views.whole(term.value))
+            if op.name not in _RESHAPES and (step is None or not isinstance(step.term, Access)):
+                return
+            term = self.views.whole(op.operands[0])
+            yield term
+            op = defining_op(term.value)
+
+    def operand(self, result: Result, whole: Access) -> list[tuple[Any, Any]] | None:
+        indices = tuple(ungrouped(whole.indices))
+        return [(result.node, whole)] if self.state.bind_whole(result, whole, indices) else None
