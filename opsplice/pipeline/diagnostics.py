@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from opsplice.excerpts import excerpt
 from opsplice.files import is_installed
 
 # iree_compiler_diagnostic_severity_t in iree/compiler/embedding_api.h.
@@ -37,7 +37,6 @@ _CARRIERS = ("torch.operator", "stablehlo.custom_call")
 # MLIR appends this note to verifier errors; it prints the whole op, regions and constants too.
 _CURRENT_OPERATION = "see current operation:"
 
-_EXCERPT_WIDTH = 100
 _MESSAGE_LINES = 12
 _MESSAGE_WIDTH = 400
 
@@ -203,26 +202,5 @@ def _excerpt(location: Location | None, line_reader: LineReader | None) -> list[
         return []
     # MLIR counts columns in bytes of UTF-8.
     column = len(text.encode()[: location.column - 1].decode("utf-8", "ignore"))
-    text, column = _window(text, column)
-    gutter = f"{location.line:>5} | "
-    padding = "".join(_blank(character) for character in text[:column])
-    return [gutter + text, " " * (len(gutter) - 2) + "| " + padding + "^"]
-
-
-def _window(text: str, column: int) -> tuple[str, int]:
-    """At most _EXCERPT_WIDTH characters around the column, and the column in them: constants make endless lines."""
-    if len(text) <= _EXCERPT_WIDTH:
-        return text, column
-    start = max(0, column - _EXCERPT_WIDTH // 2)
-    end = start + _EXCERPT_WIDTH
-    left = "..." if start else ""
-    right = "..." if end < len(text) else ""
-    return left + text[start:end] + right, column - start + len(left)
-
-
-def _blank(character: str) -> str:
-    if character == "\t":
-        return "\t"
-    if unicodedata.east_asian_width(character) in "WF":
-        return "  "
-    return "" if unicodedata.combining(character) else " "
+    shown, caret = excerpt(text, column, column + 1)
+    return [f"{location.line:>5} | {shown}", f"      | {caret}"]

@@ -23,7 +23,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from opsplice.errors import counted, printable
+from opsplice.errors import counted
+from opsplice.excerpts import excerpt
 from opsplice.matchers.explain.near_miss import Attempt, Part, Place, State
 from opsplice.reports.explanation import Explanation, PatternExplanation
 from opsplice.reports.render import dim_text, short_location, style
@@ -213,14 +214,12 @@ class _Text:
             yield self._style(f"{indent}{_cut(shown, self.width - len(indent))}", "dim")
             return
         number, column = numbers[1], int(numbers[2]) - 1
-        text = printable(line, " ")
-        lead = len(text) - len(text.lstrip())
-        text, column = text.strip(), max(0, column - lead)
+        lead = len(line) - len(line.lstrip())
         room = self.width - len(indent) - len(number) - 3
-        yield f"{indent}{self._style(f'{number} |', 'dim')} {_cut(text, room)}"
-        if column < min(room, len(text)):
-            blank = " " * (len(indent) + len(number) + 1)
-            yield f"{blank}{self._style('|', 'dim')} {' ' * column}{self._style('^', 'green')}"
+        text, caret = excerpt(line.strip(), max(0, column - lead), max(0, column - lead) + 1, room)
+        blank = " " * (len(indent) + len(number) + 1)
+        yield f"{indent}{self._style(f'{number} |', 'dim')} {text}"
+        yield f"{blank}{self._style('|', 'dim')} {self._style(caret, 'green')}"
 
     def _wrapped(self, text: str, indent: str) -> list[str]:
         return textwrap.wrap(

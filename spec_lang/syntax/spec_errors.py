@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from opsplice.errors import OpspliceError, counted
+from opsplice.excerpts import excerpt
 from opsplice.spec_lang.syntax.tree import Span
 
 MAX_SHOWN = 20
 _MAX_CANDIDATES = 2000  # comparing takes microseconds each, and an error should not take seconds
-_TAB = 4
-_EXCERPT_WIDTH = 120
 _MAX_MESSAGE = 400  # no name that somebody typed is this long
 
 _RESET, _BOLD, _GREEN, _CYAN = "\x1b[0m", "\x1b[1m", "\x1b[1;32m", "\x1b[1;36m"
@@ -119,39 +118,11 @@ def _place(span: Span, severity: str, message: str, color: bool, code: str | Non
             _paint(message, _BOLD, color and severity != "note"),
         ]
     )
-    line, underline = _excerpt(span)
+    first = span.column - 1
+    line, underline = excerpt(span.source.line(span.line).rstrip(), first, first + span.end - span.start)
     if not line.strip():
         return [heading]
     return [heading, f"{span.line:5} | {line}", f"      | {_paint(underline, _GREEN, color)}"]
-
-
-def _excerpt(span: Span) -> tuple[str, str]:
-    """The first line of a span as a terminal shows it, and its underline."""
-    line = span.source.line(span.line).rstrip()
-    first = span.column - 1
-    last = max(min(first + span.end - span.start, len(line)), first + 1)
-    if len(line) > _EXCERPT_WIDTH:
-        start = max(0, first - _EXCERPT_WIDTH // 3)
-        line = line[start : start + _EXCERPT_WIDTH]
-        first, last = first - start, min(last - start, _EXCERPT_WIDTH)
-    cells = [_cell(c) for c in line]
-    before, marked = sum(map(_width, cells[:first])), sum(map(_width, cells[first:last]))
-    return "".join(cells), " " * before + "^" + "~" * (marked - 1)
-
-
-def _cell(character: str) -> str:
-    """A character as it is shown: tabs as blanks, and nothing that steers the terminal."""
-    if character == "\t":
-        return " " * _TAB
-    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character) in ("Cc", "Cf", "Cs") else character
-
-
-def _width(cell: str) -> int:
-    if len(cell) != 1:
-        return len(cell)
-    if unicodedata.combining(cell):
-        return 0
-    return 2 if unicodedata.east_asian_width(cell) in "WF" else 1
 
 
 def _paint(text: str, code: str, color: bool) -> str:

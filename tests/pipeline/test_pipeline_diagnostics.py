@@ -51,7 +51,12 @@ def test_advice_on_the_generic_cpu_is_one_line():
 
 def test_source_line_and_caret():
     shown = render([Diagnostic("error", "no such value", Location("m.mlir", 2, 5))], line_reader("one\n\t two %x"))
-    assert shown == "m.mlir:2:5: error: no such value\n    2 | \t two %x\n      | \t   ^"
+    assert shown == "m.mlir:2:5: error: no such value\n    2 |      two %x\n      |        ^"
+
+
+def test_nothing_in_a_source_line_steers_the_terminal():
+    shown = render([Diagnostic("error", "here", Location("m", 1, 6))], line_reader("\x1b[2J %x"))
+    assert shown.splitlines()[1:] == ["    1 | \ufffd[2J %x", "      |      ^"]
 
 
 def test_caret_counts_bytes_and_wide_characters():
