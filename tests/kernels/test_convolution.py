@@ -64,3 +64,26 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
                 x, panels, *given, *limits, *stride, *dilation, out, *sizes, *views, *place
             )
         np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("oh", "ow"), [(1, 1), (3, 7), (4, 14), (7, 16), (9, 35)])
+def test_depthwise(kernel, guarded, size, stride, oh, ow):
+    random = np.random.default_rng(0)
+    h, w = ((count - 1) * stride + size for count in (oh, ow))
+    x, f, bias = (
+        guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((2, 6, h, w), (6, size, size), (6,))
+    )
+    wanted = np.einsum("ncyzij,cij->ncyz", windows(x.astype(float), (size, size), (stride, stride), (1, 1)), f)
+    out = guarded(np.full(wanted.shape, np.nan, np.float32))
+    for given, limits, result in (
+        (None, (-float("inf"), float("inf")), wanted),
+        (bias, (0.0, 6.0), np.clip(wanted + bias[:, None, None], 0, 6)),
+    ):
+        out[...] = np.nan
+        for place in np.ndindex(2, 2):
+            kernel("convolution/depthwise.c", "opsplice_depthwise")(
+                x, f, given, *limits, stride, out, 2, 6, h, w, size, oh, ow, *place
+            )
+        np.testing.assert_allclose(out, result, rtol=1e-4, atol=1e-5)
