@@ -10,9 +10,9 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Binding, Match, Size
 from opsplice.rewrites.plan.actions import Argument, Written
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.rewrites.spelling.speller import Instance, spell
+from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling
-from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.spelling.template import Instance
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -58,7 +58,7 @@ def _write(
         Argument(name.removeprefix("%"), kind, binding, sizes)
         for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)
     )
-    lines = tuple(line.replace(NAME_ONLY, "") for line in template.lines)
+    lines = tuple(template.all_lines())
     sizes = tuple(s if isinstance(s, int) else given[s.argument][1][s.axis] for s in template.sizes)
     return Written(span, arguments, lines, template.root, template.kind, sizes)
 

@@ -87,6 +87,17 @@ def references(op: ir.Operation) -> set[str]:
     return {path[0] for attribute in attributes for path in _paths(attribute)}
 
 
+def reached(op: ir.Operation, tops: Mapping[str, ir.Operation]) -> tuple[str, ...]:
+    """The symbols of a module that an op at its top needs, those that they need among them."""
+    found: dict[str, None] = {}
+    pending = [op]
+    while pending:
+        more = [name for name in sorted(references(pending.pop())) if name in tops and name not in found]
+        found.update(dict.fromkeys(more))
+        pending += [tops[name] for name in more]
+    return tuple(found)
+
+
 def _visit(op: ir.Operation, names: Names, inner: Mapping[str, Names]) -> None:
     _rename(op, names, inner, own=False)
     if op.name in _TEMPLATES:

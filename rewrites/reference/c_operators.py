@@ -19,9 +19,28 @@ _TYPES = {
 # What the expressions call, so no variable may be called so.
 RESERVED = frozenset(["exp", "log", "expm1_f64", "log1p_f64", "tanh_f64", "erf_f64"])
 _SIMPLE = re.compile(r"[\w.]+(?:e-\d+f?)?")
-_INFIX = {"addf": "+", "subf": "-", "mulf": "*", "divf": "/"}
-_WRAPPING = {"addi": "+", "subi": "-", "muli": "*"}
-_BITWISE = {"andi": "&", "ori": "|", "xori": "^"}
+# Ops on floats, whose operands are {0} to {2}; {f} stands behind the name of a function of floats.
+_FLOATS = {
+    "addf": "{0} + {1}", "subf": "{0} - {1}", "mulf": "{0} * {1}", "divf": "{0} / {1}", "negf": "-{0}",
+    "absf": "fabs{f}({0})", "sqrt": "sqrt{f}({0})", "rsqrt": "1.0{f} / sqrt{f}({0})",
+    "copysign": "copysign{f}({0}, {1})",
+}  # fmt: skip
+# Those that only bitcode may call, and those of them that there are for floats alone.
+_IN_BITCODE = {
+    "floor": "floor{f}({0})", "round": "round{f}({0})", "trunc": "copysign{f}(floor{f}(fabs{f}({0})), {0})",
+    "ceil": "-floor{f}(-{0})", "fma": "fma{f}({0}, {1}, {2})",
+}  # fmt: skip
+_OF_SINGLES = {"roundeven": "rintf({0})", "powf": "powf({0}, {1})"}
+# Ops on integers, by how they see these: as they are, in the unsigned type of 64 bits (where what wraps is defined),
+# with their sign, or without.
+_INTEGERS = {
+    "andi": "{0} & {1}", "ori": "{0} | {1}", "xori": "{0} ^ {1}",
+    "addi": "(uint64_t){0} + (uint64_t){1}", "subi": "(uint64_t){0} - (uint64_t){1}",
+    "muli": "(uint64_t){0} * (uint64_t){1}", "shli": "(uint64_t){0} << {1}",
+    "divsi": "{s0} / {s1}", "remsi": "{s0} % {s1}", "shrsi": "{s0} >> {s1}",
+    "divui": "{u0} / {u1}", "remui": "{u0} % {u1}", "shrui": "{u0} >> {u1}",
+}  # fmt: skip
+_BITWISE = ("andi", "ori", "xori")
 _COMPARE_FLOATS = {
     "false": "0", "oeq": "{a} == {b}", "ogt": "{a} > {b}", "oge": "{a} >= {b}", "olt": "{a} < {b}",
     "ole": "{a} <= {b}", "one": "({a} < {b} || {a} > {b})", "ord": "({a} == {a} && {b} == {b})",
@@ -37,7 +56,6 @@ _INTEGER_HELPERS = {
     "ceildivsi": "return a / b + (a % b != 0 && (a < 0) == (b < 0));",
     "ceildivui": "return a == 0 ? 0 : (a - 1) / b + 1;",
 }
-_FLOOR = {"floor": "floor{f}({x})", "round": "round{f}({x})"}
 # Functions of a double, made of those that bitcode may call. Each names the helpers that it uses.
 _HELPERS = {
     "expm1": (
@@ -154,31 +172,12 @@ def _float(name: str, x: Sequence[str], element: str, needs: Needs) -> str:
     """An op on floats or doubles."""
     double = element == "f64"
     f = "" if double else "f"
-    if name in _INFIX:
-        return f"{x[0]} {_INFIX[name]} {x[1]}"
-    if name == "negf":
-        return f"-{x[0]}"
-    if name == "absf":
-        return f"fabs{f}({x[0]})"
-    if name == "sqrt":
-        return f"sqrt{f}({x[0]})"
-    if name == "rsqrt":
-        return f"1.0{f} / sqrt{f}({x[0]})"
-    if name == "copysign":
-        return f"copysign{f}({x[0]}, {x[1]})"
+    if name in _FLOATS:
+        return _FLOATS[name].format(*x, f=f)
     needs.bitcode = True
-    if name in _FLOOR:
-        return _FLOOR[name].format(f=f, x=x[0])
-    if name == "trunc":
-        return f"copysign{f}(floor{f}(fabs{f}({x[0]})), {x[0]})"
-    if name == "ceil":
-        return f"-floor{f}(-{x[0]})"
-    if name == "roundeven" and not double:
-        return f"rintf({x[0]})"
-    if name == "fma":
-        return f"fma{f}({', '.join(x)})"
-    if name == "powf" and not double:
-        return f"powf({x[0]}, {x[1]})"
+    known = _IN_BITCODE if double else _IN_BITCODE | _OF_SINGLES
+    if name in known:
+        return known[name].format(*x, f=f)
     if name not in _DOUBLES:
         raise NoCodeError(f"there is no plain C for {name} without a library")
     _need(name, needs)
@@ -218,22 +217,13 @@ def _rounded(text: str, element: str) -> str:
 
 
 def _integer(name: str, x: Sequence[str], element: str) -> str:
-    kind = type_of(element)
-    if name in _BITWISE:
-        return f"({kind})({x[0]} {_BITWISE[name]} {x[1]})"
-    if element == "i1":
+    if element == "i1" and name not in _BITWISE:
         raise NoCodeError(f"there is no plain C for {name} on i1")
-    if name in _WRAPPING:
-        return f"({kind})((uint64_t){x[0]} {_WRAPPING[name]} (uint64_t){x[1]})"
-    plain = {"divsi": "/", "remsi": "%", "shrsi": ">>"}
-    if name in plain:
-        return f"({kind})({_signed(x[0], element)} {plain[name]} {_signed(x[1], element)})"
-    if name == "shli":
-        return f"({kind})((uint64_t){x[0]} << {x[1]})"
-    unsigned = {"divui": "/", "remui": "%", "shrui": ">>"}
-    if name in unsigned:
-        return f"({kind})({_unsigned(x[0], element)} {unsigned[name]} {_unsigned(x[1], element)})"
-    raise NoCodeError(f"there is no plain C for {name}")
+    if name not in _INTEGERS:
+        raise NoCodeError(f"there is no plain C for {name}")
+    signed = {f"s{number}": _signed(each, element) for number, each in enumerate(x)}
+    unsigned = {f"u{number}": _unsigned(each, element) for number, each in enumerate(x)}
+    return f"({type_of(element)})({_INTEGERS[name].format(*x, **signed, **unsigned)})"
 
 
 def _integer_helper(name: str, element: str, needs: Needs) -> str:

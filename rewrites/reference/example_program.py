@@ -13,9 +13,9 @@ from iree.compiler import ir
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.rewrites.spelling.speller import Instance, spell
+from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling
-from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.spelling.template import Instance
 from opsplice.spec_lang.checking.op_parameters import rewritten
 from opsplice.spec_lang.syntax import tree
 
@@ -67,10 +67,7 @@ def _function(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], insta
         template = spell(pattern, patterns, instance, _SPELLINGS[0])
     except GapError:
         template = spell(pattern, patterns, instance, _SPELLINGS[1])
-    arguments = ", ".join(f"{name}: {kind}" for name, kind in template.arguments)
-    lines = "".join(f"  {line.replace(NAME_ONLY, '')}\n" for line in template.lines)
-    end = f"  return {template.root} : {template.kind}\n"
-    text = f"func.func @example({arguments}) -> {template.kind} {{\n{lines}{end}}}\n"
+    text = template.function("func.func @example")
     try:
         ir.Module.parse(text)
     except ir.MLIRError as error:

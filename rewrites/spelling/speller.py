@@ -7,59 +7,24 @@ variable a type.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
+from opsplice.rewrites.spelling.labels import expanded, named_contraction, plain, size_of
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
 from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.template import Instance, Template
 from opsplice.rewrites.spelling.template_text import Writer
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
+from opsplice.spec_lang.checking.walks import reached
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-_NAMED = {
-    ("mk", "kn", "mn"): "linalg.matmul",
-    ("bmk", "bkn", "bmn"): "linalg.batch_matmul",
-    ("mk", "k", "m"): "linalg.matvec",
-    ("k", "kn", "n"): "linalg.vecmat",
-    ("bmk", "bk", "bm"): "linalg.batch_matvec",
-    ("k", "k", ""): "linalg.dot",
-}
 _PRODUCTS = {True: ("mulf", "addf", "extf"), False: ("muli", "addi", "extsi")}
-
-
-@dataclass(frozen=True)
-class Instance:
-    """What a template is made for: the rank of each pack, the type of each type variable, and dims of known size."""
-
-    packs: Mapping[str, int]
-    types: Mapping[str, str]
-    sizes: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Template:
-    """A pattern spelled out.
-
-    arguments: the name and the type of each argument, the pattern's parameters first; then sizes that ops need.
-    lines:     the ops, one a line, the root last; NAME_ONLY stands where a matcher compares names alone.
-    root, kind: the root's value and its type; sizes: its dims.
-    scopes:    each condition of the pattern and those that it uses, with what its dims are.
-    inside:    constants inside of bodies. IREE moves them out, and compares those outside only where they fill a tensor
-               of the template too; so no program has a template with such constants.
-    """
-
-    arguments: tuple[tuple[str, str], ...]
-    lines: tuple[str, ...]
-    root: str
-    kind: str
-    scopes: tuple[tuple[tree.Condition, Mapping[str, Extent]], ...]
-    dims: Mapping[str, Extent]
-    inside: tuple[str, ...] = ()
-    sizes: tuple[Size, ...] = ()
 
 
 def spell(
@@ -341,8 +306,8 @@ class _Speller:
     def _rearranged(self, expr: tree.Rearrange, scope: _Scope) -> Lazy:
         value = self._value(expr.arg, scope)
         sizes = self._label_sizes(expr.subscripts, [value], scope)
-        labels = _expanded(_plain(expr.subscripts)[0], sizes)
-        result = _expanded(expr.subscripts.result, sizes)
+        labels = expanded(plain(expr.subscripts)[0], sizes)
+        result = expanded(expr.subscripts.result, sizes)
         if expr.pieces:
             return self._packed(expr, value, sizes, labels, result)
         dims = tuple(sizes[label][0] if len(sizes[label]) == 1 else sizes[label][i] for label, i in result)
@@ -363,7 +328,7 @@ class _Speller:
         tensor, pieces = self.writer.materialise(value, expr.arg.span), dict(expr.pieces)
         dims: list[Size] = []
         for label in result:
-            size, piece = _size(sizes, label), pieces.get(label[0], 1)
+            size, piece = size_of(sizes, label), pieces.get(label[0], 1)
             if piece > 1 and not isinstance(size, int):
                 raise GapError.at(expr.span, f"`{_written(expr)}`", f"{label[0]} is known at run time only")
             dims.append(-(-size // piece) if isinstance(size, int) else size)
@@ -376,7 +341,7 @@ class _Speller:
     ) -> dict[str, tuple[Size, ...]]:
         """The sizes of each label; a pack's are several. Labels that only the result has are dims of the pattern."""
         sizes: dict[str, tuple[Size, ...]] = {}
-        for labels, value in zip(_plain(subscripts), values, strict=True):
+        for labels, value in zip(plain(subscripts), values, strict=True):
             spare = len(value.dims) - len(labels) + 1
             position = 0
             for label in labels:
@@ -396,16 +361,16 @@ class _Speller:
     def _reduce(self, expr: tree.Reduce, scope: _Scope) -> Lazy:
         value = self._value(expr.arg, scope)
         sizes = self._label_sizes(expr.subscripts, [value], scope)
-        labels = _expanded(_plain(expr.subscripts)[0], sizes)
-        result = _expanded(expr.subscripts.result, sizes)
+        labels = expanded(plain(expr.subscripts)[0], sizes)
+        result = expanded(expr.subscripts.result, sizes)
         (value,) = self._with_loops([value], [labels], result, expr.arg.span)
         if len(labels) == len(result):
-            return moved(value, tuple(result.index(la) for la in labels), tuple(_size(sizes, la) for la in result))
+            return moved(value, tuple(result.index(la) for la in labels), tuple(size_of(sizes, la) for la in result))
         combiner = vocabulary.find(expr.combiner)
         assert combiner is not None, "the checker lets only known combiners pass"
         neutral = vocabulary.identity(expr.combiner, value.element)
         assert neutral is not None, "the checker lets only combiners of these elements pass"
-        start = self._start(expr, neutral, value.element, tuple(_size(sizes, la) for la in result))
+        start = self._start(expr, neutral, value.element, tuple(size_of(sizes, la) for la in result))
         running, new = ("%out.0", "%in.0") if self.spelling.accumulator else ("%in.0", "%out.0")
         kind = value.element
         body = [f'%made.0 = "{combiner.full_name}"({running}, {new}) : ({kind}, {kind}) -> {kind}']
@@ -444,8 +409,8 @@ class _Speller:
     def _contract(self, expr: tree.Contract, scope: _Scope) -> Lazy:
         values = [self._value(a, scope) for a in expr.args]
         sizes = self._label_sizes(expr.subscripts, values, scope)
-        operands = [_expanded(o, sizes) for o in _plain(expr.subscripts)]
-        result = _expanded(expr.subscripts.result, sizes)
+        operands = [expanded(o, sizes) for o in plain(expr.subscripts)]
+        result = expanded(expr.subscripts.result, sizes)
         element = values[0].element
         if expr.type is not None:
             kind = expr.type
@@ -453,9 +418,8 @@ class _Speller:
         summed = list(dict.fromkeys(la for o in operands for la in o if la not in result))
         if not summed:
             raise GapError.at(expr.span, "a contraction that sums nothing", "write it with mulf and broadcast")
-        letters = _letters(operands, result) if self.spelling.named else None
-        named = None if letters is None else _NAMED.get(letters)
-        dims = tuple(_size(sizes, la) for la in result)
+        named = named_contraction(operands, result) if self.spelling.named else None
+        dims = tuple(size_of(sizes, la) for la in result)
         zero = self._start(expr, 0.0 if vocabulary.is_float(element) else 0, element, dims)
         if named is not None:
             return self.writer.leaf(
@@ -494,41 +458,6 @@ class _Speller:
 # ---- pieces ------------------------------------------------------------------------------------------------------
 
 
-def _plain(subscripts: tree.Subscripts) -> list[tuple[str, ...]]:
-    """The labels of each operand, where there are no windows."""
-    if subscripts.windows:
-        raise GapError.at(subscripts.span, "a window", "a template has no sizes for what slides over another")
-    return [tuple(label for label in labels if isinstance(label, str)) for labels in subscripts.operands]
-
-
-def _expanded(labels: Sequence[str], sizes: Mapping[str, Sequence[Any]]) -> list[tuple[str, int]]:
-    """Labels one for each axis: a pack becomes as many as it has dims."""
-    return [(label, i) for label in labels for i in range(len(sizes[label]))]
-
-
-def _size(sizes: Mapping[str, tuple[Size, ...]], label: tuple[str, int]) -> Size:
-    return sizes[label[0]][label[1]]
-
-
-def _letters(operands: Sequence[Sequence[Any]], result: Sequence[Any]) -> tuple[str, str, str] | None:
-    """Subscripts in the letters of `_NAMED`; None if there are not two operands."""
-    if len(operands) != 2:
-        return None
-    left, right = operands
-    names: dict[Any, str] = {}
-    for label in dict.fromkeys([*left, *right]):
-        places = (label in left, label in right, label in result)
-        letter = {(True, True, True): "b", (True, False, True): "m", (False, True, True): "n"}.get(places, "k")
-        if letter in names.values():
-            return None
-        names[label] = letter
-
-    def spelled(labels: Sequence[Any]) -> str:
-        return "".join(names[label] for label in labels)
-
-    return spelled(left), spelled(right), spelled(result)
-
-
 def _known(extent: Extent) -> int | tuple[int | None, ...] | None:
     if isinstance(extent, tuple):
         return tuple(e if isinstance(e, int) else None for e in extent)
@@ -541,19 +470,9 @@ def _is_open(size: int | tuple[int | None, ...] | None) -> bool:
 
 def _shared(pattern: tree.Pattern) -> frozenset[str]:
     """The names with several uses in a pattern that has more than elementwise ops: programs keep such values."""
-    counts: dict[str, int] = {}
-    whole = False
-
-    def visit(expr: Any) -> None:
-        nonlocal whole
-        if isinstance(expr, tree.Name):
-            counts[expr.name] = counts.get(expr.name, 0) + 1
-        whole = whole or isinstance(expr, (tree.Contract, tree.Reduce)) or getattr(expr, "quoted", False)
-        for part in (*getattr(expr, "args", ()), *([expr.arg] if hasattr(expr, "arg") else [])):
-            visit(part)
-
-    for expr in (*(let.expr for let in pattern.body), *pattern.results):
-        visit(expr)
+    found = list(reached([*(let.expr for let in pattern.body), *pattern.results]))
+    counts = Counter(expr.name for expr in found if isinstance(expr, tree.Name))
+    whole = any(isinstance(e, (tree.Contract, tree.Reduce)) or (isinstance(e, tree.Call) and e.quoted) for e in found)
     return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()
 
 

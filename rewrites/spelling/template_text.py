@@ -12,11 +12,10 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.spelling.dim_bounds import Axis
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.template import NAME_ONLY
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-# In the text of a template, where a matcher is to compare an op by its name alone.
-NAME_ONLY = "{NAME_ONLY}"
 # What Torch writes for maxima and minima of floats: the predicates ugt and ult.
 _CHOICES = {"arith.maximumf": "9 : i64", "arith.minimumf": "11 : i64"}
 

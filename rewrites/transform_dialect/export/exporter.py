@@ -30,15 +30,15 @@ from opsplice.rewrites.approaches.annotation import attribute_of
 from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
-from opsplice.rewrites.ir.symbols import references
+from opsplice.rewrites.ir.symbols import reached
 from opsplice.rewrites.plan.actions import Action, KernelCall
 from opsplice.rewrites.plan.planner import Resolver, plan
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Check, Extent
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
-from opsplice.rewrites.spelling.speller import Instance, Template, spell
+from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling, spellings, with_options
-from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.spelling.template import Instance, Template
 from opsplice.rewrites.transform_dialect.export import equal_dims
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier, place
 from opsplice.rewrites.transform_dialect.export.op_matchers import Direct, direct, is_any_contraction
@@ -252,14 +252,8 @@ class _Exporter:
 
     def _function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
         """The template as a function at the end of the module."""
-        arguments = ", ".join(f"{n}: {kind}" for n, kind in template.arguments)
-        body = "\n".join(line.replace(NAME_ONLY, "") for line in template.lines)
-        text = (
-            f"util.func private @{name}({arguments}) -> {template.kind} {{\n{body}\n"
-            f"util.return {template.root} : {template.kind}\n}}"
-        )
         try:
-            parsed = ir.Module.parse(text)
+            parsed = ir.Module.parse(template.function(f"util.func private @{name}"))
         except ir.MLIRError as error:
             why = "IREE refuses it as ops: " + "; ".join(d.message for d in error.error_diagnostics)
             raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why) from None
@@ -514,24 +508,13 @@ def _symbols(module: ir.Module) -> _Symbols:
         calls[name] = same.setdefault(text.replace(f"@{name}(", "@(", 1), name) if name.startswith(_CALL) else name
         if calls[name] == name:
             functions.append(text)
-            imports[name] = _referred(op, tops)
+            imports[name] = reached(op, tops)
     return _Symbols((*executables, *functions), calls, imports)
 
 
 def _value_text(attribute: tree.Attribute) -> str:
     """The value of an attribute as MLIR writes it, "" for a name alone. Needs a current context."""
     return "" if attribute.value is None else str(attribute_of(attribute))
-
-
-def _referred(function: ir.Operation, tops: Mapping[str, ir.Operation]) -> tuple[str, ...]:
-    """The symbols that a function needs, those that they need among them."""
-    found: dict[str, None] = {}
-    pending = [function]
-    while pending:
-        more = [name for name in sorted(references(pending.pop())) if name in tops and name not in found]
-        found.update(dict.fromkeys(more))
-        pending += [tops[name] for name in more]
-    return tuple(found)
 
 
 def rule_text(rule: tree.Rule | tree.Run) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Contracts, Untuned
-from opsplice.rewrites.spelling.speller import Template
-from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.spelling.template import Template
 from opsplice.rewrites.transform_dialect.export.op_matchers import Direct
 from opsplice.spec_lang.checking.contraction_query import KINDS
 
@@ -86,21 +86,21 @@ def _matcher(case: Case, rule: str) -> list[str]:
         return [
             f"// {case.comment}",
             f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {_OP}",
-            f"    attributes {{{RULE} = {_quoted(rule)}}} {{",
+            f"    attributes {{{RULE} = {quoted(rule)}}} {{",
             *_indented(case.template.lines),
             *_indented(_checks(case)),
             f"  transform.yield %root : {_OP}",
             "}",
         ]
     arguments = ", ".join(f"{name}: {kind}" for name, kind in case.template.arguments)
-    template = [line.replace(NAME_ONLY, '{"match.operation_name_only"}') for line in case.template.lines]
+    template = case.template.all_lines('{"match.operation_name_only"}')
     kinds, yielded = (
         (f"({_VALUE}, {_VALUE})", f"%ins, %out : {_VALUE}, {_VALUE}") if case.call else (_OP, f"%root : {_OP}")
     )
     return [
         f"// {case.comment}",
         f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {kinds}",
-        f"    attributes {{{RULE} = {_quoted(rule)}}} {{",
+        f"    attributes {{{RULE} = {quoted(rule)}}} {{",
         "  %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {",
         f"  ^bb0({arguments}):",
         *_indented(template, 4),
@@ -109,10 +109,6 @@ def _matcher(case: Case, rule: str) -> list[str]:
         f"  transform.yield {yielded}",
         "}",
     ]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _checks(case: Case) -> list[str]:

@@ -14,6 +14,8 @@ from functools import cached_property
 from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.matchers.capture.slices import above
+from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.rewrites.transform_dialect.importing.handles import NAME_ONLY
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError, place
 
@@ -22,75 +24,34 @@ _PARTLY = "it sets only some of the attributes anew, and of rules one sets them 
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
-    """An op of a template: what is compared with ops of a program.
-
-    said: attributes and body. types: of operands and results, element type and sizes (None: any) for tensors.
-    operands: None for arguments, which may be anything. maps: indexing maps of a structured op. free: compared by name.
-    """
-
-    name: str
-    said: str
-    types: tuple[tuple[str, tuple[int | None, ...]], ...]
-    operands: tuple[Node | None, ...]
-    maps: str
-    free: bool
-
-    @cached_property
-    def inner(self) -> tuple[Node, ...]:
-        """The ops below it."""
-        found: dict[Node, None] = {}
-        pending = list(self.operands)
-        while pending:
-            node = pending.pop()
-            if node is not None and node not in found:
-                found[node] = None
-                pending += node.operands
-        return tuple(found)
-
-    def agrees(self, other: Node, known: dict[tuple[Node, Node], bool] | None = None) -> bool:
-        """Whether both may stand for one op of a program. known: the answers so far, for parts that are shared."""
-        known = {} if known is None else known
-        if (self, other) not in known:
-            known[self, other] = self._agrees(other, known)
-        return known[self, other]
-
-    def _agrees(self, other: Node, known: dict[tuple[Node, Node], bool]) -> bool:
-        if self.name != other.name or self.free or other.free:
-            return self.name == other.name
-        if self.said != other.said or len(self.types) != len(other.types):
-            return False
-        if not all(map(_agree, self.types, other.types)):
-            return False
-        pairs = zip(self.operands, other.operands, strict=True)
-        return all(a is None or b is None or a.agrees(b, known) for a, b in pairs)
-
-
-@dataclass(frozen=True, eq=False)
 class Shape:
     """Where a matcher may hold: at a template's root, as it is or (`structured`) in any op of its maps and types; or at
     ops of some names.
+
+    source: what keeps the root alive.
     """
 
-    root: Node | None = None
+    root: ir.Operation | None = None
     structured: bool = False
     names: tuple[str, ...] = ()
+    source: object = None
 
     @property
     def is_exact(self) -> bool:
         """Whether it compares attributes, and the ops that make operands."""
         return self.root is not None and not self.structured
 
-    @property
-    def inner(self) -> tuple[Node, ...]:
-        return self.root.inner if self.root is not None and self.is_exact else ()
+    @cached_property
+    def inner(self) -> frozenset[ir.Operation]:
+        """The ops below the root."""
+        return frozenset(above([self.root]) - {self.root}) if self.root is not None and self.is_exact else frozenset()
 
-    def may_hold_at(self, node: Node) -> bool:
+    def may_hold_at(self, op: ir.Operation) -> bool:
         if self.root is None:
-            return node.name in self.names
+            return op.name in self.names
         if self.structured:
-            return self.root.maps == node.maps and all(map(_agree, self.root.types, node.types))
-        return self.root.agrees(node)
+            return _maps(self.root) == _maps(op) and all(map(_agree, _values(self.root), _values(op)))
+        return _agrees(self.root, op, {})
 
     def meets(self, other: Shape) -> bool:
         """Whether both may hold at one op."""
@@ -199,23 +160,22 @@ def _sorted(pairs: Sequence[Pair], unread: dict[str, None]) -> Iterator[str]:
 # ---- templates -----------------------------------------------------------------------------------------------------
 
 
-def template_node(root: ir.Operation) -> Node:
-    """The root of a template with the ops below it."""
-    return _node(root, {})
-
-
-def _node(op: ir.Operation, known: dict[ir.Operation, Node]) -> Node:
-    if op not in known:
-        owners = [None if isinstance(v.owner, ir.Block) else v.owner.operation for v in op.operands]
-        known[op] = Node(
-            name=op.name,
-            said=f"{_attributes(op)} {[*_body(op)]}",
-            types=tuple(_type(v.type) for v in (*op.operands, *op.results)),
-            operands=tuple(None if owner is None else _node(owner, known) for owner in owners),
-            maps=_maps(op),
-            free=NAME_ONLY in op.attributes,
+def _agrees(op: ir.Operation, other: ir.Operation, known: dict[tuple[ir.Operation, ir.Operation], bool]) -> bool:
+    """Whether two ops of templates may stand for one op of a program. known: the answers so far."""
+    if (op, other) not in known:
+        known[op, other] = op.name == other.name and (
+            NAME_ONLY in op.attributes or NAME_ONLY in other.attributes or _agree_whole(op, other, known)
         )
-    return known[op]
+    return known[op, other]
+
+
+def _agree_whole(op: ir.Operation, other: ir.Operation, known: dict[tuple[ir.Operation, ir.Operation], bool]) -> bool:
+    if _attributes(op) != _attributes(other) or [*_body(op)] != [*_body(other)]:
+        return False
+    if len(op.operands) != len(other.operands) or not all(map(_agree, _values(op), _values(other))):
+        return False
+    makers = zip(map(defining_op, op.operands), map(defining_op, other.operands), strict=True)
+    return all(a is None or b is None or _agrees(a, b, known) for a, b in makers)
 
 
 def _attributes(op: ir.Operation) -> list[tuple[str, str]]:
@@ -244,17 +204,18 @@ def _body(op: ir.Operation) -> Iterator[object]:
         yield from lines(region)
 
 
-def _type(kind: ir.Type) -> tuple[str, tuple[int | None, ...]]:
-    if not isinstance(kind, ir.RankedTensorType):
-        return str(kind), ()
-    sizes = (None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank))
-    return f"tensor of {kind.element_type}", tuple(sizes)
+def _values(op: ir.Operation) -> list[ir.Value]:
+    return [*op.operands, *op.results]
 
 
-def _agree(left: tuple[str, tuple[int | None, ...]], right: tuple[str, tuple[int | None, ...]]) -> bool:
-    if left[0] != right[0] or len(left[1]) != len(right[1]):
+def _agree(left: ir.Value, right: ir.Value) -> bool:
+    """Whether the types of two values may be those of one: sizes that are not known may be any."""
+    if not (isinstance(left.type, ir.RankedTensorType) and isinstance(right.type, ir.RankedTensorType)):
+        return bool(left.type == right.type)
+    shapes = shape_of(left) or (), shape_of(right) or ()
+    if left.type.element_type != right.type.element_type or len(shapes[0]) != len(shapes[1]):
         return False
-    return all(a is None or b is None or a == b for a, b in zip(left[1], right[1], strict=True))
+    return all(a is None or b is None or a == b for a, b in zip(*shapes, strict=True))
 
 
 def _maps(op: ir.Operation) -> str:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
+from opsplice.rewrites.ir.symbols import reached
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Input
 from opsplice.spec_lang.syntax import vocabulary
 
 _RESOURCE = "dense_resource<"
-_SYMBOL = re.compile(r'@(?:"([^"]+)"|([\w.$-]+))')
 
 
 def symbols_text(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> str:
     """Functions and what they refer to as a block of raw MLIR."""
-    found = _reached(names, symbols)
+    found = set().union(*(_reached(name, symbols) for name in names))
     module = ir.Module.create(ir.Location.unknown())
     for name, op in symbols.items():
         if name in found:
@@ -30,23 +29,13 @@ def symbols_text(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> s
 
 def check_symbols(name: str, symbols: Mapping[str, ir.Operation]) -> None:
     """Raises UnreadableError unless a function and what it refers to can stand in a block of raw MLIR."""
-    for reached, text in _reached([name], symbols).items():
-        if _RESOURCE in text:
-            raise UnreadableError(
-                symbols[reached], "a constant in a resource of the file, which a block of MLIR has not"
-            )
+    for each in sorted(_reached(name, symbols)):
+        if _RESOURCE in str(symbols[each]):
+            raise UnreadableError(symbols[each], "a constant in a resource of the file, which a block of MLIR has not")
 
 
-def _reached(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> dict[str, str]:
-    """Symbols and those that they refer to, with their text."""
-    found: dict[str, str] = {}
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        if name not in found and name in symbols and not symbols[name].name.startswith("transform."):
-            found[name] = str(symbols[name])
-            pending += [quoted or plain for quoted, plain in _SYMBOL.findall(found[name])]
-    return found
+def _reached(name: str, symbols: Mapping[str, ir.Operation]) -> set[str]:
+    return {name, *reached(symbols[name], symbols)}
 
 
 def call_text(

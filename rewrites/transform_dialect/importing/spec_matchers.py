@@ -13,7 +13,7 @@ from opsplice.rewrites.transform_dialect.importing.by_name import (
     names_of,
     navigates,
 )
-from opsplice.rewrites.transform_dialect.importing.contention import Shape, template_node
+from opsplice.rewrites.transform_dialect.importing.contention import Shape
 from opsplice.rewrites.transform_dialect.importing.handles import Handle, NamedOp, block_of
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.structured_matchers import MATCHERS, Place, Structured
@@ -63,7 +63,7 @@ class Matcher:
         """Where it may hold. Call it after `read`."""
         if isinstance(self.root, NamedOp):
             return Shape(names=self.root.names)
-        return Shape(template_node(self.root), structured=self.structured is not None)
+        return Shape(self.root, structured=self.structured is not None, source=self.structured)
 
     def _template(self, op: ir.Operation) -> Template:
         if op.operands[0] != self.block.arguments[0]:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from iree.compiler import ir
 
 from opsplice.interpreter import evaluate
-from opsplice.rewrites.spelling.speller import Instance, Template, spell
+from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling, spellings
-from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.spelling.template import Instance, Template
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 
@@ -99,7 +99,7 @@ def spec_of(rng: random.Random) -> str:
 def program_of(template: Template, number: int, rng: random.Random) -> str:
     """A function that holds a template, with an op of its own before and after it."""
     arguments = ", ".join(f"{name}: {kind}" for name, kind in template.arguments)
-    body = "\n".join(line.replace(NAME_ONLY, "") for line in template.lines)
+    body = "\n".join(template.all_lines())
     after = rng.choice(("math.exp", "math.tanh"))
     return (
         f"util.func public @f{number}({arguments}) -> ({template.kind}, {template.kind}) {{\n{body}\n"

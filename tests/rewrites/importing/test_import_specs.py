@@ -21,9 +21,9 @@ from opsplice.compiling.splice import graphs_of
 from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.plan.planner import plan
-from opsplice.rewrites.spelling.speller import Instance, Template, spell
+from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import spellings
-from opsplice.rewrites.spelling.template_text import NAME_ONLY
+from opsplice.rewrites.spelling.template import Instance
 from opsplice.rewrites.transform_dialect.importing.importer import import_spec
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
@@ -154,14 +154,6 @@ PACKS = {
 }
 
 
-def _function(number: int, template: Template) -> str:
-    """A function of a template."""
-    arguments = ", ".join(f"{name}: {kind}" for name, kind in template.arguments)
-    body = "\n".join(line.replace(NAME_ONLY, "") for line in template.lines)
-    returned = f"util.return {template.root} : {template.kind}"
-    return f"util.func public @f{number}({arguments}) -> {template.kind} {{\n{body}\n{returned}\n}}\n"
-
-
 @pytest.mark.parametrize("element", ["f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64"])
 @pytest.mark.parametrize("shape", PACKS)
 def test_packs_of_all_ranks_are_read_back(shape: str, element: str, context: ir.Context) -> None:
@@ -184,7 +176,7 @@ def test_packs_of_all_ranks_are_read_back(shape: str, element: str, context: ir.
             if spelling.constants == "fill"
             and (rank or "y: T" not in PACKS[shape][2] or spelling.elementwise != "tensor")
         ]
-    program = "".join(map(_function, range(len(made)), made))
+    program = "".join(each.function(f"util.func public @f{number}") for number, each in enumerate(made))
     ours = rewritten(program, spec, context)
     assert rewritten(program, back.text, context) == ours
     assert all("kernel K(" in text for text in ours.values())

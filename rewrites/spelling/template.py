@@ -1,0 +1,55 @@
+"""A pattern spelled out as ops, and what it was spelled out for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opsplice.rewrites.spelling.dim_bounds import Extent
+from opsplice.rewrites.spelling.template_values import Size
+from opsplice.spec_lang.syntax import tree
+
+# In the lines of a template, where a matcher is to compare an op by its name alone.
+NAME_ONLY = "{NAME_ONLY}"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What a template is made for: the rank of each pack, the type of each type variable, and dims of known size."""
+
+    packs: Mapping[str, int]
+    types: Mapping[str, str]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A pattern spelled out.
+
+    arguments: the name and the type of each argument, the pattern's parameters first; then sizes that ops need.
+    lines:     the ops, one a line, the root last; NAME_ONLY stands where a matcher compares names alone.
+    root, kind: the root's value and its type; sizes: its dims.
+    scopes:    each condition of the pattern and those that it uses, with what its dims are.
+    inside:    constants inside of bodies. IREE moves them out, and compares those outside only where they fill a tensor
+               of the template too; so no program has a template with such constants.
+    """
+
+    arguments: tuple[tuple[str, str], ...]
+    lines: tuple[str, ...]
+    root: str
+    kind: str
+    scopes: tuple[tuple[tree.Condition, Mapping[str, Extent]], ...]
+    dims: Mapping[str, Extent]
+    inside: tuple[str, ...] = ()
+    sizes: tuple[Size, ...] = ()
+
+    def all_lines(self, mark: str = "") -> list[str]:
+        """The lines with a mark where a matcher compares names alone."""
+        return [line.replace(NAME_ONLY, mark) for line in self.lines]
+
+    def function(self, head: str) -> str:
+        """It as a function. head: the op and its name, as in `util.func private @f`."""
+        arguments = ", ".join(f"{name}: {kind}" for name, kind in self.arguments)
+        end = f"{head.partition('.')[0]}.return {self.root} : {self.kind}"
+        body = "\n  ".join([*self.all_lines(), end])
+        return f"{head}({arguments}) -> {self.kind} {{\n  {body}\n}}\n"
