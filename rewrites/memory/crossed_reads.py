@@ -119,5 +119,6 @@ def _regrouped(reshape: ir.Operation) -> list[frozenset[int]]:
     groups = [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(each)] for each in reshape.attributes["reassociation"]]
     if reshape.name == "tensor.expand_shape":
         return [frozenset(group) for group in groups]
-    of_dim = {dim: number for number, group in enumerate(groups) for dim in group}
-    return [frozenset([of_dim[dim]]) for dim in range(len(of_dim))]
+    of_dim = {dim: frozenset([number]) for number, group in enumerate(groups) for dim in group}
+    # A tensor of one element that becomes a scalar has no groups.
+    return [of_dim.get(dim, frozenset()) for dim in range(ir.ShapedType(reshape.operands[0].type).rank)]

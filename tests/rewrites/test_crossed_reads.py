@@ -72,14 +72,26 @@ RESHAPED = f"""  %c = tensor.expand_shape %s [[0, 1]] output_shape [7, 1] : tens
     linalg.yield %sum : f32
   }} -> {T}
 """
+# One number, read without dims.
+SCALAR = f"""  %zero = arith.constant 0.0 : f32
+  %row = tensor.extract_slice %x[0, 0] [1, 7] [1, 1] : {T} to tensor<1x7xf32>
+  %column = tensor.extract_slice %x[0, 0] [7, 1] [1, 1] : {T} to tensor<7x1xf32>
+  %v = tensor.empty() : tensor<1x1xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%v : tensor<1x1xf32>) -> tensor<1x1xf32>
+  %p = linalg.matmul ins(%row, %column : tensor<1x7xf32>, tensor<7x1xf32>) outs(%z : tensor<1x1xf32>) -> tensor<1x1xf32>
+  %s = tensor.collapse_shape %p [] : tensor<1x1xf32> into tensor<f32>
+  %e = tensor.empty() : {T}
+"""
 CROSSED = (
     function("transposed", SOFTMAX + joined("r", "i, j", "j, i", T))
     + function("both_ways", SUM + joined("r", "i", "j", "tensor<7xf32>"))
     + function("through", SUM + THROUGH)
     + function("reshaped", SUM + RESHAPED)
 )
-STRAIGHT = function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T)) + function(
-    "rows", SUM + joined("r", "i", "i", "tensor<7xf32>")
+STRAIGHT = (
+    function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T))
+    + function("rows", SUM + joined("r", "i", "i", "tensor<7xf32>"))
+    + function("scalar", SCALAR + joined("r", "", "", "tensor<f32>"))
 )
 
 

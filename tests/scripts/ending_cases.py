@@ -19,6 +19,8 @@ _prepared: list[str] = []
 def prepare(cases: Sequence[Case], _specs: Specs) -> None:
     if any(case.name == "crash while preparing" for case in cases):
         os.abort()
+    if any(case.name == "bug while preparing" for case in cases):
+        raise IndexError
     _prepared.extend(case.name for case in cases)
 
 
@@ -60,4 +62,5 @@ def cases() -> list[Case]:
         Case("sleeps", sleep),
         Case("wrong with rules", wrong_with_rules),
         Case("crash while preparing", lambda _: 0),
+        Case("bug while preparing", lambda _: 0),
     ]

@@ -36,8 +36,9 @@ def test_every_end_of_a_case_is_an_outcome_and_the_next_one_runs() -> None:
     }
 
 
-def test_a_crash_while_cases_are_prepared_costs_only_that() -> None:
-    found = run(["crash while preparing", "passes"])
+@pytest.mark.parametrize("end", ["crash", "bug"])
+def test_what_fails_while_cases_are_prepared_costs_only_that(end: str) -> None:
+    found = run([f"{end} while preparing", "passes"])
     assert {outcome.word for outcome in found.values()} == {"passes"}
 
 
