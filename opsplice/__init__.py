@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opsplice.api import Program as Program
+    from opsplice.api import bench as bench
     from opsplice.api import capture as capture
     from opsplice.api import check_library as check_library
     from opsplice.api import compile as compile  # noqa: A004
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from opsplice.compiling.spec_export import Exported as Exported
     from opsplice.compiling.spec_sources import PackageOptions as PackageOptions
     from opsplice.errors import OpspliceError as OpspliceError
+    from opsplice.measuring.benching import Bench as Bench
     from opsplice.measuring.model import Verification as Verification
     from opsplice.pattern_libraries.library_check import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Bench": "opsplice.measuring.benching",
     "Capture": "opsplice.reports.captured",
     "Check": "opsplice.targets.doctor",
     "Diagnostic": "opsplice.spec_lang.syntax.spec_errors",
@@ -60,6 +63,7 @@ _HOMES = {
     "Report": "opsplice.reports.report",
     "SpecError": "opsplice.spec_lang.syntax.spec_errors",
     "Verification": "opsplice.measuring.model",
+    "bench": "opsplice.api",
     "capture": "opsplice.api",
     "check_library": "opsplice.api",
     "compile": "opsplice.api",

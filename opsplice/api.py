@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from opsplice.compiling.spec_export import Exported
+    from opsplice.measuring.benching import Bench
     from opsplice.measuring.model import Verification
     from opsplice.pattern_libraries.library_check import Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo
@@ -292,6 +293,40 @@ def verify(
     kinds = known.KINDS if trials is None else tuple(trials)
     options = verification.Options(function, given, kinds, tolerance, cache=not again)
     return verification.verify(job, verification.prepare(report, job), options, report)
+
+
+def bench(
+    model: Any,
+    specs: Iterable[SpecPath] = (),
+    flags: Sequence[str] = (),
+    *,
+    function: str | None = None,
+    inputs: Sequence[Any] | None = None,
+    against: Sequence[str] = (),
+    seconds: float = 1.0,
+    targets: Sequence[str] = (),
+    no_code: bool = False,
+    packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
+    on_progress: Progress | None = None,
+) -> Bench:
+    """Time each match and the whole program with and without kernels, in turn on one core (docs/verify.md).
+
+    function, inputs: as for `verify`. against: other runtimes that run the model: `onnxruntime` for `.onnx` files,
+    `torch` for `.pt2` files. seconds: for each match and each function.
+    Takes what `compile` takes otherwise, and raises what it raises.
+    """
+    from opsplice.measuring import benching, peers, verification
+    from opsplice.pipeline.flags import for_this_cpu
+
+    peers.check(against, model)
+    flags = for_this_cpu(tuple(flags), tuple(targets))
+    report = on_progress or _silent
+    prepared = verification.prepare(report, _job(model, specs, flags, targets, packages, dims, no_code=no_code), False)
+    given = None if inputs is None else tuple(inputs)
+    return benching.bench(
+        prepared, report, seconds=seconds, function=function, inputs=given, against=against, model=model
+    )
 
 
 def explain(

@@ -12,6 +12,7 @@ Its results go into buffers that the caller gives, whose surroundings the caller
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -225,7 +226,8 @@ class Cuts:
         if digest in self.known:
             function.erase()
             return self.known[digest], cutter.inputs()
-        made = Cut(cutter.name[1:], cutter.parts(), cutter.results(), longest_sum(function), digest)
+        work = Work.of(function)
+        made = Cut(cutter.name[1:], cutter.parts(), cutter.results(), work.longest_sum, digest, work.operations)
         self.known[digest] = made
         return made, cutter.inputs()
 
@@ -234,28 +236,56 @@ class Cuts:
         return str(self.module)
 
 
-def longest_sum(function: ir.Operation) -> int:
-    """How many numbers the longest reduction adds; sizes that are not known count as 1."""
-    longest = 1
-    for op in ops_in(function):
-        maps = get_indexing_maps(op) if op.name.startswith("linalg.") and len(op.regions) == 1 else None
-        if maps is None:
-            continue
-        sizes: dict[int, int] = {}
-        written: set[int] = set()
-        inputs = len(maps) - len(op.results)
-        for number, (attribute, operand) in enumerate(zip(maps, op.operands, strict=True)):
-            kind = operand.type
-            for axis, result in enumerate(ir.AffineMapAttr(attribute).value.results):
-                if not isinstance(result, ir.AffineDimExpr) or not isinstance(kind, ir.RankedTensorType):
-                    continue
-                position = ir.AffineDimExpr(result).position
-                if not kind.is_dynamic_dim(axis):
-                    sizes[position] = kind.get_dim_size(axis)
-                if number >= inputs:
-                    written.add(position)
-        summed = 1
-        for position, size in sizes.items():
-            summed *= 1 if position in written else size
-        longest = max(longest, summed)
-    return longest
+@dataclass(frozen=True)
+class Work:
+    """What a function does: the longest sum, operations on floats and integers; sizes that are open count as 1."""
+
+    longest_sum: int
+    operations: int
+
+    @classmethod
+    def of(cls, function: ir.Operation) -> Work:
+        """Of all ops with loops in a function, and of those on whole tensors."""
+        longest, operations = 1, 0
+        for op in ops_in(function):
+            maps = get_indexing_maps(op) if op.name.startswith("linalg.") and len(op.regions) == 1 else None
+            if maps is not None:
+                summed, turns = _loops(op, [ir.AffineMapAttr(each).value for each in maps])
+                longest = max(longest, summed)
+                operations += turns * sum(_computes(each.operation) for each in op.regions[0].blocks[0].operations)
+            elif _computes(op) and op.results and isinstance(op.results[0].type, ir.RankedTensorType):
+                operations += _elements(op.results[0].type)
+            elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
+                operations += sum(_elements(value.type) for value in op.operands if _is_tensor(value))
+        return cls(longest, operations)
+
+
+def _loops(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> tuple[int, int]:
+    """How many numbers a loop nest adds to each result, and its turns."""
+    sizes: dict[int, int] = {}
+    written: set[int] = set()
+    inputs = len(maps) - len(op.results)
+    for number, (indexing, operand) in enumerate(zip(maps, op.operands, strict=True)):
+        for axis, result in enumerate(indexing.results):
+            if not isinstance(result, ir.AffineDimExpr) or not _is_tensor(operand):
+                continue
+            position = ir.AffineDimExpr(result).position
+            if not operand.type.is_dynamic_dim(axis):
+                sizes[position] = operand.type.get_dim_size(axis)
+            if number >= inputs:
+                written.add(position)
+    summed = math.prod(size for position, size in sizes.items() if position not in written)
+    return summed, math.prod(sizes.values())
+
+
+def _computes(op: ir.Operation) -> bool:
+    name = str(op.name)
+    return name.startswith(("arith.", "math.")) and name != "arith.constant"
+
+
+def _is_tensor(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def _elements(kind: ir.RankedTensorType) -> int:
+    return math.prod(1 if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from opsplice.reports.report import Replacement, Report
+from opsplice.runtime.value_text import ELEMENT_TYPES
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,21 @@ class Part:
 
 @dataclass(frozen=True)
 class Cut:
-    """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops."""
+    """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops.
+    operations: on numbers; sizes that are open count as 1.
+    """
 
     function: str
     inputs: tuple[Part, ...]
     results: tuple[Part, ...]
     longest_sum: int
     digest: str
+    operations: int = 0
+
+    def bytes_moved(self, sizes: Mapping[str, int]) -> int:
+        """The bytes of all inputs and results together."""
+        parts = [*self.inputs, *self.results]
+        return sum(math.prod(part.shape(sizes)) * ELEMENT_TYPES[part.element].itemsize for part in parts)
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -175,12 +175,12 @@ class _Programs:
             guard.array[...] = value
             guard.seal()
             guards.append(guard)
-            given.push_ref(_view(call.device, guard.array, kind.dtype))
+            given.push_ref(view(call.device, guard.array, kind.dtype))
         results = []
         for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=True):
             guard = Guarded(part.shape(inputs.sizes), kind.dtype, poison, at_end=at_end)
             results.append(guard)
-            given.push_ref(_view(call.device, guard.array, kind.dtype))
+            given.push_ref(view(call.device, guard.array, kind.dtype))
         signal.alarm(KERNEL_SECONDS)
         call.invoke(given)
         signal.alarm(0)
@@ -196,7 +196,7 @@ class _Programs:
         return self.calls[key]
 
 
-def _view(device: Any, array: np.ndarray, dtype: Any) -> Any:
+def view(device: Any, array: np.ndarray, dtype: Any) -> Any:
     """A buffer of IREE's on an array's own memory."""
     from iree.runtime.array_interop import map_dtype_to_element_type
 
@@ -204,6 +204,15 @@ def _view(device: Any, array: np.ndarray, dtype: Any) -> Any:
 
     bits = device.from_dlpack_capsule(array.view(f"u{array.dtype.itemsize}").__dlpack__())
     return retyped(bits, map_dtype_to_element_type(np.dtype(dtype)))
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy in memory that IREE takes as it is."""
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    made = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
 
 
 class _Oracle:

@@ -49,7 +49,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Prepared:
-    """All programs, compiled. replaced: the rules that took a place in the function of each cut."""
+    """All programs, compiled. replaced: the rules that took a place in the function of each cut.
+    seconds: of processor time that the program took to compile, without kernels and with them.
+    """
 
     report: Report
     places: tuple[Place, ...]
@@ -58,6 +60,7 @@ class Prepared:
     text: str = ""
     cuts: tuple[Cut, ...] = ()
     alone: tuple[Runnable, Runnable, Runnable] | None = None
+    seconds: tuple[float, float] = (0.0, 0.0)
     replaced: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -288,11 +291,14 @@ def _evaluated(_report: Progress, job: Job, function: str, inputs: list[Any]) ->
 # ---- compiling ------------------------------------------------------------------------------------------------------
 
 
-def prepare(on_progress: Progress, job: Job) -> Prepared:
-    """Compile the program without its kernels and with them, and its matches alone. Raises what `compile` raises."""
+def prepare(on_progress: Progress, job: Job, probing: bool = True) -> Prepared:
+    """Compile the program without its kernels and with them, and its matches alone. Raises what `compile` raises.
+
+    probing: whether the program notes the values of matches, which timing is better without.
+    """
     from opsplice.measuring.preparation import Preparation
 
-    return Preparation(job, on_progress).all()
+    return Preparation(job, on_progress, probing).all()
 
 
 def of_text(job: Job, text: str) -> Job:

@@ -14,7 +14,7 @@ GROUPS = {
     "": {
         "look at a model": ("match", "explain"),
         "build and run": ("compile", "run"),
-        "trust and measure": ("verify",),
+        "trust and measure": ("verify", "bench"),
         "write specs": ("capture", "lint", "format", "import", "export"),
         "kernels and libraries": ("kernel", "library"),
         "this machine": ("doctor",),
@@ -132,6 +132,26 @@ verify [flags]: check that the numbers of replacements hold, match by match and 
       run, random ones, NaN, infinities, zeros, denormals and large numbers, in several sizes where dims are open.
       Kernels run in a child process, between pages that nobody may touch, with their workgroups in other orders and on
       several threads. docs/verify.md says what is taken. Exits with 1 if a match fails.
+
+bench [flags]: time each match and the whole program with and without kernels, and other runtimes
+  model  MLIR text or bytecode, or an .onnx file
+  --spec
+  --target
+  --dim
+  @packages
+  --function=NAME  the function to run (default: all)
+  --input=VALUE...  a value, once for each input in their order, as for `opsplice run` (default: random numbers)
+  --inputs=@FILE  all inputs in their order: @inputs.npz
+  --against=NAME,...  other runtimes on the same inputs: onnxruntime (.onnx files), torch (.pt2 files)
+  --seconds=SECONDS [1]  how long to time each match and each function (default: 1)
+  --html=FILE  write a page with all results; it needs no other file
+  --verify  check the numbers, too, as `opsplice verify` does
+  --build-timeout
+  --no-code
+  --verbose  show IREE's own messages
+  --no-isolate
+  = Everything runs in turn in one process that stays on one CPU, without threads; times are of that thread. A
+      difference within the noise is called none. docs/verify.md says more.
 
 match [flags]: show what specs would replace; nothing is changed or built
   model  MLIR text or bytecode, or an .onnx file

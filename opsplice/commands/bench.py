@@ -1,0 +1,52 @@
+"""`opsplice bench`: what kernels bring, match by match and for the whole program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from opsplice.commands.answer import Answer
+from opsplice.commands.isolated import on_model
+from opsplice.commands.jobs import job_of
+from opsplice.commands.verify import inputs_of, number, verified
+from opsplice.files import check_folder, write_file
+from opsplice.pipeline.flags import for_this_cpu
+from opsplice.reports.render import Status, colored
+
+
+def run(options: argparse.Namespace) -> Answer:
+    from opsplice.measuring import benching, peers
+    from opsplice.measuring.verification import Options
+    from opsplice.reports.measured_page import page
+    from opsplice.reports.render_bench import bench_text
+    from opsplice.reports.render_verify import verification_text
+
+    peers.check(options.against, options.model)
+    if options.html:
+        check_folder(Path(options.html))
+    inputs, seconds = inputs_of(options), number(options.seconds, "--seconds")
+    flags = options.flags
+    found = verified(options, Options(options.function, inputs)) if options.verify else None
+    options.flags = for_this_cpu(flags, options.target)
+    job = job_of(options)
+    prepared = on_model(options, job.source, "opsplice.measuring.verification:prepare", job, False)
+    with Status() as status:
+        timed = benching.bench(
+            prepared,
+            status.show,
+            seconds=seconds,
+            function=options.function,
+            inputs=inputs,
+            against=options.against,
+            model=options.model,
+        )
+    lines, told = [bench_text(timed, color=colored(sys.stdout))], timed.to_json()
+    if found is not None:
+        lines.append(verification_text(found, color=colored(sys.stdout)))
+        told["verify"] = found.to_json()
+    notes = []
+    if options.html:
+        write_file(Path(options.html), page(str(options.model), timed, found).encode())
+        notes.append(f"wrote {options.html}")
+    return Answer(told, lines, notes, code=0 if found is None or found.ok else 1)

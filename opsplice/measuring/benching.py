@@ -1,0 +1,257 @@
+"""What kernels bring: each match alone and the whole program, with and without, in turn on one core; and peers.
+
+It runs in a child process that is pinned to one CPU, on a device without threads, and counts the time of its thread.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opsplice.errors import OpspliceError
+from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
+from opsplice.measuring import peers, running
+from opsplice.measuring.machine import Machine, this_machine
+from opsplice.measuring.model import PROBE, Cut, Place
+from opsplice.measuring.runnable import Runnable
+from opsplice.measuring.timing import Paired, in_turn
+from opsplice.measuring.trials import generated, inputs_of
+from opsplice.measuring.verification import Prepared, Progress
+from opsplice.reports.report import Replacement, Report
+
+IREE, KERNELS = "IREE", "kernels"
+_DEVICE = "local-sync"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The seconds of each side. replacement, same: of a match and of others that are the same; None for a function.
+
+    operations, moved: on numbers, and bytes of inputs and results; 0 where they are not known.
+    """
+
+    name: str
+    seconds: Mapping[str, tuple[float, ...]]
+    replacement: Replacement | None = None
+    same: tuple[str, ...] = ()
+    operations: int = 0
+    moved: int = 0
+
+    def median(self, side: str) -> float:
+        """Of one side, in seconds."""
+        return statistics.median(self.seconds[side])
+
+    def against(self, side: str, ours: str = KERNELS) -> Paired | None:
+        """The kernels, or another side, against a side; None where one was not run."""
+        if side not in self.seconds or ours not in self.seconds:
+            return None
+        return Paired(self.seconds[ours], self.seconds[side])
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All that was measured. sizes: of both programs in bytes; compiled: processor time in seconds; memory: the most
+    that a process had that ran each, in bytes.
+    """
+
+    report: Report
+    machine: Machine
+    timed: tuple[Timed, ...]
+    sizes: tuple[int, int]
+    compiled: tuple[float, float]
+    memory: tuple[int, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> tuple[Timed, ...]:
+        """The functions of the program."""
+        return tuple(each for each in self.timed if each.replacement is None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `opsplice bench --json` prints it; times in seconds."""
+        return {
+            "machine": vars(self.machine),
+            "timed": [_timed_json(each) for each in self.timed],
+            "bytes": self.sizes,
+            "compile_seconds": self.compiled,
+            "memory": self.memory,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        from opsplice.reports.render_bench import bench_text
+
+        return bench_text(self)
+
+    def _repr_html_(self) -> str:
+        from opsplice.reports.measured_page import bench_html
+
+        return bench_html(self)
+
+
+def _timed_json(each: Timed) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": each.name, "seconds": {side: each.median(side) for side in each.seconds}}
+    if each.replacement is not None:
+        found |= {"match": each.replacement.to_json(), "same": each.same}
+    for side in each.seconds:
+        pair = each.against(side) if side != KERNELS else None
+        if pair is not None:
+            found[f"against {side}"] = {"ratio": pair.ratio, "spread": pair.spread, "verdict": pair.verdict}
+    return {**found, "operations": each.operations, "bytes": each.moved}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a child times: matches alone, and functions of two programs and of peers."""
+
+    plain: Runnable
+    kernels: Runnable
+    alone: tuple[Runnable, Runnable] | None
+    cuts: tuple[Cut, ...]
+    seconds: float
+    function: str | None = None
+    inputs: tuple[Any, ...] | None = None
+    peers: tuple[str, ...] = ()
+    model: Any = None
+    with_kernels: bool = True
+
+
+@dataclass(frozen=True)
+class _Found:
+    alone: list[dict[str, tuple[float, ...]]] = field(default_factory=list)
+    whole: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)
+
+
+def bench(
+    prepared: Prepared,
+    on_progress: Progress,
+    *,
+    seconds: float = 1.0,
+    function: str | None = None,
+    inputs: tuple[Any, ...] | None = None,
+    against: Sequence[str] = (),
+    model: Any = None,
+) -> Bench:
+    """Time what `prepare` compiled without probes. seconds: for each match and each function."""
+    places, same = _distinct(prepared)
+    alone = None if prepared.alone is None else (prepared.alone[0], prepared.alone[1])
+    cuts = tuple(place.cut for place in places if place.cut is not None)
+    both = (prepared.plain, prepared.kernels)
+    has_kernels = bool(prepared.report.replacements)
+    suite = Suite(*both, alone, cuts, seconds, function, inputs, tuple(against), model, has_kernels)
+    machine = this_machine(on_progress)
+    try:
+        found: _Found = call_isolated(_time, (suite,), on_progress=on_progress, method=method())
+        memory = tuple(call_isolated(_memory, (each, suite), on_progress=on_progress, method=method()) for each in both)
+    except ChildCrashError as crash:
+        hint = "`opsplice verify` says which match is wrong"
+        raise OpspliceError(f"the program crashes while it is timed: {crash.last_event}", hint=hint) from None
+    timed = [
+        Timed(place.replacement.location, sides, place.replacement, same[place.cut.digest], *_work(place.cut))
+        for place, sides in zip(places, found.alone, strict=True)
+        if place.cut is not None
+    ]
+    timed += [Timed(f"@{name}", sides) for name, sides in found.whole.items()]
+    sizes, most = (len(prepared.plain.vmfb), len(prepared.kernels.vmfb)), (memory[0], memory[1])
+    return Bench(prepared.report, machine, tuple(timed), sizes, prepared.seconds, most, prepared.notes)
+
+
+def _distinct(prepared: Prepared) -> tuple[list[Place], dict[str, tuple[str, ...]]]:
+    """One place for each computation whose function alone is the kernel's, and where the same is computed again."""
+    first: dict[str, Place] = {}
+    same: dict[str, tuple[str, ...]] = {}
+    for place in prepared.places:
+        if place.cut is None or place.cut.function not in prepared.replaced:
+            continue
+        if place.cut.digest in first:
+            same[place.cut.digest] += (place.replacement.location,)
+        else:
+            first[place.cut.digest], same[place.cut.digest] = place, ()
+    return list(first.values()), same
+
+
+def _work(cut: Cut) -> tuple[int, int]:
+    return (0, 0) if cut.symbols else (cut.operations, cut.bytes_moved({}))
+
+
+# ---- in the child ---------------------------------------------------------------------------------------------------
+
+
+def pin() -> None:
+    """Stay on one of the CPUs that the process may run on."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def _time(report: Progress, suite: Suite) -> _Found:
+    pin()
+    found = _Found()
+    for number, cut in enumerate(suite.cuts):
+        assert suite.alone is not None
+        report(f"timing match {number + 1} of {len(suite.cuts)}")
+        inputs = next(iter(inputs_of(cut, None, ("random",))))
+        sides = {IREE: _alone(suite.alone[0], cut, inputs), KERNELS: _alone(suite.alone[1], cut, inputs)}
+        found.alone.append(in_turn(sides, suite.seconds))
+    plain, kernels = suite.plain.load(_DEVICE), suite.kernels.load(_DEVICE)
+    for name in _names(plain.functions, suite):
+        report(f"timing @{name}")
+        given = list(suite.inputs) if suite.inputs is not None else generated(plain.functions[name])
+        whole = {IREE: _whole(plain, name, given)}
+        if suite.with_kernels:
+            whole[KERNELS] = _whole(kernels, name, given)
+        for peer in suite.peers:
+            whole |= peers.sides(peer, suite.model, given)
+        found.whole[name] = in_turn(whole, suite.seconds * len(whole))
+    return found
+
+
+def _names(functions: Mapping[str, Any], suite: Suite) -> list[str]:
+    names = [name for name in functions if not name.startswith(PROBE)]
+    if suite.function is not None and suite.function not in names:
+        raise OpspliceError(f"the program has no function '{suite.function}'", hint=f"it has: {', '.join(names)}")
+    return [suite.function] if suite.function is not None else names
+
+
+def _alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
+    """A call of a cut-out match into memory that is there already."""
+    from iree.runtime import VmVariantList
+
+    from opsplice.runtime.direct_call import DirectCall
+
+    call = DirectCall(lambda: program.load(_DEVICE), cut.function)
+    declared = [*(call.function.inputs or ())]
+    given = VmVariantList(len(declared))
+    kept = [value for value in inputs.values if isinstance(value, np.ndarray)]
+    for value, kind in zip(inputs.values, declared, strict=False):
+        if isinstance(value, np.ndarray):
+            given.push_ref(running.view(call.device, running.aligned(value), kind.dtype))
+        else:
+            call.push(given, value)
+    for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=True):
+        array = running.aligned(np.zeros(part.shape(inputs.sizes), kind.dtype))
+        kept.append(array)
+        given.push_ref(running.view(call.device, array, kind.dtype))
+    return lambda: (call.invoke(given), kept)
+
+
+def _whole(program: Any, name: str, given: list[Any]) -> Callable[[], object]:
+    from opsplice.runtime.direct_call import DirectCall
+
+    call = DirectCall(lambda: program, name)
+    arrays = [running.aligned(value) if isinstance(value, np.ndarray) else value for value in given]
+    return lambda: call(arrays)
+
+
+def _memory(report: Progress, program: Runnable, suite: Suite) -> int:
+    """The most memory that a process has that runs a program once."""
+    report("measuring memory")
+    loaded = program.load(_DEVICE)
+    for name in _names(loaded.functions, suite):
+        loaded.call(name, *(suite.inputs if suite.inputs is not None else generated(loaded.functions[name])))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

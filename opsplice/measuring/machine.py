@@ -1,0 +1,99 @@
+"""What a core of this machine can do at the most: measured once, and kept by the CPU's name."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opsplice.errors import OpspliceError
+from opsplice.isolation.isolate import call_isolated, method
+from opsplice.measuring.verdict_cache import platform_key
+from opsplice.targets.registry.store import Store, key_of
+
+_WRITER = "machine 1"
+_TURNS, _SUMS = 100_000, 12
+_READ_BYTES = 256 << 20
+_TRIES = 7
+_SPEC = """
+kernel multiply_add(x: f32[n]) -> f32[n] {{
+  grid (1)
+  cpu "{file}" flags "{flags}"
+}}
+pattern p(x: tensor<n x f32>) {{ negf(x) }}
+replace p with multiply_add(x)
+"""
+# By what the CPU has, the best first: numbers in a vector, and the compiler's flags.
+_VECTORS = (("avx512f", 16, "-mavx512f -mfma"), ("avx2", 8, "-mavx2 -mfma"), ("", 4, ""))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A CPU. peak: operations on f32 a second of one core; bandwidth: bytes a second that it reads; 0 if not known."""
+
+    cpu: str
+    cores: int
+    peak: float = 0.0
+    bandwidth: float = 0.0
+
+    def used(self, operations: int, moved: int, seconds: float) -> str:
+        """How much of what a core can do was done, in words; "" if that is not known."""
+        if not (self.peak and self.bandwidth and seconds and (operations or moved)):
+            return ""
+        rate = moved / seconds
+        where = " in cache" if rate > self.bandwidth else f", {rate / self.bandwidth:.0%}"
+        return f"{operations / seconds / self.peak:.0%} of peak; {rate / 1e9:.0f} GB/s{where}"
+
+
+def this_machine(on_progress: Callable[[Any], None]) -> Machine:
+    """This machine, measured unless that was done before."""
+    store, key = Store(), key_of(_WRITER, platform_key())
+    if (entry := store.find(key, ".json")) is not None:
+        return Machine(**json.loads(entry.path.read_text()))
+    on_progress("measuring what a core can do, once")
+    try:
+        peak, bandwidth = call_isolated(_measured, (), method=method())
+    except OpspliceError:
+        return Machine(platform_key(), os.cpu_count() or 1)
+    found = Machine(platform_key(), os.cpu_count() or 1, peak, bandwidth)
+    store.put(key, ".json", json.dumps(asdict(found)).encode())
+    return found
+
+
+def _measured(_report: Any) -> tuple[float, float]:
+    from opsplice import api
+
+    features = _features()
+    lanes, flags = next((n, flags) for name, n, flags in _VECTORS if not name or name in features)
+    file = Path(__file__).with_name("roof.c")
+    path = Path(os.environ["TMPDIR"]) / "roof.splice"
+    path.write_text(_SPEC.format(file=file, flags=f"{flags} -DLANES={lanes} -ffp-contract=fast".strip()))
+    kind = f"tensor<{2 * lanes}xf32>"
+    model = f"func.func @peak(%x: {kind}) -> {kind} {{ %r = arith.negf %x : {kind}\n return %r : {kind} }}"
+    program = api.compile(model, [path], ["--iree-llvmcpu-target-cpu=host"])
+    call, numbers = program.direct("peak", device="local-sync"), np.full(2 * lanes, 0.5, np.float32)
+    operations = _TURNS * _SUMS * lanes * 2
+    best = min(_seconds(lambda: call([numbers])) for _ in range(_TRIES))
+    memory = np.ones(_READ_BYTES // 8, np.float64)
+    read = min(_seconds(memory.max) for _ in range(_TRIES))
+    return operations / best, _READ_BYTES / read
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    start = time.thread_time()
+    function()
+    return time.thread_time() - start
+
+
+def _features() -> frozenset[str]:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return frozenset(next(line for line in lines if line.startswith("flags")).split())
+    except (OSError, StopIteration):
+        return frozenset()

@@ -1,0 +1,59 @@
+"""Other runtimes that run the same model on the same inputs, on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from opsplice.errors import OpspliceError
+
+PEERS = ("onnxruntime", "torch")
+# What each takes, by the ending of the file.
+_TAKES = {"onnxruntime": ".onnx", "torch": ".pt2"}
+
+
+def check(names: Sequence[str], model: Any) -> None:
+    """Raise OpspliceError for peers that are not known, not installed, or that do not run such a model."""
+    from importlib.util import find_spec
+
+    for name in names:
+        if name not in PEERS:
+            raise OpspliceError(f"there is no peer '{name}'", hint=f"there are: {', '.join(PEERS)}")
+        if find_spec(name) is None:
+            raise OpspliceError(f"{name} is not installed", hint=f"pip install {name}")
+        if Path(str(model)).suffix != _TAKES[name]:
+            raise OpspliceError(f"{name} runs {_TAKES[name]} files, and the model is {model}")
+
+
+def sides(name: str, model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], object]]:
+    """What to time of a peer, by name."""
+    return _onnxruntime(model, inputs) if name == "onnxruntime" else _torch(model, inputs)
+
+
+def _onnxruntime(model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], object]]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    given = dict(zip((each.name for each in session.get_inputs()), inputs, strict=True))
+    return {"onnxruntime": lambda: session.run(None, given)}
+
+
+def _torch(model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], object]]:
+    import torch
+
+    torch.set_num_threads(1)
+    module = torch.export.load(str(model)).module()
+    given = [torch.as_tensor(value) for value in inputs]
+    compiled = torch.compile(module)
+
+    def call(function: Any) -> Callable[[], object]:
+        def run() -> object:
+            with torch.no_grad():
+                return function(*given)
+
+        return run
+
+    return {"torch": call(module), "inductor": call(compiled)}

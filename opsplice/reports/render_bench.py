@@ -1,0 +1,70 @@
+"""How measured times look in a terminal."""
+
+from __future__ import annotations
+
+from opsplice.commands.answer import aligned
+from opsplice.measuring.benching import IREE, KERNELS, Bench, Timed
+from opsplice.measuring.timing import Paired
+from opsplice.reports.render import dims_text, short_location, style
+
+_HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile", "of the core")
+
+
+def bench_text(found: Bench, *, color: bool = False) -> str:
+    """Matches, functions, peers, and what the programs take."""
+    rounds = max((len(next(iter(each.seconds.values()))) for each in found.timed), default=0)
+    lines = [style(f"one core of {found.machine.cpu}, medians of up to {rounds} rounds in turn", "bold", color)]
+    matches = [each for each in found.timed if each.replacement is not None]
+    rows = [_row(each, found) for each in (*matches, *found.whole) if KERNELS in each.seconds]
+    lines += aligned([_HEADS, *rows]) if rows else []
+    for each in found.whole:
+        if KERNELS not in each.seconds:
+            lines.append(f"  {each.name}: {time_text(each.median(IREE))} by {IREE}; nothing is replaced")
+        for peer in (name for name in each.seconds if name not in (IREE, KERNELS)):
+            ours = KERNELS if KERNELS in each.seconds else IREE
+            pair = each.against(peer, ours)
+            assert pair is not None
+            lines.append(f"  {each.name} by {peer}: {time_text(each.median(peer))}; {ours} {ratio_text(pair)}")
+    return "\n".join([*lines, *costs(found), *(f"{style('note:', 'cyan', color)} {note}" for note in found.notes)])
+
+
+def _row(each: Timed, found: Bench) -> tuple[str, ...]:
+    pair = each.against(IREE)
+    assert pair is not None
+    low, high = pair.spread
+    used = found.machine.used(each.operations, each.moved, each.median(KERNELS))
+    match = each.replacement
+    what = "the whole" if match is None else f"{match.pattern}({dims_text(match)}) => {match.kernel}"
+    times = f" x{len(each.same) + 1}" if each.same else ""
+    seconds = (time_text(each.median(IREE)), time_text(each.median(KERNELS)))
+    return (
+        short_location(each.name) + times,
+        what,
+        *seconds,
+        ratio_text(pair),
+        f"{1 / high:.2f} to {1 / low:.2f}",
+        used,
+    )
+
+
+def ratio_text(pair: Paired) -> str:
+    """How one side is against another, in words where it is within the noise."""
+    return pair.verdict if pair.verdict == "no difference" else f"x{1 / pair.ratio:.2f}"
+
+
+def costs(found: Bench) -> list[str]:
+    """What both programs take besides time."""
+    compiled, sizes, memory = found.compiled, found.sizes, found.memory
+    return [
+        f"compiled in {compiled[0]:.2f} s, with kernels in {compiled[1]:.2f} s of processor time",
+        f"program of {sizes[0] / 1e3:.0f} kB, with kernels {sizes[1] / 1e3:.0f} kB",
+        f"memory of a process that runs it {memory[0] / 1e6:.0f} MB, with kernels {memory[1] / 1e6:.0f} MB",
+    ]
+
+
+def time_text(seconds: float) -> str:
+    """A time in the unit that fits."""
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,81 @@
+"""Times of a program with and without a kernel: what is told, on a page, too; and what is no difference."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from opsplice import cli
+from opsplice.measuring.timing import Paired
+
+SPEC = """
+kernel right(x: f32[m, n]) -> f32[m, n] {
+  grid (m)
+  cpu "wrong.c"
+}
+pattern p(x: tensor<m x n x f32>) { negf(x) }
+replace p with right(x)
+pattern nowhere(x: tensor<m x n x f32>) { negf(absf(x)) }
+replace nowhere with right(x)
+"""
+MODEL = """
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %r = arith.negf %x : tensor<64x64xf32>
+  return %r : tensor<64x64xf32>
+}
+"""
+
+
+def test_bench_times_matches_and_writes_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.c").write_text((Path(__file__).parent / "wrong.c").read_text())
+    (tmp_path / "replace.splice").write_text(SPEC)
+    (tmp_path / "model.mlir").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    command = ["bench", "model.mlir", "--spec=replace.splice", "--seconds=0.05", "--no-isolate"]
+    assert cli.main([*command, "--html=report.html", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    match, whole = told["timed"]
+    assert match["match"]["kernel"] == "right"
+    assert match["operations"] == 64 * 64
+    assert match["bytes"] == 2 * 64 * 64 * 4
+    assert set(whole["seconds"]) == {"IREE", "kernels"}
+    assert all(seconds > 0 for each in told["timed"] for seconds in each["seconds"].values())
+    assert min(*told["bytes"], *told["memory"], *told["compile_seconds"]) > 0
+    page = (tmp_path / "report.html").read_text()
+    assert not re.search(r"https?://|<script|<link|src=", page)
+    for wanted in ("p(m = 64, n = 64)", "model.mlir:3:8 in @main", "wrong.c", "nowhere", "prefers-color-scheme"):
+        assert wanted in page
+
+
+@pytest.mark.parametrize(
+    ("against", "words"),
+    [
+        ("tensorflow", "there is no peer 'tensorflow'"),
+        ("onnxruntime", "onnxruntime runs .onnx files, and the model is model.mlir"),
+    ],
+)
+def test_peers_that_cannot_run_the_model(against: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if against == "onnxruntime":
+        pytest.importorskip("onnxruntime")
+    assert cli.main(["bench", "model.mlir", f"--against={against}"]) == 1
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [
+        ((1.0, 1.1, 0.9) * 10, (2.0, 2.1, 1.9) * 10, "faster"),
+        ((2.0, 2.1, 1.9) * 10, (1.0, 1.1, 0.9) * 10, "slower"),
+        ((0.9, 1.0, 1.1) * 10, (1.0, 1.1, 1.0) * 10, "no difference"),
+        ((1.0,) * 10, (1.01,) * 10, "no difference"),
+    ],
+)
+def test_what_is_within_the_noise_is_no_difference(
+    ours: tuple[float, ...], theirs: tuple[float, ...], verdict: str
+) -> None:
+    assert Paired(ours, theirs).verdict == verdict
