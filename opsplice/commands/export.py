@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> Answer:
         check_name(output)
         check_output(output, options.spec)
     exported = isolated.call(
-        "api:export",
+        "opsplice.api:export",
         options.spec[0],
         options.flags,
         targets=options.target,
