@@ -7,6 +7,7 @@ places, such as inside a type, move to the line before.
 from __future__ import annotations
 
 import re
+import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -441,6 +442,10 @@ def clause_text(clause: tree.ArtifactClause) -> str:
         words.append(f"as {clause.form}")
     if clause.flags is not None:
         words.append(f"flags {_quote(clause.flags)}")
+    if clause.links:
+        words.append(f"links {_quote(shlex.join(clause.links))}")
+    if clause.shared:
+        words.append(f"shared {clause.shared}")
     return " ".join(words)
 
 

@@ -13,7 +13,7 @@ from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 
 # Of the texts among them, `.metal` and `.mlir`, nothing is built on this machine.
-SUFFIXES = (".o", ".bc", ".so", ".spv", ".ptx", ".hsaco", ".metal", ".mlir")
+SUFFIXES = (".o", ".a", ".bc", ".so", ".spv", ".ptx", ".hsaco", ".metal", ".mlir")
 
 
 def only(spec: LoadedSpec, no_code: bool) -> LoadedSpec:

@@ -180,6 +180,7 @@ def _asked_of(file: tree.Spec) -> Iterator[Question]:
         yield ("import", import_.path, os.path.dirname(path))
     for clause in (clause for kernel in file.kernels for clause in kernel.artifacts if clause.path):
         code = os.path.abspath(clause.file)
+        yield from (("file", os.path.abspath(linked)) for linked in clause.linked)
         if clause.is_generated:
             yield ("folder", os.path.dirname(code))
         if clause.is_command or clause.path.endswith(prebuilt.SUFFIXES):

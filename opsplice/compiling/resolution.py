@@ -63,6 +63,7 @@ class Artifacts:
             symbols=(symbol,),
             form="library" if _is_library(clause) else _FORMS[clause.form],
             flags=clause.words,
+            links=clause.linked,
         )
         try:
             return find(request, target, self.store)

@@ -53,7 +53,7 @@ def check_output(output: Path, specs: Iterable[SpecPath | SpecSource], others: I
     for spec in load_specs(sources):
         if isinstance(spec, LoadedSpec):
             read += spec.paths
-            read += [clause.file for kernel in spec.kernels.values() for clause in kernel.artifacts if clause.path]
+            read += [file for kernel in spec.kernels.values() for clause in kernel.artifacts for file in clause.files]
     found = next((path for path in read if path.exists() and path.samefile(output)), None)
     if found is not None:
         raise OpspliceError(f"{output} is an input, and would be overwritten", hint="write to another file: -o FILE")

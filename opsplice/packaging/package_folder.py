@@ -185,7 +185,7 @@ class _Builder:
     def _clause(self, kernel: tree.Kernel, clause: tree.ArtifactClause, target: Target) -> str | None:
         """A clause for a target, as text; None if it was left out."""
         if clause.is_plugin:
-            return formatter.clause_text(replace(clause, path="", flags=None))
+            return formatter.clause_text(replace(clause, path="", flags=None, links=()))
         if runs_on_host(clause):
             for path in with_imports(clause.file):
                 self.files[inside(path, self.root, str(clause.span))] = read_file(path)
@@ -200,7 +200,7 @@ class _Builder:
             return None
         stored = self._add(kernel, clause, target, artifact)
         backend = "cpu" if target.program.is_cpu else target.name.partition(":")[0]
-        written = replace(clause, backend=backend, arch=target.program.arch or None, flags=None)
+        written = replace(clause, backend=backend, arch=target.program.arch or None, flags=None, links=())
         return formatter.clause_text(replace(written, path=self._from(clause, stored)))
 
     def _add(self, kernel: tree.Kernel, clause: tree.ArtifactClause, target: Target, artifact: Artifact) -> str:

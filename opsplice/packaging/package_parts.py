@@ -75,7 +75,7 @@ def read(source: SpecSource) -> Contents:
                 hint="push the spec with --target=x86_64,..., or what `opsplice kernel build -o FOLDER` writes",
                 details=f"named by the clause at {clause.span}",
             )
-        files[inside(clause.file, root, str(clause.span))] = clause.file
+        files.update({inside(file, root, str(clause.span)): file for file in clause.files})
     if not special:
         special[ANY, ()] = {}
     return Contents(

@@ -27,7 +27,8 @@ class External:
     """A whole dispatch that a file holds, for one target of the program.
 
     target: as MLIR writes it. entry: the function's name in the file. workgroup: how many threads a workgroup has.
-    form: what the file holds. on_cpu: whether it is a CPU's, in IREE's own ABI for executables.
+    form: what the file holds. on_cpu: whether it is a CPU's, in IREE's own ABI for executables. shared: bytes that a
+    launch gives each workgroup.
     """
 
     target: str
@@ -36,6 +37,7 @@ class External:
     workgroup: tuple[int, int, int]
     form: Form
     on_cpu: bool = False
+    shared: int = 0
 
     @property
     def is_late(self) -> bool:
@@ -72,21 +74,21 @@ def of(call: KernelCall, choice: Choice) -> External:
     backend = named(target.backend)
     if backend is None:
         raise OpspliceError(f"a kernel for {target.backend} cannot be a whole dispatch")
-    threads = call.kernel.workgroup
+    threads, shared = call.kernel.workgroup, choice.clause.shared
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
-    launch = Launch(call.kernel.name, written(call), tuple(word_names(call)), (x, y, z) if threads else None)
+    launch = Launch(call.kernel.name, written(call), tuple(word_names(call)), (x, y, z) if threads else None, shared)
     try:
         entry = backend.entry(code, name)
         found = entries.check(launch, entry, backend.limits)
-        _check_device(call, found, entry, target)
+        _check_device(call, found, entry, shared, target)
     except OpspliceError as error:
         error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
         raise
     workgroups.check(call, target)
-    return External(target.text, code.path, code.entry, found, code.form)
+    return External(target.text, code.path, code.entry, found, code.form, shared=shared)
 
 
-def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, target: ProgramTarget) -> None:
+def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, shared: int, target: ProgramTarget) -> None:
     """Raises OpspliceError where a dispatch needs more than IREE says that the device has."""
     count, most = math.prod(workgroup), target.limit("threads")
     if most and count > most[0]:
@@ -98,10 +100,10 @@ def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, target: Pr
         )
     check_copies(call, target)
     memory = target.limit("memory")
-    if memory and entry.shared > memory[0]:
+    if memory and entry.shared + shared > memory[0]:
         device = f"{target.backend} {target.arch}"
         raise OpspliceError(
-            f"{entry.told} shares {entry.shared} bytes in a workgroup, and {device} has {memory[0]}",
+            f"{entry.told} shares {entry.shared + shared} bytes in a workgroup, and {device} has {memory[0]}",
             hint="make it smaller, name the device, such as --target=vulkan:ada, or add a clause: when memory >= ...",
         )
 

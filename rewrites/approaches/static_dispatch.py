@@ -267,6 +267,8 @@ def _export(name: str, layout: ir.Attribute, call: KernelCall, external: Externa
     }
     if external is not None and not external.on_cpu:
         attributes["workgroup_size"] = ir.ArrayAttr.get([ir.IntegerAttr.get(index, n) for n in external.workgroup])
+        if external.shared:
+            attributes["workgroup_local_memory"] = ir.IntegerAttr.get(index, external.shared)
     export = emit.op("hal.executable.export", attributes=attributes, regions=2)
     dynamic = plain.dynamic_names(call)
     kinds = [ir.Type.parse("!hal.device"), *[index] * len(dynamic)]

@@ -44,6 +44,10 @@ _BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
 _STRIDED_FORMS = (None, "object", "bitcode", "plugin", "dispatch", "generated")
 
 
+# Where a launch gives a workgroup the memory that it shares.
+_SHARING = ("cuda", "rocm")
+
+
 _GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
 
 
@@ -84,6 +88,12 @@ def check_kernel(kernel: tree.Kernel, report: Report) -> None:
             report(error(span, f"unknown backend {clause.backend}", advice))
         for limit in clause.limits:
             _check_limit(limit, clause, report)
+        if clause.shared and clause.backend not in _SHARING:
+            message = f"the code says how much memory a workgroup shares on {clause.backend}"
+            report(error(clause.span, message, f"`shared` is for {' and '.join(_SHARING)}"))
+        if clause.links and (clause.backend != "cpu" or clause.form not in (None, "object", "provided")):
+            what = clause.backend if clause.backend != "cpu" else f"as {clause.form}"
+            report(error(clause.span, f"archives are linked with objects for CPUs, and this clause is `{what}`"))
         for name in LIMITS:
             if name in clause.features:
                 report(error(clause.span, f"{name} is a number, and is compared", f"write such as `{name} >= 32`"))

@@ -154,8 +154,8 @@ class _Files:
 
     def _check_inside(self, spec: tree.Spec, library: Library) -> None:
         """A library is one folder: what it names outside of it is on no other machine, or none of its business."""
-        clauses = (clause for kernel in spec.kernels for clause in kernel.artifacts if clause.path)
-        outside = (clause.path_span for clause in clauses if not library.holds(clause.file))
+        clauses = (clause for kernel in spec.kernels for clause in kernel.artifacts)
+        outside = (clause.path_span for clause in clauses if not all(map(library.holds, clause.files)))
         self.errors += [_outside(span, library) for span in outside]
 
     def _import(self, import_: tree.Import, folder: Path, library: Library | None) -> None:

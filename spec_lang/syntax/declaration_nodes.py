@@ -137,11 +137,11 @@ class Nodes(ExpressionNodes):
             if str(word) in found:
                 self._fail(word, f"there is a second {word} here")
             found[str(word)] = self._string(value) if value.type == "STRING" else str(value)
-            if str(word) == "flags":
+            if str(word) in ("flags", "links"):
                 try:
-                    shlex.split(found["flags"])
+                    shlex.split(found[str(word)])
                 except ValueError as problem:
-                    self._fail(value, f"the flags are no words of a command line: {str(problem).lower()}", _QUOTING)
+                    self._fail(value, f"the {word} are no words of a command line: {str(problem).lower()}", _QUOTING)
         if path is not None and not self._string(path):
             self._fail(path, "the name of a file stands here, and this is empty", "`as plugin` may have no name at all")
         span = self._span(backend, modifiers[-1][1] if modifiers else path)
@@ -155,6 +155,8 @@ class Nodes(ExpressionNodes):
             limits=tuple(each for each in needed or () if not isinstance(each, str)),
             form=found.get("as"),
             flags=found.get("flags"),
+            links=tuple(shlex.split(found.get("links", ""))),
+            shared=int(found.get("shared", 0)),
         )
         return "artifact", span, made
 

@@ -522,7 +522,8 @@ class ArtifactClause:
     """`cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-ffast-math"`, `cuda sm_90 "k.ptx"`, `spirv "k.comp"`.
 
     arch None means every architecture that the file can be built or used for. Paths are relative to the spec's folder;
-    path is "" where a plugin has the code and no file is named.
+    path is "" where a plugin has the code and no file is named. links: the archives that its code is linked with.
+    shared: the bytes that a launch gives each workgroup to share.
     """
 
     span: Span
@@ -534,6 +535,8 @@ class ArtifactClause:
     limits: tuple[Limit, ...] = ()
     form: str | None = None
     flags: str | None = None
+    links: tuple[str, ...] = ()
+    shared: int = 0
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -545,6 +548,17 @@ class ArtifactClause:
         """The file that is named: relative paths start at the spec's folder."""
         source = self.span.source.path
         return Path(self.path) if source is None else source.parent / self.path
+
+    @property
+    def linked(self) -> tuple[Path, ...]:
+        """The archives that the code is linked with."""
+        source = self.span.source.path
+        return tuple(Path(name) if source is None else source.parent / name for name in self.links)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that are named."""
+        return (*([self.file] if self.path else []), *self.linked)
 
     @property
     def is_plugin(self) -> bool:

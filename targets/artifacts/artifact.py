@@ -83,17 +83,19 @@ class ArtifactRequest:
     """A kernel's file as its author named it.
 
     path:    a source (`.c`, `.cpp`, `.S`, `.ll`, `.cu`; shaders: `.comp`, `.glsl`, `.slang`, `.wgsl`) or a prebuilt
-             file (`.o`, `.bc`, `.spv`, `.ptx`, `.hsaco`).
+             file (`.o`, `.a`, `.bc`, `.spv`, `.ptx`, `.hsaco`).
     symbols: the functions that it has to define.
     form:    what to make of it; None takes the one form of a GPU, and for a CPU an object from a source and a
              prebuilt file as it is.
     flags:   further compiler flags for a source; relative paths in them start at the source's folder.
+    links:   archives that the object of a CPU is linked with.
     """
 
     path: Path
     symbols: tuple[str, ...]
     form: Form | None = None
     flags: tuple[str, ...] = ()
+    links: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ all are checked, and what passes lives in the store. It must not know what the k
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 from collections.abc import Mapping
@@ -20,14 +21,14 @@ from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTa
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends import cpu_dispatch
 from opsplice.targets.backends.backend import Backend
-from opsplice.targets.build import compiler_flags, llvm, toolchains
+from opsplice.targets.build import compiler_flags, linker, llvm, toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 5"
+_BUILDER = "cpu 6"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -37,7 +38,7 @@ _LANGUAGES: dict[str, toolchains.Language] = {
     ".S": "assembler-with-cpp",
     ".s": "assembler-with-cpp",
 }
-_PREBUILT: dict[str, Form] = {".o": "object", ".bc": "bitcode"}
+_PREBUILT: dict[str, Form] = {".o": "object", ".a": "object", ".bc": "bitcode"}
 _SUFFIX: dict[Form, str] = {"object": ".o", "bitcode": ".bc"}
 
 # What their files begin with, as a compiler writes them.
@@ -59,6 +60,8 @@ def resolve(
     lacks a symbol, or needs what IREE does not link; and when no compiler can build it or the store cannot be written.
     """
     source_inputs.check_request(request, "CPU", ACCEPTED, _SUFFIX, compiled=_LANGUAGES)
+    for archive in request.links:
+        source_inputs.check_file(archive, (".a",))
     suffix = request.path.suffix
     if suffix in _LANGUAGES:
         return _resolve_source(request, target, store, environ)
@@ -101,7 +104,7 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store, envir
         module = llvm.compile_ir(request.path, output, target, form)
         noted = {"toolchain": llvm.version(), **_noted(module)}
         if form == "object":
-            return {**noted, **_check_object(output.read_bytes(), request, target)}
+            return {**noted, **_check_object(output, request, target)}
         _check_module(module, request)
         return noted
 
@@ -121,7 +124,7 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
         # The copy is what is checked, so that a file that changes meanwhile does no harm.
         output.write_bytes(data)
         if form == "object":
-            _check_object(data, request, target, prebuilt=True)
+            _check_object(output, request, target, prebuilt=True)
             return {"toolchain": None, "notes": ()}
         module = llvm.import_bitcode(output, request.path.name, target)
         _check_module(module, request, prebuilt=True)
@@ -143,7 +146,7 @@ def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, fo
             hint="remove the flags that make it write something else, such as -S or -flto",
         )
     if form == "object":
-        return _check_object(data, request, target)
+        return _check_object(output, request, target)
     neutral = output.with_name(f"neutral{output.suffix}")
     module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
     _check_module(module, request)
@@ -184,12 +187,21 @@ def _linkable(
 
 
 def _check_object(
-    data: bytes, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False
+    output: Path, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False
 ) -> dict[str, Any]:
-    """Raises OpspliceError for an object that does not link, unless the file may be bitcode instead, which is noted."""
-    name = request.path.name
-    code = elf.read_object(data, name)
+    """Puts into an object what it takes of archives, and what compilers call by themselves.
+
+    Raises OpspliceError for one that does not link, unless the file may be bitcode instead, which is noted.
+    """
+    name, archives, is_archive = request.path.name, list(request.links), request.path.suffix == ".a"
+    if is_archive:
+        linker.join([], [output, *archives], request.symbols, output, target)
+    code = elf.read_object(output.read_bytes(), name)
     elf.check_arch(code, name, target.arch)
+    stays = prebuilt or request.form == "object"
+    if not is_archive and (archives or (stays and code.undefined & linker.SUPPORT)):
+        linker.join([output], archives, request.symbols, output, target)
+        code = elf.read_object(output.read_bytes(), name)
     # Only the kernels of programs are asked for functions; plugins and transform specs know no `as bitcode`.
     choice = bool(request.symbols)
     may_choose = choice and request.form is None and not prebuilt
@@ -207,6 +219,7 @@ def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bo
 def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes | str) -> str:
     features = ",".join(sorted(target.features))
     asked = request.form or "any"
+    parts = (*parts, *(hashlib.sha256(read_file(archive)).hexdigest() for archive in request.links))
     return key_of(_BUILDER, request.path.suffix, form, asked, target.arch, features, "\0".join(request.symbols), *parts)
 
 

@@ -156,8 +156,4 @@ class Cuda(Backend):
 
     def entry(self, code: Artifact, name: str) -> Entry:
         module = ptx.reflect(code.path.read_text(), name)
-        found = ptx.find_entry(module, name, code.entry)
-        if not module.dynamic_shared:
-            return found
-        how = "give it a size in the source: __shared__ float tile[256] instead of extern __shared__"
-        return replace(found, refusals=(("has shared memory whose size is chosen at the launch", how),))
+        return replace(ptx.find_entry(module, name, code.entry), is_given=module.dynamic_shared)

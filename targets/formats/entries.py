@@ -26,13 +26,15 @@ class Launch:
     """How a program calls a whole dispatch.
 
     kernel: its name, for errors. buffers: for each whether the kernel writes it. words: for each word of 32 bits what
-    it is of, and the element type. workgroup: how many threads the kernel says that a workgroup has.
+    it is of, and the element type. workgroup: how many threads the kernel says that a workgroup has. shared: the bytes
+    that a workgroup is given to share.
     """
 
     kernel: str
     buffers: tuple[bool, ...]
     words: tuple[tuple[str, str], ...]
     workgroup: Threads | None
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Entry:
     file: how errors call what holds it. A format passes buffers and words either in the order of `parameters`, or
     `buffers` by numbers and `words` of its own; None where that could not be read. floats: the numbers of the words
     that it takes as floats. threads: what a workgroup must have; most_threads: together, at most. shared: bytes that a
-    workgroup shares. refusals: why nothing can call it, each with what to do. slot: what its format calls a buffer of a
+    workgroup shares; is_given: whether it shares what a launch gives it besides, None where it does
+    not say. refusals: why nothing can call it, each with what to do. slot: what its format calls a buffer of a
     number; how: what it expects, as advice.
     """
 
@@ -92,6 +95,7 @@ class Entry:
     threads: Threads | None = None
     most_threads: int | None = None
     shared: int = 0
+    is_given: bool | None = None
     refusals: tuple[tuple[str, str], ...] = ()
     slot: str = "binding {}"
     how: str = "bindings number the kernel's buffer parameters, then its results, from 0 on"
@@ -105,6 +109,11 @@ class Entry:
 def check(launch: Launch, entry: Entry, limits: Limits) -> Threads:
     """How many threads a workgroup has. Raises OpspliceError unless the entry can be called so."""
     _check_limits(launch, limits)
+    if entry.is_given is not None and entry.is_given != bool(launch.shared):
+        message = "shares memory whose size is chosen at the launch, and the clause says none"
+        unused = f"shares no memory of the launch, and the clause gives it {launch.shared} bytes"
+        hint = "write how many bytes behind the file, such as shared 16384, or a size into the source"
+        raise OpspliceError(f"{entry.told} {message if entry.is_given else unused}", hint=hint)
     for message, hint in entry.refusals:
         raise OpspliceError(f"{entry.told} {message}", hint=hint)
     floats = entry.floats

@@ -7,9 +7,7 @@ system. It must not know specs.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +18,7 @@ from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.build import bf16_helpers, compiler_flags, toolchains
+from opsplice.targets.build import bf16_helpers, compiler_flags, linker, toolchains
 from opsplice.targets.formats import elf, fatelf, llvm_types
 from opsplice.targets.plugins import plugin_source
 from opsplice.targets.plugins.plugin_source import Function
@@ -161,7 +159,7 @@ def _embedded(
             glue, output = Path(folder) / "plugin.c", Path(folder) / "plugin.so"
             glue.write_text(plugin_source.write(name, functions, standalone=True), encoding="utf-8")
             toolchain.compile(glue, Path(folder) / "plugin.o", target, "object", "c")
-            command = [_embedded_linker(), *_LINK_FLAGS, *map(str, built), str(Path(folder) / "plugin.o")]
+            command = [linker.embedded(), *_LINK_FLAGS, *map(str, built), str(Path(folder) / "plugin.o")]
             _link([*command, "-o", str(output)])
             return Built(output.read_bytes(), tuple(functions), toolchain.version())
 
@@ -227,19 +225,6 @@ def _command_hosted(toolchain: toolchains.Toolchain, source: Source, target: Cpu
     flags = [f for f in given if not f.startswith(_LINKED)]
     command = [*toolchain.command, *_SYSTEM_FLAGS, *toolchain.feature_flags(target), *flags]
     return [*command, *toolchains.incbin_flags(path.parent), "-x", _LANGUAGES[path.suffix], str(path)]
-
-
-def _embedded_linker() -> str:
-    """LLVM's linker: the one in the wheel of IREE's compiler, else the system's."""
-    spec = importlib.util.find_spec("iree.compiler")
-    if spec is not None and spec.origin is not None:
-        inside = Path(spec.origin).parent / "_mlir_libs" / "iree-lld"
-        if inside.is_file():
-            return str(inside)
-    for name in ("iree-lld", "lld"):
-        if (found := shutil.which(name)) is not None:
-            return found
-    raise OpspliceError("no linker here makes embedded ELF", hint="pip install iree-base-compiler==3.13.0")
 
 
 def _link(command: Sequence[str]) -> None:

@@ -182,8 +182,16 @@ def test_shared_memory_chosen_at_the_launch(compiled):
         ".version 7.0\n.target sm_70\n.address_size 64\n.extern .shared .align 4 .b8 tile[];\n"
         ".visible .entry scale(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }\n"
     )
-    with pytest.raises(OpspliceError, match="has shared memory whose size is chosen at the launch"):
+    with pytest.raises(
+        OpspliceError, match="shares memory whose size is chosen at the launch, and the clause says none"
+    ):
         compiled('cuda "scale.ptx"', "cuda:sm_80", {"scale.ptx": ptx})
+    for size in (54321, 98765):
+        program = compiled(f'cuda "scale.ptx" shared {size}', "cuda:sm_80", {"scale.ptx": ptx})
+        assert size.to_bytes(4, "little") in program.vmfb
+    fixed = {"scale.ptx": ptx.replace(".extern .shared .align 4 .b8 tile[];", "")}
+    with pytest.raises(OpspliceError, match="shares no memory of the launch, and the clause gives it 64 bytes"):
+        compiled('cuda "scale.ptx" shared 64', "cuda:sm_80", fixed)
 
 
 def test_bitcode_is_no_dispatch_for_rocm(compiled):

@@ -356,3 +356,8 @@ def test_the_checker_judges_any_spec(text):
     for found in check([spec]).diagnostics:
         assert found.severity == "error" or found.code is not None
         assert render(found)
+
+
+def test_what_stands_behind_files():
+    text = 'kernel k(x: f32[n]) -> f32[n] {\n  cpu "k.c" links "a.a b.a"\n  cuda "k.cu" flags "-O1" shared 4096\n}\n'
+    assert formatter.format(text) == text

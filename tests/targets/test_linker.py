@@ -1,0 +1,146 @@
+"""Objects and archives that become one object: what is taken, what is dropped, what is there by itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice import cli
+from opsplice.errors import OpspliceError
+from opsplice.spec_lang.loading.libraries import Library
+from opsplice.spec_lang.loading.loader import load
+from opsplice.targets.artifacts.arch import ARCHS
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
+from opsplice.targets.formats import elf
+
+KERNEL = """
+#include <stddef.h>
+float twice(float);
+void scale(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = twice(x[i]); }
+"""
+TWICE = "float twice(float x) { return x * 2; }\nvoid unused(void) { extern void nowhere(void); nowhere(); }\n"
+OTHER = "void other(void) { extern void missing(void); missing(); }\n"
+CALLS = """
+#include <stddef.h>
+void *memset(void *, int, size_t);
+void *memcpy(void *, const void *, size_t);
+void *memmove(void *, const void *, size_t);
+int memcmp(const void *, const void *, size_t);
+void scale(const float *x, float *out, size_t n) {
+  memset(out, 0xff, n * 4);
+  memcpy(out, x, n * 4);
+  if (n > 2) memmove(out + 1, out, (n - 1) * 4), memmove(out, out + 2, (n - 2) * 4);
+  if (n > 2 && memcmp(out, x + 1, (n - 2) * 4)) out[0] = -1;
+}
+"""
+SPEC = """
+kernel scale(x: f32[n]) -> f32[n] { CLAUSE }
+pattern p(x: tensor<n x f32>) { negf(x) }
+replace p with scale(x)
+"""
+MODEL = """
+func.func @main(%x: tensor<9xf32>) -> tensor<9xf32> {
+  %0 = arith.negf %x : tensor<9xf32>
+  return %0 : tensor<9xf32>
+}"""
+
+
+def built(folder: Path, name: str, text: str, arch: str = "x86_64") -> Path:
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed (apt-get install clang)")
+    (folder / f"{name}.c").write_text(text)
+    flags = ["-O2", "-fPIC", "-ffreestanding", "-fno-builtin", "-ffunction-sections", f"--target={arch}-none-elf"]
+    flags += ["-march=rv64gc", "-mabi=lp64d"] if arch == "riscv64" else []
+    made = folder / f"{name}.o"
+    subprocess.run(["clang", *flags, "-c", folder / f"{name}.c", "-o", made], check=True)
+    return made
+
+
+def archive(folder: Path, *objects: Path) -> Path:
+    """As `ar rcs` writes one, with an index of its symbols."""
+    subprocess.run(["ar", "rcs", folder / "lib.a", *objects], check=True)
+    return folder / "lib.a"
+
+
+@pytest.fixture
+def library(tmp_path):
+    return archive(tmp_path, built(tmp_path, "twice", TWICE), built(tmp_path, "other", OTHER))
+
+
+def test_an_archive_gives_what_is_needed_and_no_more(tmp_path, store, library):
+    (tmp_path / "k.c").write_text(KERNEL)
+    request = ArtifactRequest(tmp_path / "k.c", ("scale",), links=(library,))
+    artifact = cpu.resolve(request, CpuTarget("x86_64"), store)
+    assert elf.read_object(artifact.path.read_bytes(), "k.o").functions == {"scale", "twice"}
+    assert not cpu.resolve(request, CpuTarget("x86_64"), store).built
+    archive(tmp_path, built(tmp_path, "twice", TWICE.replace("* 2", "* 3")))
+    assert cpu.resolve(request, CpuTarget("x86_64"), store).digest != artifact.digest
+
+
+def test_an_archive_is_a_kernel_by_itself(tmp_path, store, library):
+    archive(tmp_path, built(tmp_path, "k", KERNEL))
+    artifact = cpu.resolve(ArtifactRequest(library, ("scale",)), CpuTarget("x86_64"), store)
+    assert "scale" in elf.read_object(artifact.path.read_bytes(), "k.o").functions
+    with pytest.raises(OpspliceError, match=r"lib\.a does not define the function 'scales'"):
+        cpu.resolve(ArtifactRequest(library, ("scales",)), CpuTarget("x86_64"), store)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"!<thin>\n", "is a thin archive"), (b"\x7fELF", "is no archive of objects"), (b"", "is no archive of objects")],
+)
+def test_files_that_are_no_archives(tmp_path, store, content, said):
+    (tmp_path / "k.c").write_text(KERNEL)
+    (tmp_path / "lib.a").write_bytes(content)
+    request = ArtifactRequest(tmp_path / "k.c", ("scale",), links=(tmp_path / "lib.a",))
+    with pytest.raises(OpspliceError, match=said):
+        cpu.resolve(request, CpuTarget("x86_64"), store)
+
+
+def test_a_damaged_archive_is_an_error_of_ours(tmp_path, store, library):
+    (tmp_path / "k.c").write_text(KERNEL)
+    whole = library.read_bytes()
+    for size in (9, 70, len(whole) // 2):
+        library.write_bytes(whole[:size])
+        with pytest.raises(OpspliceError):
+            cpu.resolve(ArtifactRequest(tmp_path / "k.c", ("scale",), links=(library,)), CpuTarget("x86_64"), store)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_prebuilt_objects_may_call_what_compilers_call(tmp_path, store, arch):
+    artifact = cpu.resolve(ArtifactRequest(built(tmp_path, "k", CALLS, arch), ("scale",)), CpuTarget(arch), store)
+    assert not elf.read_object(artifact.path.read_bytes(), "k.o").undefined
+
+
+def test_their_numbers_are_right(tmp_path):
+    built(tmp_path, "k", CALLS)
+    (tmp_path / "twice.c").write_text(KERNEL)
+    archive(tmp_path, built(tmp_path, "lib", TWICE))
+    x = np.arange(9, dtype=np.float32)
+    for clause, wanted in (('cpu x86_64 "k.o"', [1, 2, 3, 4, 5, 6, 7, 6, 7]), ('cpu "twice.c" links "lib.a"', x * 2)):
+        (tmp_path / "k.splice").write_text(SPEC.replace("CLAUSE", clause))
+        np.testing.assert_array_equal(opsplice.compile(MODEL, [tmp_path / "k.splice"]).run("main", x), wanted)
+
+
+def test_a_library_names_no_archive_outside_of_its_folder(tmp_path, library):
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "k.c").write_text(KERNEL)
+    (tmp_path / "library" / "k.splice").write_text(SPEC.replace("CLAUSE", 'cpu "k.c" links "../lib.a"'))
+    held = Library("acme", tmp_path / "library", "acme 1.0")
+    with pytest.raises(OpspliceError, match="names a file outside of its folder"):
+        load(tmp_path / "library" / "k.splice", library=held)
+
+
+def test_a_package_holds_what_its_clauses_became(tmp_path, library):
+    (tmp_path / "k.c").write_text(KERNEL)
+    (tmp_path / "k.splice").write_text(SPEC.replace("CLAUSE", 'cpu "k.c" links "lib.a"'))
+    assert (
+        cli.main(["kernel", "build", str(tmp_path / "k.splice"), "-o", str(tmp_path / "out"), "--target=x86_64"]) == 0
+    )
+    assert "links" not in (tmp_path / "out" / "k.splice").read_text()
