@@ -42,6 +42,7 @@ from opsplice.rewrites.plan.actions import (
     Scalar,
     Written,
 )
+from opsplice.spec_lang.checking.patterns import certain
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.targets.artifacts import arch as archs
@@ -193,6 +194,8 @@ class _Planner:
         self._check_overlap(match)
         self._check_order(match, rule)
         _check_condition(self.views, rule.where, match, "the rule's")
+        if rule.code is None:
+            _check_passed(match, rule)
         action: Action
         apart = next((name for name, bound in match.inputs.items() if bound.places), None)
         if apart is not None and rule.kernel not in self.kernels:
@@ -354,6 +357,15 @@ def _check_condition(
     raise _LeaveError(
         f"{whose} condition `{dim_conditions.written(failed)}` does not hold{f': {shown}' if shown else ''}"
     )
+
+
+def _check_passed(match: Match, rule: tree.Rule) -> None:
+    """A part that a match need not have, and has, is part of what it computes: a kernel must be given it."""
+    passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)}
+    left = (name for name in match.inputs if name not in passed and not name.startswith("_"))
+    dropped = sorted({*left} - certain(match.pattern))
+    if dropped:
+        raise _LeaveError(f"it has {' and '.join(dropped)}, which the rule does not pass")
 
 
 def _name(rule: tree.Rule) -> str:

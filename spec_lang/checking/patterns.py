@@ -89,11 +89,16 @@ def check_use(pattern: tree.Pattern, report: Report) -> set[str]:
         if not any(name in needed or name.startswith("_") for name in let.names):
             message = f"no result of {pattern.name} needs {let.names[0]}"
             report(warning(let.span, message, "it is not looked for; remove it", code="unused-value"))
+    return certain(pattern)
+
+
+def certain(pattern: tree.Pattern) -> set[str]:
+    """The parameters that every match of a pattern binds."""
     known: dict[str, frozenset[str]] = {}
     for let in pattern.body:
         known.update(dict.fromkeys(let.names, _certain(let.expr, known) | set(let.names)))
-    certain = frozenset[str]().union(*(_certain(result, known) for result in pattern.results))
-    return set(certain & {p.name for p in pattern.parameters})
+    bound = frozenset[str]().union(*(_certain(result, known) for result in pattern.results))
+    return set(bound & {p.name for p in pattern.parameters})
 
 
 def _certain(expr: Expr, known: dict[str, frozenset[str]]) -> frozenset[str]:

@@ -187,3 +187,29 @@ def test_one_pattern_and_one_kernel_do_every_linear_layer(pairs):
     for match in re.finditer(r"func\.func @(\w+)\((.*?)\) -> ", programs):
         shapes = [tuple(map(int, found.split("x"))) for found in re.findall(r"tensor<([\dx]+)xf32>", match[2])]
         made.run(match[1], *(np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 9 for shape in shapes))
+
+
+def test_a_part_that_a_rule_does_not_pass_keeps_its_kernel_away(pairs):
+    """A kernel that knows no bias is called where there is none, and a later rule's takes the others."""
+    body = """func.func @{name}(%x: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {{
+      %s = arith.addf %x, %b : tensor<8xf32>
+      %n = arith.negf {of} : tensor<8xf32>
+      return %n : tensor<8xf32> }}"""
+    spec = """
+    kernel plain(x: f32[n]) -> f32[n] { cpu "k.c" }
+    kernel biased(x: f32[n], bias: f32[n] optional) -> f32[n] { cpu "k.c" }
+    pattern p(x: tensor<n x f32>, bias: tensor<n x f32>) { negf(addf?(x, bias)) }
+    replace p with plain(x)
+    replace p with biased(x, bias)
+    """
+    code = """#include <stddef.h>
+    void plain(const float *x, float *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = -x[i]; }
+    void biased(const float *x, const float *bias, float *out, size_t n) {
+      for (size_t i = 0; i < n; ++i) out[i] = -(x[i] + (bias ? bias[i] : 0)); }"""
+    text = body.format(name="without", of="%x") + body.format(name="with", of="%s")
+    pair = pairs(text, spec, {"k.c": code})
+    assert [r.kernel for r in pair.spliced.report.replacements] == ["plain", "biased"]
+    reasons = [kept.reason for kept in pair.spliced.report.kept]
+    assert reasons in ([], ["it has bias, which the rule does not pass"])
+    for function in ("without", "with"):
+        pair.run(function, *(np.arange(8, dtype=np.float32) + i for i in range(2)))
