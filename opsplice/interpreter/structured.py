@@ -130,9 +130,12 @@ def _sum_of_products(
     if list(end.operands) != [total.results[0]] or None in plain_dims(maps[2]) or not math.prod(turns):
         return None
     left, right = _over_loops(operands[0], maps[0], turns), _over_loops(operands[1], maps[1], turns)
-    if left is None or right is None or not {*plain_dims(maps[2])} <= {*left[1], *right[1]}:
+    kept = plain_dims(maps[2])
+    if left is None or right is None or not {*kept} <= {*left[1], *right[1]}:
         return None
-    factored: list[Any] = [*left, *right, plain_dims(maps[2])]
+    if not {*range(len(turns))} - {*kept} <= {*left[1]} & {*right[1]}:
+        return None  # what is summed before it is multiplied comes to other infinities
+    factored: list[Any] = [*left, *right, kept]
     return np.asarray(np.einsum(*factored, optimize=True) + operands[2])
 
 
