@@ -119,6 +119,18 @@ def linear(m: int, k: int, n: int, bias: bool = True) -> Model:
     return graph.model(graph.linear(graph.input(m, k), k, n, bias))
 
 
+def int8_linear(m: int, k: int, n: int) -> Model:
+    """As onnxruntime's dynamic quantisation writes it, with a scale for each column."""
+    graph = Graph()
+    x = graph.input(m, k)
+    graph.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], ["bytes", "scale", "zero"]))
+    weight = graph.constant(graph.random.integers(-127, 128, (k, n)).astype(np.int8))
+    scales = graph.constant((graph.random.uniform(0.5, 1.5, n) / 127 / np.sqrt(k)).astype(np.float32))
+    y = graph.op("Cast", graph.op("MatMulInteger", "bytes", weight, "zero"), to=TensorProto.FLOAT)
+    y = graph.op("Mul", y, graph.op("Mul", "scale", scales))
+    return graph.model(graph.op("Add", y, graph.weight(n, size=0.1)))
+
+
 def attention(heads: int, m: int, d: int) -> Model:
     graph = Graph()
     q, k, v = (graph.input(1, heads, m, d) for _ in range(3))
@@ -166,19 +178,19 @@ def conv(c: int, size: int, o: int, kernel: int, stride: int = 1, groups: int = 
     return graph.model(graph.op("Relu", graph.conv(graph.input(1, c, size, size), c, o, kernel, stride, groups)))
 
 
-def resnet18(size: int = 224) -> Model:
+def resnet18(size: int = 224, width: int = 64) -> Model:
     graph = Graph()
-    x = graph.op("Relu", graph.conv(graph.input(1, 3, size, size), 3, 64, 7, 2))
+    x = graph.op("Relu", graph.conv(graph.input(1, 3, size, size), 3, width, 7, 2))
     x = graph.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-    before = 64
-    for c in (64, 64, 128, 128, 256, 256, 512, 512):
+    before = width
+    for c in (width * factor for factor in (1, 1, 2, 2, 4, 4, 8, 8)):
         stride = 1 if c == before else 2
         y = graph.op("Relu", graph.conv(x, before, c, 3, stride))
         y = graph.conv(y, c, c, 3)
         if stride == 2:
             x = graph.conv(x, before, c, 1, 2)
         x, before = graph.op("Relu", graph.op("Add", y, x)), c
-    return graph.model(graph.pooled(x, 512))
+    return graph.model(graph.pooled(x, 8 * width))
 
 
 def mobilenet_v2(size: int = 224) -> Model:
@@ -207,6 +219,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "attention 12 heads 512x64": lambda: attention(12, 512, 64),
     "linear 128x768x3072": lambda: linear(128, 768, 3072),
     "linear 1x1024x2816": lambda: linear(1, 1024, 2816, bias=False),
+    "int8 linear 128x768x3072": lambda: int8_linear(128, 768, 3072),
+    "int8 linear 1x768x3072": lambda: int8_linear(1, 768, 3072),
     "conv 3x3 64 at 56": lambda: conv(64, 56, 64, 3),
     "conv 3x3 stride 2 64 to 128 at 56": lambda: conv(64, 56, 128, 3, 2),
     "conv 7x7 stride 2 3 to 64 at 224": lambda: conv(3, 224, 64, 7, 2),

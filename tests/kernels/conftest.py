@@ -20,6 +20,8 @@ LEVELS = {
     "avx2": (["-mavx2", "-mfma", "-ffp-contract=fast"], ("avx2", "fma")),
     "avx512": (["-mavx512f", "-mfma", "-ffp-contract=fast"], ("avx512f", "fma")),
 }
+# What products of bytes need besides, as the compiler and as Linux calls it.
+VNNI = {"avx2": ("-mavxvnni", "avx_vnni"), "avx512": ("-mavx512vnni", "avx512_vnni")}
 
 Function = Callable[..., None]
 
@@ -38,7 +40,13 @@ def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     def load(source: str, name: str) -> Function:
         if source not in built:
             output = folder / f"{Path(source).stem}.so"
-            command = [compiler, *BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
+            more = []
+            if source.startswith("quantised"):
+                flag, feature = VNNI.get(request.param, ("", None))
+                if feature not in _features():
+                    pytest.skip("this CPU has no VNNI of this level")
+                more = [flag]
+            command = [compiler, *BARE, *flags, *more, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
             subprocess.run([*command, str(SOURCES / source), "-o", str(output)], check=True)
             built[source] = ctypes.CDLL(str(output))
         function = getattr(built[source], name)

@@ -1,0 +1,84 @@
+// Products of bytes with packed weights, scaled back to f32:
+//   out[m, n] = (sum of (x[m, k] - zero) * w[k, n]) * rows[m] * columns[n] * scale + bias[n],
+// with x unsigned, or signed where `is_signed`, w as [n / 32][k / 4][32][4], the last panel filled up with zeros, and
+// sums[n] the sum over k of w. rows, columns and bias may be null. k is a multiple of 4.
+//
+// The tile is that of f32, but each step multiplies four bytes of k at once, which needs VNNI.
+//
+// Grid: (p, ceildiv(m, 252)); a workgroup does a panel of 32 columns by 252 rows.
+#include "../tile.h"
+
+enum { SHARE = 252, AHEAD = 8192 };
+
+// sum + the products of four unsigned bytes with four signed ones, in each lane.
+#if LANES == 16
+INLINE ints dot(ints sum, ints bytes, ints weights) {
+  return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)bytes, (__m512i)weights);
+}
+#elif LANES == 8
+INLINE ints dot(ints sum, ints bytes, ints weights) {
+  return (ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)bytes, (__m256i)weights);
+}
+#endif
+
+typedef struct {
+  const float *rows, *columns, *bias;
+  float scale;
+  int32_t flip;  // makes bytes unsigned
+  size_t k, n;
+} product;
+
+INLINE ints load_whole(const void *from) { return *(const ints_anywhere *)from; }
+
+INLINE void byte_tile(const int rows, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
+                      float *out, size_t row, size_t column) {
+  ints sums[ROWS][VECTORS];
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+    sums[p][v] = load_whole(start + v * LANES);
+  for (size_t i = 0; i < of->k; i += 4, w += 4 * PANEL) {
+    ints weights[VECTORS];
+    UNROLL for (int v = 0; v < VECTORS; v++) {
+      __builtin_prefetch(w + AHEAD + 4 * v * LANES);
+      weights[v] = load_whole(w + 4 * v * LANES);
+    }
+    UNROLL for (int p = 0; p < rows; p++) {
+      int32_t word;
+      __builtin_memcpy(&word, x + (size_t)p * of->k + i, 4);
+      ints bytes = (word ^ of->flip) - (ints){0};
+      UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], bytes, weights[v]);
+    }
+  }
+  UNROLL for (int v = 0; v < VECTORS; v++) {
+    size_t at = column + v * LANES;
+    if (at >= of->n) break;
+    floats scale = splat(of->scale), bias = splat(0.0f);
+    if (of->columns) scale *= load_up_to(of->columns + at, of->n - at, 0.0f);
+    if (of->bias) bias = load_up_to(of->bias + at, of->n - at, 0.0f);
+    UNROLL for (int p = 0; p < rows; p++) {
+      floats value = __builtin_convertvector(sums[p][v], floats);
+      if (of->rows) value *= of->rows[row + p];
+      store_up_to(out + (row + p) * of->n + at, value * scale + bias, of->n - at);
+    }
+  }
+}
+
+void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *rows,
+                          const float *columns, const float *bias, int8_t zero, float scale, int32_t is_signed,
+                          float *out, size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
+                          size_t workgroup_y) {
+  (void)p;
+  size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, left = least(SHARE, m - row);
+  product of = {rows, columns, bias, scale, is_signed ? (int32_t)0x80808080 : 0, k, n};
+  int32_t nought = is_signed ? zero + 128 : (uint8_t)zero;
+  int32_t start[PANEL];
+  for (size_t c = 0; c < PANEL; c++) start[c] = column + c < n ? -nought * sums[column + c] : 0;
+  w += workgroup_x * k4 * 4 * PANEL;
+  while (left > 0) {
+    size_t count = left / ((left + ROWS - 1) / ROWS);
+    for (size_t c = 0; c < PANEL && column + c < n; c += TILE) {
+#define BYTE_TILE(p) byte_tile(p, &of, x + row * k, w + 4 * c, start + c, out, row, column + c)
+      FOR_ROWS(count, BYTE_TILE)
+    }
+    row += count, left -= count;
+  }
+}
