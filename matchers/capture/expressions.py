@@ -6,8 +6,8 @@ was read from; `Axes` says which of them are the same dim. Parts compare by iden
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opsplice.matchers.terms.terms import Loop, Sum
@@ -143,6 +143,13 @@ def walk(roots: tuple[Part, ...]) -> Iterator[Part]:
             pending += [(arg, False) for arg in reversed(arguments(part))]
 
 
+def with_arguments(part: Part, args: tuple[Part, ...]) -> Part:
+    """A part made of other parts."""
+    if isinstance(part, (Elementwise, Contraction, Opaque)):
+        return replace(part, args=args)
+    return replace(part, arg=args[0]) if isinstance(part, (Arrange, Reduction)) else part
+
+
 class Axes:
     """Which axes are the same dim, because the computation makes them so; equal sizes alone do not count."""
 
@@ -191,3 +198,13 @@ class Captured:
     stops: tuple[Stop, ...]
     pack: Loop | None = None
     is_split: bool = False
+
+
+def rebuilt(captured: Captured, change: Callable[[Part, tuple[Part, ...]], Part]) -> Captured:
+    """A computation with each part as `change` makes it of the part and of what its arguments became."""
+    made: dict[int, Part] = {}
+    for part in walk(captured.results):
+        made[id(part)] = change(part, tuple(made[id(arg)] for arg in arguments(part)))
+    results = tuple(made[id(part)] for part in captured.results)
+    inputs = tuple(part for part in walk(results) if isinstance(part, Input))
+    return replace(captured, results=results, inputs=inputs)

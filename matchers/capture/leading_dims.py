@@ -24,9 +24,10 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
-    arguments,
     loops_of,
+    rebuilt,
     walk,
+    with_arguments,
 )
 from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.terms.terms import Loop, Sum
@@ -107,26 +108,18 @@ class _Batch:
         self.captured = captured
         self.batches = batches
         self.pack = Loop(_PACK, None)
-        self.made: dict[int, Part] = {}
-        self.carrying: set[int] = set()  # the ids of parts that were made with the pack
 
     def run(self) -> Captured | None:
-        for part in walk(self.captured.results):
-            made = self._batched(part)
-            self.made[id(part)] = made
-            if made.axes[:1] == (self.pack,):
-                self.carrying.add(id(made))
-        results = tuple(self.made[id(part)] for part in self.captured.results)
-        if not all(id(part) in self.carrying for part in results):
-            return None
-        inputs = tuple(part for part in walk(results) if isinstance(part, Input))
-        return dataclasses.replace(self.captured, results=results, inputs=inputs, pack=self.pack)
+        made = dataclasses.replace(rebuilt(self.captured, self._batched), pack=self.pack)
+        return made if all(map(self._carries, made.results)) else None
 
-    def _batched(self, part: Part) -> Part:
+    def _carries(self, part: Part) -> bool:
+        return part.axes[:1] == (self.pack,)
+
+    def _batched(self, part: Part, args: tuple[Part, ...]) -> Part:
         if isinstance(part, Input):
             return dataclasses.replace(part, axes=(self.pack, *part.axes)) if part in self.batches else part
-        args = tuple(self.made[id(arg)] for arg in arguments(part))
-        carrying = [id(arg) in self.carrying for arg in args]
+        carrying = list(map(self._carries, args))
         axes = (self.pack, *part.axes) if any(carrying) else part.axes
         if isinstance(part, Elementwise):
             spread = (self._spread(arg, axes) if any(carrying) and arg.axes else arg for arg in args)
@@ -142,7 +135,7 @@ class _Batch:
 
     def _spread(self, part: Part, axes: tuple[Loop, ...]) -> Part:
         """An operand under the axes of what has the pack."""
-        if id(part) in self.carrying:  # one that had no other axes is still to be repeated
+        if self._carries(part):  # one that had no other axes is still to be repeated
             return part if len(part.axes) == len(axes) else Arrange("broadcast", part, part.axes, part.element, axes)
         own = (self.pack, *part.axes)
         if isinstance(part, Arrange):
@@ -157,27 +150,19 @@ class _Packer:
         self.axes: Axes = captured.axes.copy()
         self.pack = Loop(_PACK, None)
         self.packs: dict[tuple[Loop, ...], Loop] = {}
-        self.made: dict[int, Part] = {}
 
     def run(self) -> Captured:
-        for part in walk(self.captured.results):
-            self.made[id(part)] = self._repacked(part)
-        results = tuple(self.made[id(part)] for part in self.captured.results)
-        inputs = tuple(part for part in walk(results) if isinstance(part, Input))
-        pack = self.axes.dim(self.pack)
-        return dataclasses.replace(self.captured, results=results, inputs=inputs, axes=self.axes, pack=pack)
+        made = rebuilt(self.captured, self._repacked)
+        return dataclasses.replace(made, axes=self.axes, pack=self.axes.dim(self.pack))
 
-    def _repacked(self, part: Part) -> Part:
-        axes = self._tuple(part.axes)
-        if isinstance(part, (Input, Number)):
-            return dataclasses.replace(part, axes=axes)
-        if isinstance(part, (Arrange, Reduction)):
-            return dataclasses.replace(part, arg=self.made[id(part.arg)], labels=self._tuple(part.labels), axes=axes)
-        assert isinstance(part, (Elementwise, Contraction)), "an op known by name only takes no pack"
-        args = tuple(self.made[id(arg)] for arg in part.args)
-        if isinstance(part, Elementwise):
-            return dataclasses.replace(part, args=args, axes=axes)
-        return dataclasses.replace(part, args=args, labels=tuple(map(self._tuple, part.labels)), axes=axes)
+    def _repacked(self, part: Part, args: tuple[Part, ...]) -> Part:
+        assert not isinstance(part, Opaque), "an op known by name only takes no pack"
+        made = dataclasses.replace(with_arguments(part, args), axes=self._tuple(part.axes))
+        if isinstance(made, (Arrange, Reduction)):
+            return dataclasses.replace(made, labels=self._tuple(made.labels))
+        if isinstance(made, Contraction):
+            return dataclasses.replace(made, labels=tuple(map(self._tuple, made.labels)))
+        return made
 
     def _tuple(self, axes: tuple[Any, ...]) -> tuple[Any, ...]:
         count = len(self.dims)

@@ -11,7 +11,6 @@ from typing import Any
 from opsplice.matchers.capture.expressions import (
     Arrange,
     Captured,
-    Contraction,
     Elementwise,
     Input,
     Label,
@@ -19,9 +18,9 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
-    arguments,
     loops_of,
-    walk,
+    rebuilt,
+    with_arguments,
 )
 from opsplice.matchers.terms.terms import Loop
 
@@ -36,20 +35,14 @@ class _Sharing:
         self.captured = captured
         self.axes = captured.axes.copy()
         self.first: dict[Any, Part] = {}
-        self.made: dict[int, Part] = {}
 
     def run(self) -> Captured:
-        for part in walk(self.captured.results):
-            self.made[id(part)] = self._once(part)
-        results = tuple(self.made[id(part)] for part in self.captured.results)
-        inputs = tuple(part for part in walk(results) if isinstance(part, Input))
-        return dataclasses.replace(self.captured, results=results, inputs=inputs, axes=self.axes)
+        return dataclasses.replace(rebuilt(self.captured, self._once), axes=self.axes)
 
-    def _once(self, part: Part) -> Part:
-        args = tuple(self.made[id(arg)] for arg in arguments(part))
+    def _once(self, part: Part, args: tuple[Part, ...]) -> Part:
         key = (*self._own(part), *map(id, args))
         if key not in self.first:
-            self.first[key] = _with(part, args)
+            self.first[key] = with_arguments(part, args)
         found = self.first[key]
         for axis, other in zip(part.axes, found.axes, strict=True):
             self.axes.join(axis, other)
@@ -87,9 +80,3 @@ def _numbered(labels: tuple[tuple[Label, ...], ...]) -> tuple[Any, ...]:
         return tuple((factor, numbers[loop]) for factor, loop in label.terms if isinstance(loop, Loop))
 
     return tuple(tuple(map(numbered, each)) for each in labels)
-
-
-def _with(part: Part, args: tuple[Part, ...]) -> Part:
-    if isinstance(part, (Elementwise, Contraction, Opaque)):
-        return dataclasses.replace(part, args=args)
-    return dataclasses.replace(part, arg=args[0]) if isinstance(part, (Arrange, Reduction)) else part
