@@ -23,7 +23,7 @@ from opsplice.pipeline.devices import target_step
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.planner import Resolver
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier
-from opsplice.rewrites.transform_dialect.export.exporter import Export, export, rule_text
+from opsplice.rewrites.transform_dialect.export.exporter import Export, export
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
 from opsplice.targets.registry.store import Store
@@ -82,7 +82,7 @@ def export_spec(
         text=found.text,
         rules=tuple(
             {
-                "rule": rule_text(r.rule),
+                "rule": r.rule.title,
                 "location": str(r.rule.span),
                 "matchers": [dataclasses.asdict(m) for m in r.matchers],
                 "notes": list(r.notes),
@@ -91,7 +91,7 @@ def export_spec(
         ),
         left_out=tuple(
             {
-                "rule": rule_text(rule),
+                "rule": rule.title,
                 "location": str(rule.span),
                 "constructs": [{"location": str(g.span), "what": g.what, "why": g.why} for g in gaps],
             }

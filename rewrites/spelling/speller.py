@@ -18,13 +18,11 @@ from opsplice.rewrites.spelling.labels import expanded, named_contraction, plain
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template import Instance, Template
-from opsplice.rewrites.spelling.template_text import Writer
+from opsplice.rewrites.spelling.template_text import Writer, attribute_text, product_body, scalar_attributes
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
 from opsplice.spec_lang.checking.walks import reached
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
-
-_PRODUCTS = {True: ("mulf", "addf", "extf"), False: ("muli", "addi", "extsi")}
 
 
 def spell(
@@ -266,7 +264,7 @@ class _Speller:
                 raise GapError.at(expr.span, f"`{op.name}`", "its type is not written")
             element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
         dims = max((a.dims for a in args), key=len)
-        made = Apply(op.full_name, tuple(args), _scalar_attributes(op, expr), element, dims)
+        made = Apply(op.full_name, tuple(args), scalar_attributes(op, expr), element, dims)
         return made if self.spelling.elementwise == "fused" else self.writer.settled(made, expr.span)
 
     def _cast(self, value: Lazy, element: str, span: tree.Span) -> Lazy:
@@ -286,7 +284,7 @@ class _Speller:
         element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
         dims = None if isinstance(kind, tree.ScalarType) else self._written_dims(kind, scope)
         result = Tensor(self.writer.name(), element, dims)
-        attributes = ", ".join(f"{a.name} = {_attribute(a)}" for a in expr.attributes)
+        attributes = ", ".join(f"{a.name} = {attribute_text(a)}" for a in expr.attributes)
         operands = ", ".join(a.name for a in args)
         types = ", ".join(a.type for a in args)
         self.writer.lines.append(
@@ -433,26 +431,11 @@ class _Speller:
         maps.append([loops.index(la) for la in result])
         iterators = ["parallel"] * len(result) + ["reduction"] * len(summed)
         names = [f"%in.{i}" for i in range(len(leaves))]
-        body, product = self._product(names, [leaf.element for leaf in leaves], element)
+        running_first = self.spelling.accumulator or self.spelling.named
+        body, product = product_body(names, [leaf.element for leaf in leaves], element, running_first=running_first)
         return self.writer.leaf(
             self.writer.generic([leaf.tensor for leaf in leaves], zero, maps, iterators, names, body, product)
         )
-
-    def _product(self, names: Sequence[str], elements: Sequence[str], element: str) -> tuple[list[str], str]:
-        """The lines of a contraction's body, and the value that it yields."""
-        times, plus, extend = _PRODUCTS[vocabulary.is_float(element)]
-        lines, factors = [], []
-        for i, (name, kind) in enumerate(zip(names, elements, strict=True)):
-            factors.append(name if kind == element else f"%wide.{i}")
-            if kind != element:
-                lines.append(f'%wide.{i} = "arith.{extend}"({name}) : ({kind}) -> {element}')
-        product = factors[0]
-        for i, factor in enumerate(factors[1:]):
-            lines.append(f'%product.{i} = "arith.{times}"({product}, {factor}) : ({element}, {element}) -> {element}')
-            product = f"%product.{i}"
-        first, second = ("%out.0", product) if self.spelling.accumulator or self.spelling.named else (product, "%out.0")
-        lines.append(f'%sum.0 = "arith.{plus}"({first}, {second}) : ({element}, {element}) -> {element}')
-        return lines, "%sum.0"
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
@@ -474,34 +457,6 @@ def _shared(pattern: tree.Pattern) -> frozenset[str]:
     counts = Counter(expr.name for expr in found if isinstance(expr, tree.Name))
     whole = any(isinstance(e, (tree.Contract, tree.Reduce)) or (isinstance(e, tree.Call) and e.quoted) for e in found)
     return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()
-
-
-def _scalar_attributes(op: vocabulary.Op, expr: tree.Call) -> str:
-    """What an elementwise op says besides its operands, as MLIR writes it."""
-    found = []
-    for attribute in expr.attributes:
-        if attribute.name == "predicate" and str(attribute.value) in op.predicates:
-            found.append(f"predicate = {op.predicates.index(str(attribute.value))} : i64")
-        else:
-            found.append(f"{attribute.name} = {_attribute(attribute)}")
-    return f"{{{', '.join(found)}}}"
-
-
-def _attribute(attribute: tree.Attribute) -> str:
-    value = getattr(attribute, "value", None)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"{value} : i64"
-    if isinstance(value, float):
-        return f"{value} : f64"
-    if isinstance(value, tree.MlirText):
-        return value.text
-    if isinstance(value, str) and not attribute.bare:
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    raise GapError.at(
-        attribute.span, f"the attribute `{attribute.name}`", "a template needs its type, which is not written"
-    )
 
 
 def _written(expr: Any) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from iree.compiler import ir
 
+from opsplice.rewrites.approaches.annotation import attribute_of
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.spelling.dim_bounds import Axis
 from opsplice.rewrites.spelling.not_exportable import GapError
@@ -16,6 +17,7 @@ from opsplice.rewrites.spelling.template import NAME_ONLY
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor
 from opsplice.spec_lang.syntax import tree, vocabulary
 
+_PRODUCTS = {True: ("mulf", "addf", "extf"), False: ("muli", "addi", "extsi")}
 # What Torch writes for maxima and minima of floats: the predicates ugt and ult.
 _CHOICES = {"arith.maximumf": "9 : i64", "arith.minimumf": "11 : i64"}
 
@@ -274,3 +276,43 @@ class Writer:
 def number_text(value: int | float, element: str) -> str:
     """A constant with its type, as MLIR writes it. Needs a current context."""
     return str(emit.number(value, ir.Type.parse(element)))
+
+
+def product_body(
+    names: Sequence[str], elements: Sequence[str], element: str, *, running_first: bool
+) -> tuple[list[str], str]:
+    """The lines of a contraction's body, and the value that it yields."""
+    times, plus, extend = _PRODUCTS[vocabulary.is_float(element)]
+    lines, factors = [], []
+    for i, (name, kind) in enumerate(zip(names, elements, strict=True)):
+        factors.append(name if kind == element else f"%wide.{i}")
+        if kind != element:
+            lines.append(f'%wide.{i} = "arith.{extend}"({name}) : ({kind}) -> {element}')
+    product = factors[0]
+    for i, factor in enumerate(factors[1:]):
+        lines.append(f'%product.{i} = "arith.{times}"({product}, {factor}) : ({element}, {element}) -> {element}')
+        product = f"%product.{i}"
+    first, second = ("%out.0", product) if running_first else (product, "%out.0")
+    lines.append(f'%sum.0 = "arith.{plus}"({first}, {second}) : ({element}, {element}) -> {element}')
+    return lines, "%sum.0"
+
+
+def scalar_attributes(op: vocabulary.Op, expr: tree.Call) -> str:
+    """What an elementwise op says besides its operands, as MLIR writes it."""
+    found = []
+    for attribute in expr.attributes:
+        if attribute.name == "predicate" and str(attribute.value) in op.predicates:
+            found.append(f"predicate = {op.predicates.index(str(attribute.value))} : i64")
+        else:
+            found.append(f"{attribute.name} = {attribute_text(attribute)}")
+    return f"{{{', '.join(found)}}}"
+
+
+def attribute_text(attribute: tree.Attribute) -> str:
+    """An attribute as MLIR writes it. Needs a current context."""
+    value = attribute.value
+    is_word = isinstance(value, str) and not isinstance(value, tree.MlirText) and attribute.bare
+    if value is None or isinstance(value, tuple) or is_word:
+        why = "a template needs its type, which is not written"
+        raise GapError.at(attribute.span, f"the attribute `{attribute.name}`", why)
+    return str(attribute_of(attribute))

@@ -700,6 +700,11 @@ class Run:
     phase: str
     phase_span: Span
 
+    @property
+    def title(self) -> str:
+        """The run in a few words, for messages."""
+        return f'run "{self.passes}" at {self.phase}'
+
 
 @dataclass(frozen=True)
 class Import:

@@ -158,6 +158,25 @@ def test_what_a_reduction_starts_from_counts_and_its_turns_come_in_order() -> No
     assert made == [[((8 / 2) / 4 + 1) / 1 + 2, (0 / 1 / 1 + 1) / 2 + 2]]
 
 
+def test_a_product_is_summed_once_for_each_turn_of_a_loop_that_reads_nothing() -> None:
+    """Here the rows of the result, which no operand has."""
+    body = """
+    %3 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (k)>,
+        affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%0, %1 : tensor<2x3xf32>, tensor<3xf32>) outs(%2 : tensor<4x2xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %4 = arith.mulf %a, %b : f32
+      %5 = arith.addf %o, %4 : f32
+      linalg.yield %5 : f32
+    } -> tensor<4x2xf32>
+    return %3 : tensor<4x2xf32>"""
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(3, dtype=np.float32)
+    kinds = "tensor<2x3xf32>, tensor<3xf32>, tensor<4x2xf32>"
+    inputs = x, y, np.ones((4, 2), np.float32)
+    (found,) = run(body, *inputs, kinds=kinds, results="tensor<4x2xf32>", floats=np.float64)
+    np.testing.assert_array_equal(found, np.tile(1 + x @ y, (4, 1)))
+
+
 def test_windows_with_strides_and_dilations() -> None:
     body = """%r = linalg.conv_1d_nwc_wcf {strides = dense<2> : vector<1xi64>, dilations = dense<3> : vector<1xi64>}
       ins(%0, %1 : tensor<1x8x1xf32>, tensor<2x1x1xf32>) outs(%2 : tensor<1x3x1xf32>) -> tensor<1x3x1xf32>

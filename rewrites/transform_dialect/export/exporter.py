@@ -7,8 +7,6 @@ matcher's action puts in. So what is exported is what the engine matched: a temp
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +25,6 @@ from opsplice.rewrites.apply import apply
 from opsplice.rewrites.approaches import insertion
 from opsplice.rewrites.approaches import pattern_insertion as template
 from opsplice.rewrites.approaches.annotation import attribute_of
-from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.ir.symbols import reached
@@ -37,21 +34,18 @@ from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Check, Extent
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
 from opsplice.rewrites.spelling.speller import spell
-from opsplice.rewrites.spelling.spellings import Spelling, spellings, with_options
+from opsplice.rewrites.spelling.spellings import spellings, with_options
 from opsplice.rewrites.spelling.template import Instance, Template
 from opsplice.rewrites.transform_dialect.export import equal_dims
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier, place
-from opsplice.rewrites.transform_dialect.export.op_matchers import Direct, direct, is_any_contraction
+from opsplice.rewrites.transform_dialect.export.instances import covers, instances, option_count
+from opsplice.rewrites.transform_dialect.export.op_matchers import Direct, direct
+from opsplice.rewrites.transform_dialect.export.rule_checks import check_call, check_rule, passes_of
 from opsplice.rewrites.transform_dialect.export.sequences import Case, Group, Pass, spec_text
-from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.loading.loader import LoadedSpec
-from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax import tree
 
-MAX_RANK = 4
-MAX_INSTANCES = 64
 _CALL = "opsplice_call_"
-_PASSES = re.compile(r"util\.func\(([\w,-]+)\)|([\w-]+)")
-_PIPELINE = re.compile(rf"(?:{_PASSES.pattern})(?:,(?:{_PASSES.pattern}))*")
 _DIALECTS = ("arith", "math", "linalg", "tensor", "util", "flow")
 
 
@@ -118,7 +112,7 @@ def export(
         cases = tuple(case for p in programs for case in _cases(p, symbols))
         if not cases:  # its conditions never hold
             continue
-        groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule_text(rule)}", cases, sets[rule]))
+        groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule.title}", cases, sets[rule]))
         matchers = tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)
         rules.append(ExportedRule(rule, matchers, tuple(exporter.notes.get(rule, ()))))
     passes = [each for run in spec.runs for each in exporter.passes(run)]
@@ -177,7 +171,7 @@ class _Exporter:
     def passes(self, run: tree.Run) -> list[Pass]:
         """The passes that a run comes to."""
         try:
-            return list(_passes(run))
+            return list(passes_of(run))
         except GapError as error:
             self._note(run, error)
             return []
@@ -189,7 +183,7 @@ class _Exporter:
 
     def _programs(self, rule: tree.Rule, name: str) -> list[_Program]:
         """Every template of a rule, with its replacement. Raises GapError if there is none."""
-        _check_rule(rule, self.spec)
+        check_rule(rule, self.spec)
         failures: list[GapError] = []
         asked = list(self._direct(rule, name)) if rule.attributes else []
         if asked:
@@ -214,7 +208,7 @@ class _Exporter:
     def _direct(self, rule: tree.Rule, name: str) -> Iterator[_Program]:
         """Matchers without a template, for a pattern that needs none."""
         pattern = self.spec.patterns[rule.pattern]
-        for number, instance in enumerate(_instances(pattern, rule)):
+        for number, instance in enumerate(instances(pattern, rule)):
             found = direct(pattern, instance)
             if found is None:
                 return
@@ -227,9 +221,9 @@ class _Exporter:
         """Each distinct template, as a function of the module."""
         pattern = self.spec.patterns[rule.pattern]
         seen: set[Any] = set()
-        options = _options(pattern, self.spec.patterns)
+        options = option_count(pattern, self.spec.patterns)
         chosen = [each for spelling in spellings() for each in with_options(spelling, options)]
-        for instance in _instances(pattern, rule):
+        for instance in instances(pattern, rule):
             for spelling in chosen:
                 try:
                     template = spell(pattern, self.spec.patterns, instance, spelling)
@@ -248,7 +242,7 @@ class _Exporter:
                     failures.append(error)
                     continue
                 body = function.regions[0].blocks[0].operations
-                yield _Draft(number, _covers(instance, spelling), template, function, body[len(body) - 1].operands[0])
+                yield _Draft(number, covers(instance, spelling), template, function, body[len(body) - 1].operands[0])
 
     def _function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
         """The template as a function at the end of the module."""
@@ -294,124 +288,13 @@ class _Exporter:
         inputs = ([match], [bare], kernels, self.targets, self.resolve)
         write = partial(template.write, patterns=self.spec.patterns)
         chosen = plan(*inputs, write=write, codes=self.spec.codes)
-        what = f"`{rule_text(rule)}`"
+        what = f"`{rule.title}`"
         if not chosen.actions:
             raise GapError.at(rule.span, what, chosen.left[0].reason)
         (call,) = chosen.actions
         if isinstance(call, KernelCall):
-            _check_call(rule, call)
+            check_call(rule, call)
         return call
-
-
-def _check_call(rule: tree.Rule, call: KernelCall) -> None:
-    what, name = f"`{rule_text(rule)}`", approach_of(call).name(call)
-    if call.kept:
-        missing = ", ".join(map(str, call.kept))
-        why = f"a spec cannot leave only some targets to the compiler, and there is no artifact for {missing}"
-        raise GapError.at(rule.span, what, why)
-    if name not in ("static function", "static dispatch"):
-        raise GapError.at(rule.span, what, f"a spec has no {name}: only what is linked into the program")
-    if approach_of(call).later([call]):
-        why = "shaders for Metal and whole executables are put in after IREE has made its own, which no spec does"
-        raise GapError.at(rule.span, what, why)
-
-
-def _check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
-    """Raise GapError for a rule that does something that is not exported."""
-    what, pattern = f"`{rule_text(rule)}`", spec.patterns[rule.pattern]
-    if rule.attributes:
-        _check_attributes(rule, spec)
-    elif rule.kernel in spec.kernels:
-        _check_kernel(rule, spec.kernels[rule.kernel])
-    if rule.phase not in (None, "preprocessing"):
-        raise GapError.at(rule.phase_span or rule.span, what, "IREE applies specs at phase preprocessing only")
-    if "reshape" in pattern.through:
-        why = "a matcher looks through nothing, and the pattern looks through reshapes"
-        raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
-
-
-def _check_kernel(rule: tree.Rule, kernel: tree.Kernel) -> None:
-    if kernel.is_scalar:
-        raise GapError.at(rule.span, f"`{rule_text(rule)}`", "a spec cannot put functions on elements into IREE's code")
-    for clause in kernel.artifacts:
-        if clause.is_generated:
-            why = "a spec is made before there are matches, and code is generated for each"
-            raise GapError.at(clause.span, f"kernel '{rule.kernel}'", why)
-
-
-def _check_attributes(rule: tree.Rule, spec: LoadedSpec) -> None:
-    """Rules that set the same attributes are tried in their order; the first that holds sets all of its own."""
-    names = {attribute.name for attribute in rule.attributes}
-    for other in itertools.takewhile(lambda each: each is not rule, spec.rules):
-        earlier = {attribute.name for attribute in other.attributes}
-        if names & earlier and not names <= earlier:
-            both = ", ".join(sorted(names & earlier))
-            why = (
-                f"where the rule at {other.span} sets {both} first, none of this rule's attributes is set, and a "
-                "spec sets each by itself; set the others by a rule of their own"
-            )
-            raise GapError.at(rule.span, f"`{rule_text(rule)}`", why)
-
-
-def _passes(run: tree.Run) -> Iterator[Pass]:
-    """The passes of a run. Raises GapError for what a spec cannot run."""
-    what = f"`{rule_text(run)}`"
-    if run.phase not in ("preprocessing", "global-optimization"):
-        raise GapError.at(run.phase_span, what, "IREE applies specs at phase preprocessing only, and what comes next")
-    text = "".join(run.passes.split())
-    if _PIPELINE.fullmatch(text) is None:
-        raise GapError.at(run.passes_span, what, "only names of passes, and util.func(...) around them, are exported")
-    for nested, plain in _PASSES.findall(text):
-        for name in (nested or plain).split(","):
-            yield Pass(name, on_functions=bool(nested), is_after=run.phase == "global-optimization")
-
-
-# ---- instances ---------------------------------------------------------------------------------------------------
-
-
-def _instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
-    """Each rank of each pack with each choice of each type variable."""
-    kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
-    packs = sorted({d.pack for kind in kinds for d in kind.dims if d.pack is not None})
-    if is_any_contraction(pattern):  # of any rank, too
-        packs, kinds = [], []
-    sizes = {**dim_bounds.fixed(pattern.where), **dim_bounds.fixed(rule.where)}
-    choices = [[c.name for c in v.choices] or list(vocabulary.KERNEL_ELEMENTS) for v in pattern.type_variables]
-    names = [v.name for v in pattern.type_variables]
-    made = 0
-    for types in itertools.product(*choices):
-        for ranks in itertools.product(range(MAX_RANK + 1), repeat=len(packs)):
-            instance = Instance(dict(zip(packs, ranks, strict=True)), dict(zip(names, types, strict=True)), sizes)
-            if packs and max((_rank(kind, instance) for kind in kinds), default=0) > MAX_RANK:
-                continue
-            made += 1
-            if made > MAX_INSTANCES:
-                why = f"it would need more than {MAX_INSTANCES} matchers for each spelling; give it fewer choices"
-                raise GapError.at(pattern.span, f"pattern '{pattern.name}'", why)
-            yield instance
-
-
-def _options(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern]) -> int:
-    """How many alternatives a pattern has, in itself or in those that it uses; 0 unless they are in one place."""
-    found: list[tree.Alternatives] = []
-    pending = [pattern]
-    while pending:
-        for expr in expressions(pending.pop()):
-            if isinstance(expr, tree.Alternatives):
-                found.append(expr)
-            if isinstance(expr, tree.Call) and not expr.quoted and expr.callee in patterns:
-                pending.append(patterns[expr.callee])
-    return len(found[0].options) if len(found) == 1 else 0
-
-
-def _rank(kind: tree.TensorType, instance: Instance) -> int:
-    return sum(1 if d.pack is None else instance.packs[d.pack] for d in kind.dims)
-
-
-def _covers(instance: Instance, spelling: Spelling) -> str:
-    types = [f"{name} = {element}" for name, element in instance.types.items()]
-    ranks = [f"...{name} of rank {rank}" for name, rank in instance.packs.items()]
-    return "; ".join([spelling.name, *types, *ranks])
 
 
 # ---- conditions --------------------------------------------------------------------------------------------------
@@ -449,7 +332,7 @@ def _part(size: Size, rule: tree.Rule) -> int | Axis:
         return size
     value: Any = size.value
     if not isinstance(value.owner, ir.Block):
-        raise GapError.at(rule.span, f"`{rule_text(rule)}`", "the kernel's condition is on a dim that no argument has")
+        raise GapError.at(rule.span, f"`{rule.title}`", "the kernel's condition is on a dim that no argument has")
     return Axis(ir.BlockArgument(value).arg_number, size.axis)
 
 
@@ -515,8 +398,3 @@ def _symbols(module: ir.Module) -> _Symbols:
 def _value_text(attribute: tree.Attribute) -> str:
     """The value of an attribute as MLIR writes it, "" for a name alone. Needs a current context."""
     return "" if attribute.value is None else str(attribute_of(attribute))
-
-
-def rule_text(rule: tree.Rule | tree.Run) -> str:
-    """A rule or run in a few words."""
-    return f'run "{rule.passes}" at {rule.phase}' if isinstance(rule, tree.Run) else rule.title
