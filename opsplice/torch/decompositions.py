@@ -46,6 +46,7 @@ APART = (
     aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training,
     aten.bucketize,
+    aten.grid_sampler_2d,
     aten.logical_xor,
 )
 
@@ -81,10 +82,20 @@ _OF_NUMBERS: Table = {
     for op in ops
 }
 
+_OVER_A_DIM: Table = {
+    op: formulas.of_scalars(op)
+    for op in (
+        *(aten.amax.default, aten.amin.default, aten.argmax.default, aten.argmin.default, aten.cumprod.default),
+        *(aten.gather.default, aten.index_select.default, aten.max.dim, aten.min.dim),
+    )
+}
+
 OWN: Table = {
     **_SCATTERED,
     **_OF_NUMBERS,
+    **_OVER_A_DIM,
     aten._adaptive_avg_pool2d_backward.default: formulas.adaptive_average_pool_backward,
+    aten._adaptive_avg_pool3d_backward.default: formulas.adaptive_average_pool_backward_3d,
     aten._cdist_backward.default: formulas.distances_backward,
     aten._cdist_forward.default: formulas.distances,
     aten._efficientzerotensor.default: formulas.zero_tensor,
@@ -92,11 +103,16 @@ OWN: Table = {
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: formulas.attention_backward,
     aten._grouped_mm.default: formulas.grouped_product,
     aten.adaptive_max_pool2d_backward.default: formulas.adaptive_max_pool_backward,
+    aten.addbmm.default: formulas.added_product,
+    aten.avg_pool2d.default: formulas.average_pool,
     aten.avg_pool2d_backward.default: formulas.average_pool_backward,
     aten.avg_pool3d_backward.default: formulas.average_pool_backward,
     aten.bernoulli.default: formulas.bernoulli,
     aten.constant_pad_nd.default: formulas.pad,
+    aten.convolution.default: formulas.convolution,
     aten.convolution_backward.default: formulas.convolution_backward,
+    aten.cummax.default: formulas.running_extreme(torch.gt, -torch.inf),
+    aten.cummin.default: formulas.running_extreme(torch.lt, torch.inf),
     aten.diagonal_scatter.default: formulas.diagonal_scatter,
     aten.empty_permuted.default: formulas.empty_permuted,
     aten.fmod.Scalar: formulas.remainder_of_division,
@@ -104,9 +120,14 @@ OWN: Table = {
     aten.histc.default: formulas.histogram,
     aten.kthvalue.default: formulas.kth_value,
     aten.log10.default: formulas.log10,
+    aten.logcumsumexp.default: formulas.running_log_sum,
+    aten.max_pool2d_with_indices.default: formulas.max_pool(aten.max_pool2d_with_indices, 2),
+    aten.max_pool2d_with_indices_backward.default: formulas.max_pool_backward,
+    aten.max_pool3d_with_indices.default: formulas.max_pool(aten.max_pool3d_with_indices, 3),
     aten.median.dim: formulas.median,
     aten.mul.Tensor: formulas.product,
     aten.native_dropout.default: formulas.dropout,
+    aten.put.default: formulas.put,
     aten.rand_like.default: formulas.like(torch.rand),
     aten.randint_like.default: formulas.like(torch.randint),
     aten.randint_like.low_dtype: formulas.like(torch.randint),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from opsplice.frontends.reshapes import is_misread
 
@@ -217,9 +218,11 @@ def counted_from_front(scatter: Callable[..., torch.Tensor]) -> Callable[..., to
     """A scatter along a dim that is counted from the first: IREE ends the process at one counted from the last."""
 
     def scattered(tensor: torch.Tensor, dim: int, *args: Any, **options: Any) -> torch.Tensor:
+        if not tensor.dim():
+            return of_scalars(scatter)(tensor, dim, *args, **options)
         if dim >= 0:
             return NotImplemented
-        return scatter(tensor, dim + max(tensor.dim(), 1), *args, **options)
+        return scatter(tensor, dim + tensor.dim(), *args, **options)
 
     return scattered
 
@@ -256,6 +259,66 @@ def median(tensor: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch
     return kth_value(tensor, (tensor.shape[dim] + 1) // 2, dim, keepdim)
 
 
+def of_scalars(op: Callable[..., Any]) -> Callable[..., Any]:
+    """An op over a dim that also takes a scalar, which IREE does not take there, as what it does with one element."""
+
+    def formula(tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
+        if tensor.dim():
+            return NotImplemented
+        given = [each.reshape(1) if isinstance(each, torch.Tensor) else each for each in (tensor, *args)]
+        return pytree.tree_map(lambda result: result.reshape(()), op(*given, **options))
+
+    return formula
+
+
+def running_log_sum(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+    """IREE sums what the numbers are logarithms of, which overflows."""
+
+    def join(later: Tensors, earlier: Tensors) -> Tensors:
+        high, low = torch.maximum(later[0], earlier[0]), torch.minimum(later[0], earlier[0])
+        return (torch.where(torch.isinf(high) | torch.isinf(low), high, high + torch.log1p(torch.exp(low - high))),)
+
+    return _running(join, (tensor,), (-torch.inf,), dim)[0]
+
+
+def running_extreme(exceeds: Callable[..., torch.Tensor], least: float) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The running maximum or minimum, and its place: the last of equal ones, as PyTorch counts."""
+
+    def join(later: Tensors, earlier: Tensors) -> Tensors:
+        kept = exceeds(earlier[0], later[0])
+        return torch.where(kept, earlier[0], later[0]), torch.where(kept, earlier[1], later[1])
+
+    def formula(tensor: torch.Tensor, dim: int) -> tuple[torch.Tensor, ...]:
+        if not tensor.is_floating_point():
+            return NotImplemented
+        if not tensor.dim():
+            return tensor.clone(), torch.zeros((), dtype=torch.int64, device=tensor.device)
+        shape = [-1 if n == dim % tensor.dim() else 1 for n in range(tensor.dim())]
+        places = torch.arange(tensor.shape[dim], device=tensor.device).view(shape).expand(tensor.shape)
+        return tuple(_running(join, (tensor, places), (least, 0), dim))
+
+    return formula
+
+
+Tensors = Sequence[torch.Tensor]
+
+
+def _running(
+    join: Callable[[Tensors, Tensors], Tensors], tensors: Tensors, neutral: Sequence[float], dim: int
+) -> Tensors:
+    """For each place along a dim what joins all up to it, in as many steps as its size has bits."""
+    size, step = tensors[0].shape[dim] if tensors[0].dim() else 1, 1
+    if not isinstance(size, int):
+        return NotImplemented
+    while step < size:
+        earlier = [
+            torch.cat([each.narrow(dim, 0, step) * 0 + none, each.narrow(dim, 0, size - step)], dim)
+            for each, none in zip(tensors, neutral, strict=True)
+        ]
+        tensors, step = join(tensors, earlier), 2 * step
+    return tensors
+
+
 # ---- pooling and convolutions ----------------------------------------------------------------------------------------
 
 
@@ -274,6 +337,71 @@ def _spread(gradient: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Ten
     for dim, matrix in enumerate(shares, gradient.dim() - len(shares)):
         gradient = (gradient.movedim(dim, -1) @ matrix).movedim(-1, dim)
     return gradient
+
+
+def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
+    """IREE takes batches only, and counts windows that hang over as if each did."""
+
+    def formula(
+        tensor: torch.Tensor,
+        kernel: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,),
+        ceil: bool = False,
+    ) -> Tensors:
+        kernel, stride, padding, dilation = (
+            _for_each(each, dims) for each in (kernel, stride or kernel, padding, dilation)
+        )
+        if tensor.dim() == dims + 1:
+            return [each.squeeze(0) for each in op(tensor.unsqueeze(0), kernel, stride, padding, dilation, ceil)]
+        more = _overhang(tensor.shape[-dims:], kernel, stride, padding, dilation) if ceil else None
+        if more is None:
+            return NotImplemented
+        longer = torch.nn.functional.pad(tensor, [n for each in reversed(more) for n in (0, each)], value=-torch.inf)
+        values, left = op(longer, kernel, stride, padding, dilation)
+        places, below = torch.zeros_like(left), 1
+        for size, whole in reversed(list(zip(tensor.shape[-dims:], longer.shape[-dims:], strict=True))):
+            places, left, below = places + left % whole * below, left // whole, below * size
+        return values, places
+
+    return formula
+
+
+def max_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor, *others: Any) -> torch.Tensor:
+    """IREE's compiler crashes without a batch."""
+    return adaptive_max_pool_backward(gradient, tensor, others[-1]) if tensor.dim() == 3 else NotImplemented
+
+
+def average_pool(
+    tensor: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil: bool = False,
+    *others: Any,
+) -> torch.Tensor:
+    kernel, stride, padding = (_for_each(each, 2) for each in (kernel, stride or kernel, padding))
+    over = _overhang(tensor.shape[-2:], kernel, stride, padding, (1, 1)) if ceil else None
+    if over is None or any(over):
+        return NotImplemented
+    return aten.avg_pool2d(tensor, kernel, stride, padding, False, *others)
+
+
+def _overhang(
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> list[int] | None:
+    """How far the last window reaches over each dim with its padding; None where that is not known."""
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    found = []
+    for size, extent, step, padded, apart in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        window = apart * (extent - 1) + 1
+        last = -(-(size + 2 * padded - window) // step)
+        if last * step >= size + padded:  # it would begin behind the tensor
+            last -= 1
+        found.append(max(0, last * step + window - size - 2 * padded))
+    return found
 
 
 def average_pool_backward(
@@ -299,8 +427,16 @@ def average_pool_backward(
 
 
 def adaptive_average_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return _adaptive_backward(gradient, tensor, 2)
+
+
+def adaptive_average_pool_backward_3d(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return _adaptive_backward(gradient, tensor, 3)
+
+
+def _adaptive_backward(gradient: torch.Tensor, tensor: torch.Tensor, dims: int) -> torch.Tensor:
     shares = []
-    for dim in (-2, -1):
+    for dim in range(-dims, 0):
         size, outputs = tensor.shape[dim], gradient.shape[dim]
         at = torch.arange(outputs, device=tensor.device)
         starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
@@ -321,6 +457,34 @@ def replication_pad_backward(gradient: torch.Tensor, tensor: torch.Tensor, amoun
 def adaptive_max_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     flat = torch.zeros_like(tensor).flatten(-2)
     return flat.scatter_add(-1, indices.flatten(-2), gradient.flatten(-2)).view(tensor.shape)
+
+
+def convolution(
+    tensor: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """A transposed convolution of each channel apart, which IREE does not take, as a plain one over spread elements."""
+    if not transposed or groups == 1 or weight.shape[0] != groups:
+        return NotImplemented
+    dims = tensor.dim() - 2
+    stride, padding, dilation, more = (_for_each(each, dims) for each in (stride, padding, dilation, output_padding))
+    around: list[int] = []
+    for number in reversed(range(dims)):
+        dim, step = number + 2, stride[number]
+        apart = torch.nn.functional.pad(tensor.unsqueeze(dim + 1), [0, 0] * (dims - 1 - number) + [0, step - 1])
+        tensor = apart.flatten(dim, dim + 1).narrow(dim, 0, (tensor.shape[dim] - 1) * step + 1)
+        reach = dilation[number] * (weight.shape[dim] - 1) - padding[number]
+        around += [reach, reach + more[number]]
+    mirrored = weight.flatten(0, 1).unsqueeze(1).flip(list(range(2, dims + 2)))
+    spread, one, none = aten.constant_pad_nd(tensor, around), [1] * dims, [0] * dims
+    return aten.convolution(spread, mirrored, bias, one, none, dilation, False, none, groups)
 
 
 def convolution_backward(
@@ -352,6 +516,8 @@ def convolution_backward(
     none = [0] * len(stride)
     if wanted[0]:
         of_tensor = aten.convolution(gradient, weight, None, stride, padding, dilation, False, none, groups)
+        for dim in range(2, tensor.dim()):  # what output_padding adds may be as wide as a stride
+            of_tensor = of_tensor.narrow(dim, 0, tensor.shape[dim])
     if wanted[1]:
         of_weight = aten.convolution_backward(
             tensor, gradient, weight, None, stride, padding, dilation, False, none, groups, [False, True, False]
@@ -373,6 +539,17 @@ def remainder_of_division(tensor: torch.Tensor, divisor: torch.Tensor | float) -
     if tensor.is_floating_point():
         return NotImplemented
     return tensor - torch.div(tensor, divisor, rounding_mode="trunc") * divisor
+
+
+def added_product(
+    added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *, beta: float = 1, alpha: float = 1
+) -> torch.Tensor:
+    return beta * added + alpha * (left @ right).sum(0)
+
+
+def put(tensor: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False) -> torch.Tensor:
+    flat = aten.index_put(tensor.flatten(), [index.flatten()], source.flatten(), accumulate)
+    return flat.view(tensor.shape)
 
 
 def multiply_add(left: torch.Tensor, right: torch.Tensor, added: torch.Tensor) -> torch.Tensor:

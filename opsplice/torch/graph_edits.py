@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from opsplice.torch.lines import location_of
 from opsplice.torch.refusals import UnsupportedError
@@ -57,6 +58,8 @@ def _instead_of(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     given = [arg.meta["val"] for arg in node.all_input_nodes if isinstance(arg.meta.get("val"), torch.Tensor)]
     if getattr(node.target, "overloadpacket", None) in _WRITES and any(0 in each.shape for each in given):
         return graph.call_function(aten.clone.default, (node.args[0],))
+    if given and all(0 in each.shape for each in given):
+        return _of_nothing(graph, node)
     summed = _PRODUCTS.get(node.target)
     if summed is None or node.args[summed].meta["val"].shape[-1] != 0:
         return None
@@ -65,6 +68,22 @@ def _instead_of(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     scaled = graph.call_function(aten.mul.Scalar, (node.args[0], node.kwargs.get("beta", 1)))
     scaled.meta = dict(node.args[0].meta)
     return graph.call_function(aten.expand.default, (scaled, list(value.shape)))
+
+
+def _of_nothing(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+    """What an op makes of tensors without elements alone, if that is one number: the mean of nothing is NaN."""
+    with unset_fake_temporarily():
+        args, options = fx.node.map_arg((node.args, node.kwargs), _of_same_shape)
+        made = node.target(*args, **options).flatten()
+        if not torch.equal(made.nan_to_num(), made[0].nan_to_num().expand_as(made)):
+            return None
+        number, kind = made[0].item(), {"dtype": made.dtype, "device": made.device}
+    return graph.call_function(aten.full.default, (list(node.meta["val"].shape), number), kind)
+
+
+def _of_same_shape(node: fx.Node) -> torch.Tensor:
+    value = node.meta["val"]
+    return torch.empty(value.shape, dtype=value.dtype)
 
 
 # ---- sorts -----------------------------------------------------------------------------------------------------------
