@@ -125,6 +125,7 @@ OWN: Table = {
     aten.max_pool2d_with_indices_backward.default: formulas.max_pool_backward,
     aten.max_pool3d_with_indices.default: formulas.max_pool(aten.max_pool3d_with_indices, 3),
     aten.median.dim: formulas.median,
+    aten.mkldnn_rnn_layer.default: formulas.lstm_layer,
     aten.mul.Tensor: formulas.product,
     aten.native_dropout.default: formulas.dropout,
     aten.put.default: formulas.put,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._decomp.decompositions import one_layer_lstm
 from torch.utils import _pytree as pytree
 
 from opsplice.frontends.reshapes import is_misread
@@ -209,6 +210,28 @@ def like(draw: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 def bernoulli(chances: torch.Tensor, *, generator: Any = None) -> torch.Tensor:
     return (torch.rand(chances.shape, dtype=chances.dtype, device=chances.device) < chances).to(chances.dtype)
+
+
+# ---- recurrence ------------------------------------------------------------------------------------------------------
+
+
+def lstm_layer(
+    steps: torch.Tensor,
+    of_input: torch.Tensor,
+    of_hidden: torch.Tensor,
+    bias_of_input: torch.Tensor,
+    bias_of_hidden: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    backwards: bool,
+    *others: Any,
+) -> tuple[torch.Tensor, ...]:
+    """One direction of a layer, a step after the other, as PyTorch itself takes the layer apart in training."""
+    has_biases = others[4]
+    weights = [of_input, of_hidden, bias_of_input, bias_of_hidden][: 4 if has_biases else 2]
+    start = (hidden.squeeze(0), cell.squeeze(0))
+    outputs, ends = one_layer_lstm(steps, start, weights, has_biases, backwards)
+    return outputs, *(each.unsqueeze(0) for each in ends), steps.new_zeros(0)
 
 
 # ---- order and places ------------------------------------------------------------------------------------------------

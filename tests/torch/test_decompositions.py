@@ -243,3 +243,15 @@ def test_views_of_what_does_not_lie_in_order():
     x = torch.randn(3, 4, 5, 8)
     torch._dynamo.mark_dynamic(x, 2)
     assert torch.equal(compiled(x), f(x))
+
+
+def test_a_recurrent_layer_is_compiled_where_pytorch_hands_it_over(monkeypatch):
+    monkeypatch.setattr(torch._dynamo.config, "allow_rnn", True)
+    x = torch.randn(2, 3, 4)
+    for biases in (True, False):
+        torch._dynamo.reset()
+        layer = nn.LSTM(4, 5, bidirectional=True, batch_first=True, bias=biases).eval()
+        with torch.no_grad():
+            found, wanted = torch.compile(layer, backend="opsplice")(x), layer(x)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+    assert all(report.ops["aten.mm.default"] + report.ops["aten.addmm.default"] for report in opsplice.torch.reports())
