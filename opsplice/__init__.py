@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from opsplice.api import load as load
     from opsplice.api import match as match
     from opsplice.api import new_library as new_library
+    from opsplice.api import survey as survey
     from opsplice.api import transform as transform
     from opsplice.api import verify as verify
     from opsplice.compiling.spec_export import Exported as Exported
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from opsplice.errors import OpspliceError as OpspliceError
     from opsplice.measuring.benching import Bench as Bench
     from opsplice.measuring.model import Verification as Verification
+    from opsplice.measuring.survey_model import Survey as Survey
     from opsplice.pattern_libraries.library_check import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
     from opsplice.reports.captured import Capture as Capture
@@ -62,6 +64,7 @@ _HOMES = {
     "Program": "opsplice.api",
     "Report": "opsplice.reports.report",
     "SpecError": "opsplice.spec_lang.syntax.spec_errors",
+    "Survey": "opsplice.measuring.survey_model",
     "Verification": "opsplice.measuring.model",
     "bench": "opsplice.api",
     "capture": "opsplice.api",
@@ -77,6 +80,7 @@ _HOMES = {
     "load": "opsplice.api",
     "match": "opsplice.api",
     "new_library": "opsplice.api",
+    "survey": "opsplice.api",
     "transform": "opsplice.api",
     "verify": "opsplice.api",
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from opsplice.compiling.spec_export import Exported
     from opsplice.measuring.benching import Bench
     from opsplice.measuring.model import Verification
+    from opsplice.measuring.survey_model import Survey
     from opsplice.pattern_libraries.library_check import Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo
     from opsplice.reports.captured import Capture
@@ -293,6 +294,28 @@ def verify(
     kinds = known.KINDS if trials is None else tuple(trials)
     options = verification.Options(function, given, kinds, tolerance, cache=not again)
     return verification.verify(job, verification.prepare(report, job), options, report)
+
+
+def survey(
+    model: Any,
+    specs: Iterable[SpecPath] = (),
+    flags: Sequence[str] = (),
+    *,
+    timed: bool = True,
+    targets: Sequence[str] = (),
+    packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
+    on_progress: Progress | None = None,
+) -> Survey:
+    """What a model computes, by the patterns that come with opsplice, what that costs, and what specs have kernels for.
+
+    timed: whether IREE's own code for each computation is timed. Takes what `compile` takes otherwise.
+    """
+    from opsplice.measuring import surveying
+    from opsplice.pipeline.flags import for_this_cpu
+
+    flags = for_this_cpu(tuple(flags), tuple(targets))
+    return surveying.survey(_job(model, specs, flags, targets, packages, dims), on_progress or _silent, timed=timed)
 
 
 def bench(

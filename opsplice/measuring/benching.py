@@ -196,7 +196,7 @@ def _time(report: Progress, suite: Suite) -> _Found:
         assert suite.alone is not None
         report(f"timing match {number + 1} of {len(suite.cuts)}")
         inputs = next(iter(inputs_of(cut, None, ("random",))))
-        sides = {IREE: _alone(suite.alone[0], cut, inputs), KERNELS: _alone(suite.alone[1], cut, inputs)}
+        sides = {IREE: alone(suite.alone[0], cut, inputs), KERNELS: alone(suite.alone[1], cut, inputs)}
         found.alone.append(in_turn(sides, suite.seconds))
     plain, kernels = suite.plain.load(_DEVICE), suite.kernels.load(_DEVICE)
     for name in _names(plain.functions, suite):
@@ -218,7 +218,7 @@ def _names(functions: Mapping[str, Any], suite: Suite) -> list[str]:
     return [suite.function] if suite.function is not None else names
 
 
-def _alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
+def alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
     """A call of a cut-out match into memory that is there already."""
     from iree.runtime import VmVariantList
 

@@ -11,9 +11,10 @@ Its results go into buffers that the caller gives, whose surroundings the caller
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.model import Cut, Part, SymbolicSize
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Scalar
+from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 
 # What no match accounts for and every function may have for itself.
 _FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.assume.int")
@@ -46,40 +47,62 @@ class CutError(Exception):
     """A match that is no function of its own; the message says why."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """What is cut out: the values that it starts from and makes, and the ops between. label: what makes it another
+    computation than one with the same ops. match: where it is from, None for an op by itself.
+    """
+
+    inputs: tuple[ir.Value, ...]
+    roots: tuple[ir.Value, ...]
+    members: frozenset[ir.Operation]
+    label: str
+    match: Match | None = None
+
+    @classmethod
+    def of(cls, what: Action | Match | ir.Operation) -> Piece:
+        """Of a match that is replaced, with the views around it; of a match alone; of an op."""
+        if isinstance(what, Match):
+            inputs = [bound.value for bound in what.inputs.values()]
+            return cls(_values(inputs), what.roots, frozenset(what.ops), what.pattern.name, what)
+        if isinstance(what, (KernelCall, Insertion)):
+            label = f"{what.rule.span} {what.rule.title}"
+            alone = dataclasses.replace(cls.of(what.match), label=label)
+            if isinstance(what, Insertion):
+                return alone
+            values = [a.value for a in what.arguments if isinstance(a, (Buffer, Scalar))]
+            views = {view for buffer in what.strided for view in buffer.views}
+            roots = tuple(output.root for output in what.outputs)
+            return cls(_values(values), roots, alone.members | views, label, what.match)
+        own = set(ops_in(what))
+        read = [value for op in own for value in op.operands]
+        return cls(_values(v for v in read if _is_given(v, own)), tuple(what.results), frozenset({what}), "")
+
+
+def _values(values: Iterable[ir.Value | None]) -> tuple[ir.Value, ...]:
+    return tuple(dict.fromkeys(value for value in values if value is not None))
+
+
+def _is_given(value: ir.Value, own: set[ir.Operation]) -> bool:
+    """Whether an op by itself is given a value, that is, nothing that every function may have."""
+    if isinstance(value.owner, ir.Block):
+        return value.owner.owner.operation not in own and not isinstance(value.type, ir.IndexType)
+    maker = value.owner.operation
+    return maker not in own and maker.name not in _FREE and not _is_small(maker)
+
+
 @dataclass
 class _Cutter:
     """One match on its way into a function. copies: the values of the function by those of the program."""
 
-    action: Action
+    piece: Piece
     views: Views
     name: str = ""
     copies: dict[Any, ir.Value] = field(default_factory=dict)
 
-    @property
-    def match(self) -> Match:
-        return self.action.match
-
-    def inputs(self) -> list[ir.Value]:
-        """What the function is given: the values that arguments lie in."""
-        if isinstance(self.action, KernelCall):
-            values = [a.value for a in self.action.arguments if isinstance(a, (Buffer, Scalar))]
-        else:
-            values = [bound.value for bound in self.match.inputs.values()]
-        return list(dict.fromkeys(value for value in values if value is not None))
-
-    def roots(self) -> tuple[ir.Value, ...]:
-        return tuple(o.root for o in self.action.outputs) if isinstance(self.action, KernelCall) else self.match.roots
-
-    def members(self) -> set[ir.Operation]:
-        """The ops that belong to the match, and the views around it."""
-        found = set(self.match.ops)
-        if isinstance(self.action, KernelCall):
-            found |= {view for buffer in self.action.strided for view in buffer.views}
-        return found
-
     def function(self, name: str) -> ir.Operation:
         """The function without its body, at the current insertion point. Raises CutError."""
-        inputs, roots = self.inputs(), self.roots()
+        inputs, roots = self.piece.inputs, self.piece.roots
         for value in (*inputs, *roots):
             if not isinstance(value.type, (ir.RankedTensorType, ir.FloatType, ir.IntegerType)):
                 raise CutError(f"it has a value of type {value.type}")
@@ -98,14 +121,14 @@ class _Cutter:
     def fill(self, function: ir.Operation) -> None:
         """Write the body of the function. Raises CutError."""
         (block,) = function.regions[0].blocks
-        self.copies = dict(zip(self.inputs(), block.arguments, strict=False))
-        members, roots = self.members(), self.roots()
+        self.copies = dict(zip(self.piece.inputs, block.arguments, strict=False))
+        members, roots = self.piece.members, self.piece.roots
         with ir.InsertionPoint(block):
             for root in roots:
                 self._copy(root, members)
             emit.op("func.return", [self.copies[root] for root in roots])
 
-    def _copy(self, value: ir.Value, members: set[ir.Operation]) -> None:
+    def _copy(self, value: ir.Value, members: frozenset[ir.Operation]) -> None:
         """Copy what makes a value, unless it is there. Recursion is as deep as the match."""
         if value in self.copies:
             return
@@ -137,11 +160,11 @@ class _Cutter:
     def parts(self) -> tuple[Part, ...]:
         """What the function takes."""
         classes = Classes(self._equal())
-        return tuple(self._part(value, classes) for value in self.inputs())
+        return tuple(self._part(value, classes) for value in self.piece.inputs)
 
     def results(self) -> tuple[Part, ...]:
         classes = Classes(self._equal())
-        return tuple(self._part(value, classes) for value in self.roots())
+        return tuple(self._part(value, classes) for value in self.piece.roots)
 
     def _part(self, value: ir.Value, classes: Classes) -> Part:
         if not isinstance(value.type, ir.RankedTensorType):
@@ -159,13 +182,16 @@ class _Cutter:
 
     def _equal(self) -> Iterator[tuple[str, str]]:
         """The sizes that the pattern says are one, as far as each is an atom."""
-        for name, bound in self.match.inputs.items():
-            sizes = flat(s for s in self.match.shapes.get(name, ()) for s in (s if isinstance(s, tuple) else (s,)))
+        match = self.piece.match
+        if match is None:
+            return
+        for name, bound in match.inputs.items():
+            sizes = flat(s for s in match.shapes.get(name, ()) for s in (s if isinstance(s, tuple) else (s,)))
             kind = None if bound.value is None else bound.value.type
             if not isinstance(kind, ir.RankedTensorType) or kind.rank != len(sizes):
                 continue
             yield from self._alike(bound.value, sizes)
-        for root, sizes in zip(self.match.roots, self.match.root_sizes, strict=True):
+        for root, sizes in zip(match.roots, match.root_sizes, strict=True):
             if isinstance(root.type, ir.RankedTensorType) and root.type.rank == len(sizes):
                 yield from self._alike(root, sizes)
 
@@ -205,12 +231,12 @@ class Cuts:
             self.module = ir.Module.create()
         self.known: dict[str, Cut] = {}
 
-    def add(self, action: Action, views: Views) -> tuple[Cut, list[ir.Value]]:
-        """A match as a function, and the values that it is given in the program. Raises CutError.
+    def add(self, what: Action | Match | ir.Operation, views: Views) -> tuple[Cut, list[ir.Value]]:
+        """A piece as a function, and the values that it is given in the program. Raises CutError.
 
-        The same computation by the same rule is one function.
+        The same computation by the same rule is one function. what: a match that is replaced, one alone, or an op.
         """
-        cutter = _Cutter(action, views)
+        cutter = _Cutter(Piece.of(what), views)
         with self.context, ir.Location.unknown(), ir.InsertionPoint(self.module.body):
             function = cutter.function(f"{FUNCTION}{len(self.known)}")
             try:
@@ -220,16 +246,15 @@ class Cuts:
             except (CutError, ir.MLIRError) as failure:
                 function.erase()
                 raise CutError(str(failure)) from None
-        rule = f"{action.rule.span} {action.rule.title}"
         text = function.get_asm(use_local_scope=True).replace(cutter.name, "@match", 1)
-        digest = hashlib.sha256(f"{rule}\n{text}".encode()).hexdigest()
+        digest = hashlib.sha256(f"{cutter.piece.label}\n{text}".encode()).hexdigest()
         if digest in self.known:
             function.erase()
-            return self.known[digest], cutter.inputs()
+            return self.known[digest], [*cutter.piece.inputs]
         work = Work.of(function)
         made = Cut(cutter.name[1:], cutter.parts(), cutter.results(), work.longest_sum, digest, work.operations)
         self.known[digest] = made
-        return made, cutter.inputs()
+        return made, [*cutter.piece.inputs]
 
     def text(self) -> str:
         """All functions as MLIR."""

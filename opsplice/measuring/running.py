@@ -66,6 +66,14 @@ class Done:
     trial: Trial
 
 
+@dataclass(frozen=True)
+class Refused:
+    """Why a match cannot be run alone."""
+
+    number: int
+    reason: str
+
+
 def run_suite(report: Callable[[Any], None], suite: Suite, first: int) -> bool:
     """Run the matches of a suite from number `first` on, and report each trial."""
     import iree.runtime
@@ -76,9 +84,12 @@ def run_suite(report: Callable[[Any], None], suite: Suite, first: int) -> bool:
     oracle = _Oracle(suite.text)
     for number, cut in enumerate(suite.cuts[first:], first):
         oracle.restart()
-        for inputs in inputs_of(cut, suite.recorded[number], suite.kinds):
-            for step in _tried(programs, oracle, cut, inputs, number, suite.limit):
-                report(step)
+        try:
+            for inputs in inputs_of(cut, suite.recorded[number], suite.kinds):
+                for step in _tried(programs, oracle, cut, inputs, number, suite.limit):
+                    report(step)
+        except OpspliceError as failure:
+            report(Refused(number, failure.message))
     return True
 
 

@@ -113,6 +113,10 @@ def _verdicts(
     trials = _trials(prepared, options, recorded, to_run, on_progress)
     for place, found_trials in zip(to_run, trials, strict=True):
         assert place.cut is not None
+        if isinstance(found_trials, str):
+            reason = f"it cannot be run alone: {found_trials}"
+            known[place.cut.digest] = Verdict(place.replacement, "not tried", reason=reason)
+            continue
         failed = [trial for trial in found_trials if trial.reason]
         verdict = Verdict(
             place.replacement,
@@ -145,8 +149,8 @@ def _trials(
     recorded: dict[int, np.ndarray],
     places: Sequence[Place],
     on_progress: Progress,
-) -> list[tuple[Trial, ...]]:
-    """The trials of each place; a crash fails the one that it happens in."""
+) -> list[tuple[Trial, ...] | str]:
+    """The trials of each place, or why it has none; a crash fails the one that it happens in."""
     if not places or prepared.alone is None:
         return []
     plain, kernels, backwards = prepared.alone
@@ -154,11 +158,14 @@ def _trials(
     inputs = tuple(_recorded(place, recorded) for place in places)
     suite = running.Suite(prepared.text, plain, kernels, backwards, cuts, inputs, options.kinds, options.limit)
     found: list[list[Trial]] = [[] for _ in places]
+    refused: dict[int, str] = {}
     number = 0
 
     def note(event: Any) -> None:
         if isinstance(event, running.Done):
             found[event.number].append(event.trial)
+        elif isinstance(event, running.Refused):
+            refused[event.number] = event.reason
         else:
             on_progress(event)
 
@@ -168,12 +175,12 @@ def _trials(
             break
         except ChildCrashError as crash:
             about = crash.last_event
-            if not isinstance(about, (running.About, running.Done)):
+            if not isinstance(about, (running.About, running.Done, running.Refused)):
                 raise OpspliceError(f"the matches cannot be run alone: {crash.message}", details=crash.output) from None
-            kind = about.kind if isinstance(about, running.About) else about.trial.kind
+            kind = about.kind if isinstance(about, running.About) else "afterwards"
             found[about.number].append(Trial(kind, None, None, 0.0, _crash(crash)))
             number = about.number + 1
-    return [tuple(each) for each in found]
+    return [refused.get(number, tuple(each)) for number, each in enumerate(found)]
 
 
 def _crash(crash: ChildCrashError) -> str:

@@ -39,7 +39,12 @@ dd { margin: 0; overflow-wrap: anywhere; } summary { cursor: pointer; color: var
 
 def page(title: str, found: Bench, verified: Verification | None = None) -> str:
     """The whole page."""
-    body = "\n".join([f"<h1>{escape(title)}</h1>", *_sections(found, verified)])
+    return document(title, _sections(found, verified))
+
+
+def document(title: str, sections: Iterable[str]) -> str:
+    """A page that needs no other file."""
+    body = "\n".join([f"<h1>{escape(title)}</h1>", *sections])
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}<title>opsplice: {escape(title)}</title>'

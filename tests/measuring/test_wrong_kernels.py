@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,11 @@ def spec() -> str:
     return "\n".join(parts)
 
 
-def model() -> str:
+def model(names: Iterable[str] = OPS) -> str:
     return "\n".join(
         f"func.func @{name}(%x: {TYPE}) -> {TYPE} {{\n{ops}\nreturn %r : {TYPE}\n}}".replace("TYPE", TYPE)
         for name, ops in OPS.items()
+        if name in names
     )
 
 
@@ -79,7 +81,7 @@ def test_a_rule_that_fails_is_left_alone_and_named(
     rules = spec().split("kernel ")
     chosen = "kernel ".join(["", *(rule for rule in rules if rule.startswith(("right", "imprecise")))])
     (tmp_path / "wrong.splice").write_text(chosen)
-    (tmp_path / "model.mlir").write_text(model())
+    (tmp_path / "model.mlir").write_text(model(("right", "imprecise")))
     monkeypatch.chdir(tmp_path)
     command = ["compile", "model.mlir", "--spec=wrong.splice", "-o", "model.vmfb", "--no-isolate"]
     assert cli.main([*command, "--verify-or-fail"]) == 1
@@ -90,3 +92,40 @@ def test_a_rule_that_fails_is_left_alone_and_named(
     assert "left alone, for its numbers do not hold: `replace p_imprecise with imprecise`" in told
     assert "1 replacement\n" in told
     assert (tmp_path / "model.vmfb").exists()
+
+
+def test_a_match_that_cannot_be_run_alone_is_run_in_the_whole_program(tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text(SUM)
+    (tmp_path / "sum.splice").write_text(SUM_SPEC)
+    found = opsplice.verify(SUM_MODEL, [tmp_path / "sum.splice"], trials=("random",))
+    (verdict,) = found.verdicts
+    assert verdict.outcome == "not tried"
+    assert "it cannot be run alone" in verdict.reason
+    assert found.ok
+    assert found.whole[0].difference < 1e-6
+
+
+SUM = """
+#include <stddef.h>
+void add(const float *start, const float *x, const float *w, float *out, size_t m, size_t n, size_t k) {
+  for (size_t i = 0; i < m; i++)
+    for (size_t j = 0; j < n; j++) {
+      out[i * n + j] = start[i * n + j];
+      for (size_t l = 0; l < k; l++)
+        out[i * n + j] += x[i * k + l] * w[l * n + j];
+    }
+}
+"""
+SUM_SPEC = """
+kernel add(start: f32[m, n], x: f32[m, k], w: f32[k, n]) -> f32[m, n] { cpu "sum.c" }
+pattern p(start: tensor<m x n x f32>, x: tensor<m x k x f32>, w: tensor<k x n x f32>) {
+  addf(start, contract[m k, k n -> m n](x, w))
+}
+replace p with add(start, x, w)
+"""
+SUM_MODEL = """
+func.func @main(%s: tensor<8x4xf32>, %x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
+  %q = linalg.matmul ins(%x, %w : tensor<8x16xf32>, tensor<16x4xf32>) outs(%s : tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %q : tensor<8x4xf32>
+}
+"""

@@ -12,7 +12,7 @@ An option without words is one of `SHARED`, and `@packages` stands for those of 
 
 GROUPS = {
     "": {
-        "look at a model": ("match", "explain"),
+        "look at a model": ("survey", "match", "explain"),
         "build and run": ("compile", "run"),
         "trust and measure": ("verify", "bench"),
         "write specs": ("capture", "lint", "format", "import", "export"),
@@ -110,6 +110,18 @@ run [flags]: run a .vmfb, or compile a model with specs and run it
   --cache
   --verbose  show matches that other rules have the place of, and IREE's own messages
   --no-isolate
+
+survey [flags]: show what a model computes, what that costs, and what there are kernels for
+  model  MLIR text or bytecode, or an .onnx file
+  --spec
+  --target
+  --dim
+  @packages
+  --no-time  run nothing; shares are then of operations
+  --html=FILE  write it as a page that needs no other file
+  --verbose  show IREE's own messages
+  = Computations are named by the patterns that come with opsplice, the largest first; other ops by their names. Times
+      are those of IREE's own code for each alone.
 
 verify [flags]: check that the numbers of replacements hold, match by match and for the whole program
   model  MLIR text or bytecode, or an .onnx file

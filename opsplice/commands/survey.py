@@ -1,0 +1,30 @@
+"""`opsplice survey`: what a model computes, what that costs, and what there are kernels for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from opsplice.commands.answer import Answer
+from opsplice.commands.jobs import job_of
+from opsplice.files import check_folder, write_file
+from opsplice.pipeline.flags import for_this_cpu
+from opsplice.reports.render import Status, colored
+
+
+def run(options: argparse.Namespace) -> Answer:
+    from opsplice.measuring.surveying import survey
+    from opsplice.reports.render_survey import survey_page, survey_text
+
+    if options.html:
+        check_folder(Path(options.html))
+    options.flags = for_this_cpu(options.flags, options.target)
+    job = job_of(options)
+    with Status() as status:
+        found = survey(job, status.show, timed=not options.no_time)
+    notes = []
+    if options.html:
+        write_file(Path(options.html), survey_page(str(options.model), found).encode())
+        notes.append(f"wrote {options.html}")
+    return Answer(found.to_json(), [survey_text(found, color=colored(sys.stdout))], notes)

@@ -1,0 +1,193 @@
+"""What a program computes: its ops by the patterns that come with opsplice, what these cost, and what has a kernel.
+
+    module --all patterns, the largest first--> matches, and ops that are in none --cuts--> functions --IREE--> times
+
+A time is that of IREE's own code for the computation alone, so shares are of the sum of these: fusion is not seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.compiling.compilation import PHASE, run_job
+from opsplice.compiling.job import Job
+from opsplice.compiling.spec_files import TransformSpec, load_specs
+from opsplice.compiling.splice import Splicer, at_phase
+from opsplice.errors import OpspliceError
+from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
+from opsplice.matchers.find import engine
+from opsplice.matchers.ir.op_names import location_text, ops_in
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.matches import Match
+from opsplice.matchers.terms.views import Views
+from opsplice.measuring import benching
+from opsplice.measuring.cuts import CutError, Cuts, Work
+from opsplice.measuring.model import Cut
+from opsplice.measuring.runnable import Runnable
+from opsplice.measuring.survey_model import Item, Survey
+from opsplice.measuring.timing import in_turn
+from opsplice.measuring.trials import inputs_of
+from opsplice.measuring.verification import Progress, as_runnable, of_text
+from opsplice.pipeline.compiler import Compilation, CompileError, Step, run
+from opsplice.spec_lang.loading.loader import load_text
+from opsplice.targets.registry.store import Store
+
+_PATTERNS = 'import "opsplice"\n'
+_SECONDS = 0.1
+# Ops that only make room, or arrange what is there.
+_IDLE = ("linalg.fill", "linalg.transpose", "linalg.broadcast", "linalg.copy")
+
+
+@dataclass
+class _Found:
+    """A computation: what it is called, its sizes, where it stands, and its function."""
+
+    name: str
+    dims: str
+    is_pattern: bool
+    operations: int
+    places: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    cut: Cut | None = None
+
+
+def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
+    """What a model computes. job: its specs say what has a kernel. Raises OpspliceError as `compile` does."""
+    surveyor = _Surveyor(job)
+    with Compilation(job.flags, verbose=job.verbose) as compilation:
+        compilation.load(job.source)
+        run(compilation, [Step(PHASE, "survey", surveyor.look)], to=PHASE, on_progress=on_progress)
+    seconds, note = surveyor.seconds(on_progress) if timed else ({}, "")
+    items = [
+        Item(
+            name=found.name,
+            dims=found.dims,
+            places=tuple(found.places),
+            is_pattern=found.is_pattern,
+            operations=found.operations,
+            moved=0 if found.cut is None or found.cut.symbols else found.cut.bytes_moved({}),
+            seconds=None if found.cut is None else seconds.get(found.cut.function),
+            kernels=tuple(dict.fromkeys(found.kernels)),
+        )
+        for found in surveyor.found.values()
+    ]
+    return Survey(tuple(sorted(items, key=lambda item: (-item.total, -item.operations * len(item.places)))), note)
+
+
+class _Surveyor:
+    """One look at a module. found: computations by what tells them apart."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.found: dict[str, _Found] = {}
+        self.text = ""
+
+    def look(self, module: ir.Module) -> None:
+        """Find what there is, and cut each computation out."""
+        kernels = self._kernels(module)
+        cuts, taken = Cuts(module.context), set[ir.Operation]()
+        for match in _largest(module, taken):
+            heavy = [op for op in match.ops if _is_heavy(op)]
+            told = [kernels.get(op, []) for op in heavy]
+            whole = {name for each in told for name in each if all(name in others for others in told)}
+            names = [name if name in whole else f"{name} for a part" for each in told for name in each]
+            self._add(cuts, match, match.pattern.name.rpartition(".")[2], match.location, names)
+        for op in ops_in(module.operation):
+            if op not in taken and _is_heavy(op):
+                self._add(cuts, op, op.name, location_text(op), kernels.get(op, ()))
+        self.text = cuts.text()
+
+    def _add(self, cuts: Cuts, what: Match | ir.Operation, name: str, location: str, kernels: Sequence[str]) -> None:
+        is_match = isinstance(what, Match)
+        dims = _dims(what) if isinstance(what, Match) else ", ".join(str(value.type) for value in what.results)
+        cut: Cut | None = None
+        try:
+            cut, _ = cuts.add(what, Views())
+            key, operations = cut.digest, cut.operations
+        except CutError:
+            key = f"{name} {dims}"
+            operations = sum(Work.of(op).operations for op in (what.ops if isinstance(what, Match) else (what,)))
+        found = self.found.setdefault(key, _Found(name, dims, is_match, operations, cut=cut))
+        found.places.append(location)
+        found.kernels += kernels
+
+    def _kernels(self, module: ir.Module) -> dict[ir.Operation, list[str]]:
+        """The kernels that the job's specs have for each op."""
+        found: dict[ir.Operation, list[str]] = {}
+        for spec in load_specs(self.job.specs):
+            if isinstance(spec, TransformSpec):
+                continue
+            for action in Splicer(Store()).planned(module, at_phase(spec, PHASE, PHASE)).actions:
+                for op in action.match.ops:
+                    found.setdefault(op, []).append(action.rule.kernel or "mlir")
+        return found
+
+    def seconds(self, on_progress: Progress) -> tuple[dict[str, float], str]:
+        """What each function takes as IREE compiles it, and why that is not known."""
+        cuts = tuple(found.cut for found in self.found.values() if found.cut is not None)
+        if not cuts:
+            return {}, ""
+        job = dataclasses.replace(of_text(self.job, self.text), specs=())
+        try:
+            program = as_runnable(job, run_job(on_progress, job))
+            return call_isolated(_timed, (program, cuts), on_progress=on_progress, method=method()), ""
+        except (CompileError, ChildCrashError) as failure:
+            return {}, f"no times: {failure.message}"
+
+
+def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:
+    """Matches of more than one plain op, in the order of the program; their ops are then taken.
+
+    Of those that have an op in common the largest is chosen.
+    """
+    spec = load_text(_PATTERNS)
+    graphs = [graph for p in spec.patterns.values() for graph in compile_pattern(p, spec.patterns, spec.types)]
+    found = engine.find(module, graphs, near_misses=0).matches
+    chosen: list[Match] = []
+    for match in sorted(found, key=lambda m: -sum(map(_is_heavy, m.ops))):
+        heavy = {op for op in match.ops if _is_heavy(op)}
+        is_plain = len(heavy) == 1 and next(iter(heavy)).name.startswith(("arith.", "math."))
+        if heavy and not is_plain and taken.isdisjoint(heavy):
+            taken |= heavy
+            chosen.append(match)
+    order = {match: number for number, match in enumerate(found)}
+    return sorted(chosen, key=order.__getitem__)
+
+
+def _is_heavy(op: ir.Operation) -> bool:
+    """Whether an op computes a tensor."""
+    tensors = [value for value in op.results if isinstance(value.type, ir.RankedTensorType)]
+    if not tensors or op.name in _IDLE or op.name == "arith.constant":
+        return False
+    parent = op.parent
+    inside = parent is not None and parent.operation.name.startswith(("linalg.", "tensor."))
+    return not inside and op.name.startswith(("linalg.", "arith.", "math.", "iree_linalg_ext."))
+
+
+def _dims(match: Match) -> str:
+    def text(size: Any) -> str:
+        if isinstance(size, tuple):
+            return "x".join(map(text, size)) or "()"
+        return str(size) if isinstance(size, int) else "?"
+
+    return ", ".join(f"{name} = {text(size)}" for name, size in match.dims.items())
+
+
+def _timed(report: Callable[[Any], None], program: Runnable, cuts: tuple[Cut, ...]) -> dict[str, float]:
+    benching.pin()
+    found = {}
+    for number, cut in enumerate(cuts):
+        report(f"timing computation {number + 1} of {len(cuts)}")
+        try:
+            inputs = next(iter(inputs_of(cut, None, ("random",))))
+            call = benching.alone(program, cut, inputs)
+            found[cut.function] = statistics.median(in_turn({"": call}, _SECONDS)[""])
+        except OpspliceError:
+            continue  # such as elements that nothing can be generated of, and sums that go on in their result
+    return found
