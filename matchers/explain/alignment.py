@@ -19,7 +19,7 @@ from opsplice.matchers.patterns.walk import children_of
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import judge
-from opsplice.spec_lang.syntax import vocabulary as ops
+from opsplice.spec_lang.syntax import vocabulary
 
 # A pattern and a program that could be paired in more ways than this are compared only so far.
 _MAX_STEPS = 5_000
@@ -94,8 +94,7 @@ class Alignment:
         if isinstance(node, Apply) and isinstance(found, Apply) and len(node.args) == len(found.args):
             same = node.op == found.op
             ways.append(self._paired(same, list(zip(node.args, found.args, strict=True)), skips))
-            op = ops.find(node.op)
-            if op is not None and op.commutative and len(node.args) == 2:
+            if vocabulary.commutes(node.op) and len(node.args) == 2:
                 ways.append(self._paired(same, list(zip(node.args, reversed(found.args), strict=True)), skips))
         elif isinstance(node, Reduce) and isinstance(found, Reduce):
             ways.append(self._paired(node.combiner == found.combiner, [(node.body, found.body)], skips))

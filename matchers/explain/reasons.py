@@ -386,8 +386,7 @@ class _Reasoner:
         for node in nodes_of(self.graph):
             if not isinstance(node, Apply) or id(node) not in self.stop.held or self.stop.node not in node.args:
                 continue
-            op = vocabulary.find(node.op)
-            if op is not None and op.commutative and node.args[0] is not node.args[1]:
+            if vocabulary.commutes(node.op) and node.args[0] is not node.args[1]:
                 return "the contraction" if self._is_contraction(node) else short(node.op)
         return ""
 

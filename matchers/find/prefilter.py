@@ -228,8 +228,7 @@ def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: View
         return False
     if all(_fits(part, arg, views) for part, arg in zip(below, args, strict=True)):
         return True
-    op = vocabulary.find(what)
-    if op is None or not (op.commutative or what in COMPARISONS):
+    if not (vocabulary.commutes(what) or what in COMPARISONS):
         return False
     return all(_fits(part, arg, views) for part, arg in zip(below, reversed(args), strict=True))
 

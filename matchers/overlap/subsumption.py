@@ -195,16 +195,8 @@ class _State:
     done: dict[tuple[int, int], None] = dataclasses.field(default_factory=dict)
 
     def copy(self) -> _State:
-        return _State(
-            dict(self.labels),
-            dict(self.taken),
-            dict(self.stands),
-            dict(self.elements),
-            dict(self.same),
-            self.reductions,
-            self.numbers,
-            dict(self.done),
-        )
+        tables: dict[str, Any] = {name: dict(value) for name, value in vars(self).items() if isinstance(value, dict)}
+        return dataclasses.replace(self, **tables)
 
 
 class _Comparison:
@@ -293,7 +285,7 @@ class _Comparison:
         if left.type and not self._element(left.type, right.type, state):
             return []
         orders = [list(zip(left.args, right.args, strict=True))]
-        if _is_commutative(left.op) and left.args[0] is not left.args[1]:
+        if vocabulary.commutes(left.op) and left.args[0] is not left.args[1]:
             orders.append(list(zip(left.args, reversed(right.args), strict=True)))
         return [order for order in orders if all(self._may_hold(*goal) for goal in order)]
 
@@ -520,11 +512,6 @@ def _free_labels(node: Any, known: dict[int, dict[Label, None]]) -> dict[Label, 
         bound = node.loops if isinstance(node, Reduce) else ()
         known[id(node)] = {label: None for label in found if label not in bound}
     return known[id(node)]
-
-
-def _is_commutative(name: str) -> bool:
-    op = vocabulary.find(name)
-    return op is not None and op.commutative
 
 
 def _element(kind: tree.Type) -> str:

@@ -61,7 +61,7 @@ class Operators:
             pairings = self._chain_pairings(node.op, wanted, spellings)
         else:
             pairings = [(list(zip(node.args, s.args, strict=True)), ()) for s in spellings]
-            if _is_commutative(node.op) and node.args[0] is not node.args[1]:
+            if vocabulary.commutes(node.op) and node.args[0] is not node.args[1]:
                 pairings += [(list(zip(node.args, reversed(s.args), strict=True)), ()) for s in spellings]
             if len(pairings) > 1 or respelled:  # what cannot hold is not tried, so that choices do not multiply
                 pairings = [p for p in pairings if all(self.reader.may_hold(*goal) for goal in p[0])]
@@ -179,11 +179,6 @@ class Operators:
             return []
         self.reader.other_op(node, f"the constant {number_text(node)}", found)
         return None
-
-
-def _is_commutative(name: str) -> bool:
-    op = vocabulary.find(name)
-    return op is not None and op.commutative
 
 
 def _dims(count: int) -> str:

@@ -159,8 +159,7 @@ def _operands(wanted: Node, found: Any) -> Iterator[tuple[Any, ...]]:
     name = _predicate(found)
     if not wanted.predicates or name in wanted.predicates:
         yield found.args
-    op = vocabulary.find(found.op)
-    swapped = op is not None and op.commutative and found.args[0] is not found.args[1]
+    swapped = vocabulary.commutes(found.op) and found.args[0] is not found.args[1]
     if swapped or _TURNED.get((found.op, name)) in wanted.predicates:
         yield found.args[::-1]
 

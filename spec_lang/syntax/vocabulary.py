@@ -183,6 +183,12 @@ def find(name: str) -> Op | None:
     return op if op is not None and dialect in ("", op.dialect) else None
 
 
+def commutes(name: str) -> bool:
+    """Whether an op may have its two operands either way round."""
+    op = find(name)
+    return op is not None and op.commutative
+
+
 def is_elementwise(name: str) -> bool:
     """Whether an op of a full name makes each element of its result from the same ones of its operands."""
     return name.startswith(("arith.", "math.")) and "*" not in name
