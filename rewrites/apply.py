@@ -9,7 +9,6 @@ from iree.compiler import ir
 
 from opsplice.rewrites.approaches import insertion, link_conflicts
 from opsplice.rewrites.approaches.annotation import annotate
-from opsplice.rewrites.approaches.approach import Writer
 from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.placing import Placer
@@ -33,7 +32,8 @@ def apply(
     brought. Raises OpspliceError: before anything is
     changed when what is linked defines a name twice, and for MLIR of a rule that is wrong.
     """
-    approaches = {action: approach_of(action) for action in actions if isinstance(action, KernelCall)}
+    calls = [call for action in actions if isinstance(action, KernelCall) for call in action.launches]
+    approaches = {call: approach_of(call) for call in calls}
     link_conflicts.check(module, [call for call, approach in approaches.items() if approach.shares_names])
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
@@ -45,15 +45,16 @@ def apply(
             spec = raw_symbols.put_into(module, codes, locate, brought, inserting.rule.phase)
         placer = Placer(module)
         writers = {approach: approach.writer(placer) for approach in dict.fromkeys(approaches.values())}
+
+        def results(call: KernelCall) -> Sequence[ir.Value]:
+            given = insertion.with_computed(placer, call, lambda inner: results(inner)[0])
+            return writers[approaches[call]].results(given)
+
         for action in actions:
             if isinstance(action, KernelCall):
-                make = partial(_results, placer, writers[approaches[action]], action)
+                make = partial(results, action)
                 views = [view for buffer in (*action.strided, *action.copied) for view in buffer.views]
                 placer.place(action.match, make, whole=action.rule.keep, outputs=action.outputs, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)
         placer.sweep()
-
-
-def _results(placer: Placer, writer: Writer, call: KernelCall) -> Sequence[ir.Value]:
-    return writer.results(insertion.with_computed(placer, call))

@@ -160,8 +160,9 @@ def _package(spec: LoadedSpec, choice: Choice) -> PackageUse | None:
 
 
 def _artifacts(spec: LoadedSpec, call: KernelCall) -> tuple[ArtifactUse, ...]:
-    uses = (_artifact_use(each, _package(spec, each), optional=call.is_optional) for each in call.choices)
-    return (*uses, *map(_compiler_use, call.kept))
+    choices = [choice for each in reversed(call.launches) for choice in each.choices]
+    uses = (_artifact_use(each, _package(spec, each), optional=call.is_optional) for each in choices)
+    return (*dict.fromkeys(uses), *map(_compiler_use, call.kept))
 
 
 def _artifact_use(choice: Choice, package: PackageUse | None, *, optional: bool) -> ArtifactUse:

@@ -89,7 +89,7 @@ class Splicer:
             if any(map(fallback.is_split, actions)):
                 split, actions = True, fallback.split(module, actions)
             apply(module, actions, chosen.annotations, spec.codes, beside, self.brought.digests)
-            calls += [action for action in actions if isinstance(action, KernelCall)]
+            calls += [call for action in actions if isinstance(action, KernelCall) for call in action.launches]
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break

@@ -31,7 +31,7 @@ from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.approaches.static_function import Writer, cast_dim, dynamic_dims
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.placing import builtin_type
+from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.build.python_files import module_of
@@ -130,7 +130,7 @@ class CommandWriter(Writer):
 
     def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
         wanted = kernel_shape(output.shape, sizes)
-        root = builtin_type(output.root)
+        root = result_type(output)
         kind = tensor_type(wanted, ir.RankedTensorType(root).element_type)
         dims = [d for d in wanted if isinstance(d, ir.Value)]
         attributes = {
@@ -142,7 +142,7 @@ class CommandWriter(Writer):
 
     def _as_root(self, tensor: ir.Value, dims: Sequence[ir.Value], output: Output) -> ir.Value:
         """A result as the tensor that it takes the place of. dims: its sizes that are known at run time only."""
-        root = builtin_type(output.root)
+        root = result_type(output)
         if tensor.type == root:
             return tensor
         return emit.reshape(tensor, dims, root, self.placer.axes(output.sizes))

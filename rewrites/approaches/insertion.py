@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,13 +143,15 @@ def forget_rules(module: ir.Module) -> None:
     module.operation.walk(visit)
 
 
-def with_computed(placer: Placer, call: KernelCall) -> KernelCall:
-    """A call with what its rule computes for the kernel put in at the current point."""
+def with_computed(placer: Placer, call: KernelCall, launch: Callable[[KernelCall], ir.Value]) -> KernelCall:
+    """A call with what its rule computes for the kernel, and what others make for it, put in at the current point."""
 
     def given(argument: Buffer | Scalar) -> Buffer | Scalar:
-        if not isinstance(argument.value, Written):
-            return argument
-        return dataclasses.replace(argument, value=_written(placer, argument.value))
+        if isinstance(argument.value, KernelCall):
+            return dataclasses.replace(argument, value=launch(argument.value))
+        if isinstance(argument.value, Written):
+            return dataclasses.replace(argument, value=_written(placer, argument.value))
+        return argument
 
     return dataclasses.replace(call, arguments=tuple(map(given, call.arguments)))
 

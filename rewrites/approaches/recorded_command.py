@@ -33,7 +33,7 @@ from opsplice.rewrites.approaches.dynamic_dispatch import is_binding
 from opsplice.rewrites.approaches.static_dispatch import copied
 from opsplice.rewrites.approaches.static_function import dynamic_dims
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.placing import builtin_type
+from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 
 # When IREE has formed the command buffers, and not yet decided how often each is recorded.
@@ -76,7 +76,7 @@ class RecordedWriter(CommandWriter):
         given = [next(tensors) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
         given += sizes.values()
         shapes = [kernel_shape(output.shape, sizes) for output in call.outputs]
-        elements = (ir.RankedTensorType(builtin_type(output.root)).element_type for output in call.outputs)
+        elements = (ir.RankedTensorType(result_type(output)).element_type for output in call.outputs)
         kinds = list(map(tensor_type, shapes, elements))
         tied = {"tied_operands": ir.ArrayAttr.get([_at(call, output) for output in call.outputs])}
         name = self._declared(call, "flow.func", [value.type for value in given], kinds, tied)

@@ -23,7 +23,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.placing import Placer, builtin_type
+from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.link import scalar_link, spirv_function
 from opsplice.rewrites.link.scalar_link import WORD, Function
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
@@ -46,7 +46,7 @@ class Writer:
                 spirv_function.check(path, function.symbol, function.inputs, function.output, call.kernel.span)
             self.known.add(function.name)
         (output,) = call.outputs
-        kind = ir.RankedTensorType(builtin_type(output.root))
+        kind = ir.RankedTensorType(result_type(output))
         dims = [self._size(output.sizes[axis]) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
         given = [self._operand(argument, kind, dims, call) for argument in call.arguments]
         operands = [value for value in given if value is not None]

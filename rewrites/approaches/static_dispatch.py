@@ -36,7 +36,7 @@ from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.dispatch_files import External, constants, written
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.ir.executable_targets import parse_target
-from opsplice.rewrites.ir.placing import Placer, builtin_type
+from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.link import elf_link, metal_link
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import workgroups
@@ -99,7 +99,7 @@ class Writer:
             workload,
             [*operands, *constants],
             operand_dims,
-            [builtin_type(o.root) for o in call.outputs],
+            [result_type(o) for o in call.outputs],
             result_dims,
             tied,
         )

@@ -40,7 +40,7 @@ from opsplice.matchers.terms.address import Amount
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.placing import Placer, builtin_type
+from opsplice.rewrites.ir.placing import Placer, builtin_type, result_type
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.memory.stride_words import ToldMoves
 from opsplice.rewrites.plan import workgroups
@@ -91,7 +91,7 @@ class Writer:
         copies = {at: site.emit_copy(at, names[at]) for at in tied if at >= 0}
         operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
         result_dims = [self.placer.axes(o.sizes) for o in call.outputs]
-        return site.emit(site.executable, operands, [builtin_type(o.root) for o in call.outputs], result_dims, tied)
+        return site.emit(site.executable, operands, [result_type(o) for o in call.outputs], result_dims, tied)
 
     def _executable(self, call: KernelCall) -> str:
         key = signature(call)

@@ -224,6 +224,14 @@ def builtin_type(value: ir.Value) -> ir.Type:
     return ir.RankedTensorType.get(sizes, ir.Type.parse(element_type(value)))
 
 
+def result_type(output: Output) -> ir.Type:
+    """The builtin type of what a kernel makes."""
+    if output.root is not None:
+        return builtin_type(output.root)
+    sizes = [size if isinstance(size, int) else ir.ShapedType.get_dynamic_size() for size in output.sizes]
+    return ir.RankedTensorType.get(sizes, ir.Type.parse(output.element))
+
+
 def has_other_dims(kind: ir.RankedTensorType, sizes: tuple[Size, ...]) -> bool:
     """Whether a tensor has other dims than some sizes say, those of size one apart, as far as sizes are known."""
     return _differ([s for s in _known(kind) if s != 1], [s for s in sizes if s != 1])

@@ -223,8 +223,13 @@ def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
     def layout(old: Layout | None) -> Layout | None:
         return None if old is None else old.renamed(atom)
 
+    def given(old: Any) -> Any:
+        if isinstance(old, KernelCall):
+            return _mapped(old, values)
+        return computed(old) if isinstance(old, Written) else values.get(old, old)
+
     def argument(old: Buffer | Scalar) -> Buffer | Scalar:
-        value = computed(old.value) if isinstance(old.value, Written) else values.get(old.value, old.value)
+        value = given(old.value)
         if isinstance(old, Scalar):
             return dataclasses.replace(old, value=value)
         return dataclasses.replace(old, value=value, layout=layout(old.layout))

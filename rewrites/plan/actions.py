@@ -5,7 +5,9 @@ Everything that takes; made by the planner, independent of the approach, holding
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from opsplice.targets.artifacts.artifact import Artifact
 class Buffer:
     """A tensor argument: a buffer of `element`s, whose dims are `shape`.
 
-    value: None for one that is left out; `Written` for what a rule computes, until it is put in. layout: where these
-    lie in the memory of `value`, for each dim of `shape`; None for a dense row-major buffer. copy: where they lie there
+    value: None for one that is left out; `Written` for what a rule computes, `KernelCall` for what another kernel
+    makes, until it is put in. layout: where these lie in the memory of `value`, for each dim of `shape`; None for a
+    dense row-major buffer. copy: where they lie there
     if the kernel gets a dense copy of them. views: the ops between `value` and what the match is bound to.
     """
 
@@ -49,6 +52,8 @@ class Scalar:
 @dataclass(frozen=True)
 class Output:
     """A result: a fresh buffer, or (`alias`) the argument that is overwritten. `root` is the value that it replaces.
+
+    root: None for what another kernel is given.
 
     layout: where its dims lie in the memory of `root`; None for a dense row-major buffer. copy: where those of `root`
     lie in what the kernel writes if `root` is a copy of that. views: the ops between the match's root and `root`, which
@@ -107,6 +112,20 @@ class KernelCall:
     dims: Mapping[str, Size | tuple[Size, ...]]
     choices: tuple[Choice, ...] = ()
     kept: tuple[ProgramTarget, ...] = ()
+
+    @property
+    def launches(self) -> tuple[KernelCall, ...]:
+        """The calls of other kernels whose results this one is given, and this one, in their order."""
+        inner = (argument.value.launches for argument in self.arguments if isinstance(argument.value, KernelCall))
+        return (*itertools.chain(*inner), self)
+
+    def mapped(self, change: Callable[[KernelCall], KernelCall]) -> KernelCall:
+        """The call with those of other kernels whose results it is given as `change` gives them."""
+        arguments = (
+            dataclasses.replace(a, value=change(a.value)) if isinstance(a.value, KernelCall) else a
+            for a in self.arguments
+        )
+        return dataclasses.replace(self, arguments=tuple(arguments))
 
     @property
     def targets(self) -> tuple[ProgramTarget, ...]:

@@ -7,6 +7,7 @@ A match is left alone when an earlier choice has taken its place.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ from opsplice.rewrites.plan.actions import (
     Scalar,
     Written,
 )
+from opsplice.spec_lang.checking.computed_arguments import launched
 from opsplice.spec_lang.checking.patterns import certain
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -84,7 +86,7 @@ class Plan:
     @property
     def calls(self) -> list[KernelCall]:
         """The actions that call kernels."""
-        return [action for action in self.actions if isinstance(action, KernelCall)]
+        return [call for action in self.actions if isinstance(action, KernelCall) for call in action.launches]
 
 
 class _LeaveError(Exception):
@@ -218,8 +220,25 @@ class _Planner:
         return action
 
     def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
-        signature = _Signature(match, rule, kernel, self.views, self.write)
-        call = signature.scalar_call() if kernel.is_scalar else signature.call()
+        call = self._chosen(match, rule, kernel)
+        kept = tuple(dict.fromkeys(target for each in call.launches for target in each.kept))
+        if len(call.launches) > 1 and any(each.is_optional for each in call.launches):
+            raise _LeaveError("a kernel that is given what another one makes is in the program, and not in a plugin")
+
+        def without(each: KernelCall) -> KernelCall:
+            choices = tuple(choice for choice in each.choices if choice.target not in kept)
+            return dataclasses.replace(each.mapped(without), choices=choices, kept=kept)
+
+        return without(call) if kept and len(call.launches) > 1 else call
+
+    def _chosen(self, match: Match, rule: tree.Rule, kernel: tree.Kernel, inner: bool = False) -> KernelCall:
+        """inner: whether another kernel is given what this one makes."""
+
+        def launch(arg: tree.Launch) -> KernelCall:
+            return self._chosen(match, launched(rule, arg), self.kernels[arg.kernel], inner=True)
+
+        signature = _Signature(match, rule, kernel, self.views, self.write, launch)
+        call = signature.scalar_call() if kernel.is_scalar else signature.call(inner)
         request = generation.request_of(call, signature.types, _product)
         choices = self._choices(rule, kernel, request)
         if any(c.clause.is_generated and c.target.is_cpu for c in choices):
@@ -458,11 +477,18 @@ class _Signature:
     """A kernel's signature against a match: arguments, dims and types bound."""
 
     def __init__(
-        self, match: Match, rule: tree.Rule, kernel: tree.Kernel, views: Views, write: CodeWriter = _no_code
+        self,
+        match: Match,
+        rule: tree.Rule,
+        kernel: tree.Kernel,
+        views: Views,
+        write: CodeWriter,
+        launch: Callable[[tree.Launch], KernelCall],
     ) -> None:
         self.match = match
         self.write = write
-        self.computed: dict[tree.Computed, Written] = {}
+        self.launch = launch
+        self.made: dict[tree.Argument, Written | KernelCall] = {}
         self.views = views
         self.rule = rule
         self.kernel = kernel
@@ -470,11 +496,14 @@ class _Signature:
         self.types: dict[str, str] = {}
         self.variables = {v.name: v for v in kernel.type_variables}
 
-    def call(self) -> KernelCall:
+    def call(self, inner: bool = False) -> KernelCall:
+        """inner: whether another kernel is given what this one makes."""
         given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
         for parameter in self.kernel.parameters:
             self._bind(parameter, given[parameter.name])
-        outputs = tuple(self._output(i, r) for i, r in enumerate(self.kernel.results))  # which may say what a type is
+        results = enumerate(self.kernel.results)
+        made = map(self._given_on, self.kernel.results) if inner else itertools.starmap(self._output, results)
+        outputs = tuple(made)  # which may say what a type is
         arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
         sizes = {n: _numbers(s) for n, s in self.dims.items()}
         types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
@@ -490,7 +519,7 @@ class _Signature:
             outputs=outputs,
             dims=self._in_order(),
         )
-        laid_out = strides.nearest(self.views, call)
+        laid_out = call if inner else strides.nearest(self.views, call)
         if laid_out is None:
             raise _LeaveError(
                 "a pack's dims lie apart in one input and together in another, with sizes only known later"
@@ -557,9 +586,10 @@ class _Signature:
                 self._bind_type(parameter.type, binding.element, arg.name)
 
     def _bind_buffer(self, kind: tree.TensorType, arg: tree.Argument) -> None:
-        if isinstance(arg, tree.Computed):
-            made = self.computed[arg] = self._written(arg)
-            self._bind_dims(kind, made.element, made.sizes, f"`{arg.span.written}`")
+        if isinstance(arg, (tree.Computed, tree.Launch)):
+            made = self.made[arg] = self._written(arg) if isinstance(arg, tree.Computed) else self.launch(arg)
+            tensor = made if isinstance(made, Written) else made.outputs[0]
+            self._bind_dims(kind, tensor.element, tensor.sizes, f"`{arg.span.written}`")
             return
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
         binding = self.match.inputs.get(arg.name)
@@ -602,10 +632,11 @@ class _Signature:
             raise _LeaveError(f"kernel {self.kernel.name} takes {wanted}, and {what} is {element}")
 
     def _argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
-        if isinstance(arg, tree.Computed):
+        if isinstance(arg, (tree.Computed, tree.Launch)):
             assert isinstance(parameter.type, tree.TensorType), "the checker wants a buffer for what is computed"
-            made = self.computed[arg]
-            return Buffer(parameter.name, made, made.element, parameter.type.dims, self._dense(parameter.type))
+            element = self.types.get(parameter.type.element.name, parameter.type.element.name)
+            dims, layout = parameter.type.dims, self._dense(parameter.type)
+            return Buffer(parameter.name, self.made[arg], element, dims, layout)
         if isinstance(parameter.type, tree.TensorType):
             assert isinstance(arg, tree.Name)
             binding = self.match.inputs.get(arg.name)
@@ -656,6 +687,29 @@ class _Signature:
                 return Scalar(parameter.name, element, dim=name)
         raise _LeaveError(f"the dynamic dim {arg.name} is no dim of kernel {self.kernel.name}")
 
+    def _given_on(self, result: tree.KernelResult) -> Output:
+        """A result that another kernel is given."""
+        kind = result.type or next(p.type for p in self.kernel.parameters if p.name == result.alias)
+        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be made"
+        dims = self._sized(kind.dims)
+        sizes = flat(self.dims[dim.name or ""] if dim.size is None else dim.size for dim in dims)
+        return Output(None, sizes, self.types.get(kind.element.name, kind.element.name), dims, result.alias)
+
+    def _sized(self, dims: Sequence[tree.Dim]) -> tuple[tree.Dim, ...]:
+        """The dims of a result, with the sizes that are computed."""
+        known = {name: _numbers(size) for name, size in self.dims.items()}
+        found = []
+        for dim in dims:
+            if dim.sum is None:
+                found.append(dim)
+                continue
+            size = judge.evaluate(dim.sum, known)
+            if not isinstance(size, int) or size < 1:
+                reason = "is known at run time only" if size is None else f"is {size}"
+                raise _LeaveError(f"the size {dim} of what kernel {self.kernel.name} makes {reason}")
+            found.append(tree.Dim(dim.span, size=size))
+        return tuple(found)
+
     def _output(self, number: int, result: tree.KernelResult) -> Output:
         root, sizes = self.match.roots[number], self.match.root_sizes[number]
         element = element_type(root)
@@ -680,6 +734,7 @@ class _Signature:
             for dim, size in paired(kind.dims, shape):
                 if dim.symbol is not None:
                     self.dims.setdefault(dim.symbol, size)
+        kind = dataclasses.replace(kind, dims=self._sized(kind.dims))
         made, wanted = self._count(kind.dims), _product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")

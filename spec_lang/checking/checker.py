@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from opsplice.spec_lang.checking.computed_arguments import with_launches
 from opsplice.spec_lang.checking.inference import Report, Signature, infer
 from opsplice.spec_lang.checking.kernels import check_kernel
 from opsplice.spec_lang.checking.op_parameters import instances
@@ -54,7 +55,8 @@ def check(specs: Sequence[tree.Spec]) -> Checked:
         if diagnostic.severity == "error" and next(errors) >= _MAX_ERRORS:
             raise _Enough
 
-    rules = sorted((r for s in specs for r in s.rules), key=lambda rule: -rule.priority)
+    kernels = {k.name for s in specs for k in s.kernels}
+    rules = sorted((with_launches(r, kernels) for s in specs for r in s.rules), key=lambda rule: -rule.priority)
     checked = Checked({}, {}, tuple(rules), {}, ())
     with contextlib.suppress(_Enough):
         _check_all(specs, checked, report)

@@ -5,8 +5,32 @@ replace linear with gemm(x, pack[n k -> (n / 32) k 32](w))   =>   pattern ...(w:
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
+
 from opsplice.spec_lang.checking.signature_binding import dims_of
-from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+
+def with_launches(rule: tree.Rule, kernels: Collection[str]) -> tree.Rule:
+    """A rule whose arguments say which of them kernels make."""
+
+    def settled(arg: tree.Argument) -> tree.Argument:
+        call = arg.expr if isinstance(arg, tree.Computed) else None
+        if not isinstance(call, tree.Call) or call.callee not in kernels or vocabulary.find(call.callee) is not None:
+            return arg
+        if call.quoted or call.optional or call.rest or call.attributes or call.type is not None:
+            return arg
+        args = tuple(settled(tree.argument(expr)) for expr in call.args)
+        return tree.Launch(call.span, call.callee, call.callee_span, args)
+
+    args = tuple(map(settled, rule.args))
+    return rule if args == rule.args else dataclasses.replace(rule, args=args)
+
+
+def launched(rule: tree.Rule, argument: tree.Launch) -> tree.Rule:
+    """The call of a kernel among the arguments of a rule, as a rule of its own."""
+    return dataclasses.replace(rule, kernel=argument.kernel, kernel_span=argument.kernel_span, args=argument.args)
 
 
 def pattern_of(pattern: tree.Pattern, argument: tree.Computed) -> tree.Pattern:

@@ -58,6 +58,8 @@ def check_kernel(kernel: tree.Kernel, report: Report) -> None:
     dims = check_parameters(kernel, report)
     for parameter in kernel.parameters:
         _check_kernel_type(parameter.type, kernel, report)
+        for dim in (dim for dim in dims_of(parameter.type) if dim.sum is not None):
+            report(error(dim.span, "only the sizes of results are computed", "name the dim, and ask for it in `where`"))
     if kernel.is_scalar:
         scalar_kernels.check(kernel, report)
     else:
@@ -190,7 +192,7 @@ def _check_kernel_type(written: Type, kernel: tree.Kernel, report: Report) -> No
             advice = f"there are {' '.join(vocabulary.KERNEL_ELEMENTS)}, and index for a scalar"
             report(error(choice.span, f"kernels take no {choice}", advice))
     for dim in dims_of(written):
-        if dim.name is None and dim.size is None:
+        if dim.name is None and dim.size is None and dim.sum is None:
             report(error(dim.span, "a kernel is told its sizes, so each dim has a name or a size"))
 
 
@@ -222,6 +224,8 @@ def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Rep
                 report(error(dim.span, f"no buffer has a pack {dim.pack}", advice))
             elif dim.symbol is not None:
                 dims.setdefault(dim.symbol, dim)  # what is replaced says how large it is
+            elif dim.sum is not None:
+                check_arithmetic(dim.sum, Names(dims, [v.name for v in kernel.type_variables]), report)
 
 
 def _check_alias(

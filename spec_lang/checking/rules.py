@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from opsplice.errors import counted
 from opsplice.spec_lang.checking import computed_arguments, scalar_kernels
@@ -81,36 +82,100 @@ def check_rule(
         report(error(rule.kernel_span, f"unknown kernel or pattern {rule.kernel}", advice))
     if pattern is None or kernel is None:
         return
-    if len(rule.args) != len(kernel.parameters):
-        wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
-        count = counted(len(kernel.parameters), "argument")
-        notes = [(kernel.name_span, f"it takes ({wanted})")]
-        report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+    binding = _Calls(pattern, {*dims, *bound}, known, kernels, signatures, report).bound(rule, kernel)
+    if binding is None:
         return
-    binding = Binding(kernel.type_variables, pattern.type_variables, exact=True)
     parameters = {p.name: p for p in pattern.parameters}
-    fits = True
-    for arg, wanted_parameter in zip(rule.args, kernel.parameters, strict=True):
-        if isinstance(arg, tree.Computed):
-            made = _computed(rule, arg, pattern, signatures, known, report)
-            fits = fits and made is not None
-            if made is None:
-                continue
-            reason = _misfit_computed(made, wanted_parameter, binding, kernel.is_scalar)
-        else:
-            reason = _misfit(arg, wanted_parameter, parameters, {*dims, *bound}, known, binding, kernel.is_scalar)
-        if reason is not None:
-            report(error(arg.span, *reason, notes=[(wanted_parameter.span, "the kernel's parameter is here")]))
-            fits = False
-    if fits:
-        for result, kind in zip(kernel.results, signatures[pattern.name].results, strict=False):
-            if result.type is not None:
-                binding.settle(result.type, kind)
-        _check_numbers(rule, kernel.parameters, binding, "kernel", report)
-    if fits and kernel.is_scalar:
+    for result, kind in zip(kernel.results, signatures[pattern.name].results, strict=False):
+        if result.type is not None:
+            binding.settle(result.type, kind)
+    _check_numbers(rule, kernel.parameters, binding, "kernel", report)
+    if kernel.is_scalar:
         scalar_kernels.check_rule(rule, kernel, parameters, signatures[pattern.name].results, binding, report)
-    if fits:
-        _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
+    _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """The calls of kernels of one rule: the one that takes the place of its pattern, and those among the arguments.
+
+    dims: the numbers of the pattern by name; used: the parameters that every match binds.
+    """
+
+    pattern: tree.Pattern
+    dims: set[str]
+    used: set[str]
+    kernels: Mapping[str, tree.Kernel]
+    signatures: Mapping[str, Signature]
+    report: Report
+
+    def bound(self, rule: tree.Rule, kernel: tree.Kernel) -> Binding | None:
+        """What the names of a kernel stand for, None where its arguments do not fit, which is reported."""
+        if len(rule.args) != len(kernel.parameters):
+            wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
+            count = counted(len(kernel.parameters), "argument")
+            notes = [(kernel.name_span, f"it takes ({wanted})")]
+            self.report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+            return None
+        binding = Binding(kernel.type_variables, self.pattern.type_variables, exact=True)
+        parameters = {p.name: p for p in self.pattern.parameters}
+        fits = True
+        for arg, parameter in zip(rule.args, kernel.parameters, strict=True):
+            if isinstance(arg, (tree.Computed, tree.Launch)):
+                made = self._launched(rule, arg) if isinstance(arg, tree.Launch) else self._computed(rule, arg)
+                fits = fits and made is not None
+                if made is None:
+                    continue
+                reason = _misfit_computed(made, parameter, binding, kernel.is_scalar)
+            else:
+                reason = _misfit(arg, parameter, parameters, self.dims, self.used, binding, kernel.is_scalar)
+            if reason is not None:
+                self.report(error(arg.span, *reason, notes=[(parameter.span, "the kernel's parameter is here")]))
+                fits = False
+        return binding if fits else None
+
+    def _launched(self, rule: tree.Rule, arg: tree.Launch) -> Type | None:
+        """The type of what a kernel makes for another one; None where it cannot, which is reported."""
+        kernel, inner = self.kernels[arg.kernel], computed_arguments.launched(rule, arg)
+        kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results]
+        if kernel.is_scalar or len(kernel.results) != 1:
+            self.report(error(arg.span, "a kernel makes one buffer for another kernel", f"{arg.kernel} makes others"))
+            return None
+        if any(isinstance(kind, TensorType) and (kind.strided or kind.copied or kind.optional) for kind in kinds):
+            self.report(error(arg.span, f"among arguments buffers are dense and there, and {arg.kernel} has others"))
+            return None
+        binding = self.bound(inner, kernel)
+        if binding is None:
+            return None
+        _check_numbers(inner, kernel.parameters, binding, "kernel", self.report)
+        (result,) = kernel.results
+        written = result.type or next(p.type for p in kernel.parameters if p.name == result.alias)
+        open_ = [dim for dim in dims_of(written) if dim.symbol is not None and dim.symbol not in binding.dims]
+        if open_:
+            self.report(error(open_[0].span, f"no argument of {kernel.name} says how large {open_[0]} is"))
+            return None
+        return binding.apply(written)
+
+    def _computed(self, rule: tree.Rule, arg: tree.Computed) -> Type | None:
+        """The type of an argument that is computed; None where that is not known, which is reported."""
+        made, found = computed_arguments.pattern_of(self.pattern, arg), list[Diagnostic]()
+        for part in tree.parts(made.results):
+            is_open = isinstance(part, tree.Call) and (part.optional or part.rest or part.regions)
+            if is_open or isinstance(part, _SEVERAL):
+                advice = "what a program may have or lack is for patterns to say"
+                found.append(error(part.span, "an argument is computed in one way", advice))
+        check_constants(made, {d.name: d for p in made.parameters for d in dims_of(p.type) if d.name}, found.append)
+        _, (kind,) = infer(made, self.signatures, found.append)
+        if missing := [p.name for p in made.parameters if p.name not in self.used]:
+            found.append(error(arg.span, f"not every match says what {missing[0]} is"))
+        if rule.phase in scalar_kernels.FORMED_PHASES:
+            advice = f"{rule.phase} is too late: dispatches are formed"
+            found.append(error(arg.span, "arguments are computed at global-optimization or before", advice))
+        if not found and kind is None:
+            found.append(error(arg.span, "nothing says which type this has"))
+        for diagnostic in found:
+            self.report(diagnostic)
+        return None if found else kind
 
 
 def check_phase(phase: str | None, span: Span | None, report: Report) -> None:
@@ -154,7 +219,7 @@ def _check_template(
     binding = Binding(made.type_variables, pattern.type_variables)
     for arg, wanted in zip(rule.args, made.parameters, strict=True):
         notes = [(wanted.span, "the pattern's parameter is here")]
-        if isinstance(arg, tree.Computed):
+        if isinstance(arg, (tree.Computed, tree.Launch)):
             report(error(arg.span, "a pattern is given inputs and numbers", f"compute this inside of {made.name}"))
             return
         if isinstance(arg, tree.Literal):
@@ -185,35 +250,6 @@ def _check_template(
         same_element = element_of(made_type).name == element_of(wanted_type).name
         if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
             report(error(rule.kernel_span, f"{made.name} makes {made_type} here, and {pattern.name} is {wanted_type}"))
-
-
-def _computed(
-    rule: tree.Rule,
-    arg: tree.Computed,
-    pattern: tree.Pattern,
-    signatures: dict[str, Signature],
-    used: set[str],
-    report: Report,
-) -> Type | None:
-    """The type of an argument that is computed; None where that is not known, which is reported."""
-    made, found = computed_arguments.pattern_of(pattern, arg), list[Diagnostic]()
-    for part in tree.parts(made.results):
-        is_open = isinstance(part, tree.Call) and (part.optional or part.rest or part.regions)
-        if is_open or isinstance(part, _SEVERAL):
-            advice = "what a program may have or lack is for patterns to say"
-            found.append(error(part.span, "an argument is computed in one way", advice))
-    check_constants(made, {d.name: d for p in made.parameters for d in dims_of(p.type) if d.name}, found.append)
-    _, (kind,) = infer(made, signatures, found.append)
-    if missing := [p.name for p in made.parameters if p.name not in used]:
-        found.append(error(arg.span, f"not every match says what {missing[0]} is"))
-    if rule.phase in scalar_kernels.FORMED_PHASES:
-        advice = f"{rule.phase} is too late: dispatches are formed"
-        found.append(error(arg.span, "arguments are computed at global-optimization or before", advice))
-    if not found and kind is None:
-        found.append(error(arg.span, "nothing says which type this has"))
-    for diagnostic in found:
-        report(diagnostic)
-    return None if found else kind
 
 
 def _misfit_computed(

@@ -300,12 +300,7 @@ class Nodes(ExpressionNodes):
         return tuple(parts[::2])
 
     def rule_arg(self, parts: list[Any]) -> tree.Argument:
-        (expr,) = parts
-        if isinstance(expr, tree.Constant) and expr.high is None and isinstance(expr.value, tree.Literal):
-            return expr.value
-        if isinstance(expr, tree.Wildcard):
-            return tree.Name(expr.span, "_")
-        return expr if isinstance(expr, tree.Name) else tree.Computed(expr.span, expr)
+        return tree.argument(parts[0])
 
 
 def _is_type(name: str, variables: set[str]) -> bool:

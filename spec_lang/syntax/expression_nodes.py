@@ -340,7 +340,16 @@ class ExpressionNodes:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))
 
     def dim(self, parts: list[Any]) -> tree.Dim:
-        return self._dim(parts[0])
+        size = parts[0]
+        if isinstance(size, Token):
+            return self._dim(size)
+        if isinstance(size, tree.DimRef):
+            return tree.Dim(size.span, symbol=size.name)
+        if isinstance(size, tree.Literal) and isinstance(size.value, int):
+            return tree.Dim(size.span, size=size.value)
+        if not isinstance(size, tree.Arithmetic):
+            self._fail(size, "a size is a whole number or made of dims")
+        return tree.Dim(size.span, sum=size)
 
     def tensor_dim(self, parts: list[Any]) -> tree.Dim:
         return self._dim(parts[0])

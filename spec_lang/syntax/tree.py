@@ -111,13 +111,14 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
 class Dim:
     """One dim of a shape: a symbol `n`, a size `64`, a pack `...m` (any number of dims) or `?` (any size).
 
-    Exactly one of `symbol`, `size`, `pack` is set, or none for `?`.
+    Of a kernel's result it may be arithmetic, `ceildiv(k, 64)`. Exactly one field after `span` is set, or none for `?`.
     """
 
     span: Span
     symbol: str | None = None
     size: int | None = None
     pack: str | None = None
+    sum: Arithmetic | None = None
 
     @property
     def name(self) -> str | None:
@@ -129,6 +130,8 @@ class Dim:
             return f"...{self.pack}"
         if self.size is not None:
             return str(self.size)
+        if self.sum is not None:
+            return self.sum.span.written
         return self.symbol or "?"
 
 
@@ -650,7 +653,26 @@ class Computed:
     expr: Expr
 
 
-Argument = Name | Literal | Computed
+@dataclass(frozen=True)
+class Launch:
+    """An argument of a rule that a kernel makes: `combine(partial(a, b))`. The checker tells it from a pattern."""
+
+    span: Span
+    kernel: str
+    kernel_span: Span
+    args: tuple[Argument, ...]
+
+
+Argument = Name | Literal | Computed | Launch
+
+
+def argument(expr: Expr) -> Argument:
+    """An expression as an argument of a rule."""
+    if isinstance(expr, Constant) and expr.high is None and isinstance(expr.value, Literal):
+        return expr.value
+    if isinstance(expr, Wildcard):
+        return Name(expr.span, "_")
+    return expr if isinstance(expr, Name) else Computed(expr.span, expr)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -209,10 +211,42 @@ module {{
 }}
 """
 
+SPLIT = """
+kernel parts(a: f32[m, k], b: f32[p, k, 8]) -> f32[ceildiv(k, 16), m, p * 8] {
+  grid (ceildiv(k, 16))
+  cpu "split.c"
+}
+kernel total(parts: f32[s, m, o], bias: f32[n]) -> f32[m, n] {
+  cpu "split.c"
+}
+replace linear where n == 50 with total(parts(x, pack[n k -> (n / 8) k 8](w)), bias)
+"""
+SPLIT_CODE = """
+#include <stddef.h>
+void parts(const float *a, const float *b, float *out, size_t m, size_t k, size_t p, size_t s) {
+  size_t end = s * 16 + 16 < k ? s * 16 + 16 : k;
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < p * 8; ++j) {
+      float sum = 0;
+      for (size_t l = s * 16; l < end; ++l) sum += a[i * k + l] * b[(j / 8 * k + l) * 8 + j % 8];
+      out[(s * m + i) * p * 8 + j] = sum;
+    }
+}
+void total(const float *parts, const float *bias, float *out, size_t s, size_t m, size_t o, size_t n) {
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      out[i * n + j] = bias[j];
+      for (size_t p = 0; p < s; ++p) out[i * n + j] += parts[(p * m + i) * o + j];
+    }
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory) -> opsplice.Program:
-    path = write_spec(tmp_path_factory.mktemp("computed"), SPEC, {"kernels.c": CODE})
+    patterns, replace, rules = SPEC.partition("replace")
+    spec = f"{patterns}{SPLIT}{replace}{rules}"
+    path = write_spec(tmp_path_factory.mktemp("computed"), spec, {"kernels.c": CODE, "split.c": SPLIT_CODE})
     return opsplice.compile(PROGRAM, [path], ["--iree-llvmcpu-target-cpu=host"])
 
 
@@ -238,6 +272,30 @@ def test_kernels_are_given_packed_and_folded_weights(program):
     assert sorted(r.function.lstrip("@") for r in program.report.replacements) == sorted(expected)
     for name, (inputs, wanted) in expected.items():
         np.testing.assert_allclose(program.run(name, *inputs), wanted, rtol=1e-4, atol=1e-3, err_msg=name)
+
+
+def test_a_kernel_takes_what_another_one_makes(program):
+    """In two dispatches, with a buffer between them whose size the first kernel's signature says."""
+    made = {r.function.lstrip("@"): r for r in program.report.replacements}
+    assert [Path(use.source).name for use in made["loaded"].artifacts] == ["split.c"]
+    assert made["loaded"].kernel == "total"
+    assert made["constant"].kernel == "gemm"
+
+
+def test_sizes_that_are_known_at_run_time_only_are_not_computed(tmp_path):
+    spec = """
+    kernel parts(x: f32[n]) -> f32[ceildiv(n, 4)] { cpu "split.c" }
+    kernel whole(x: f32[s], y: f32[n]) -> f32[n] { cpu "split.c" }
+    pattern p(x: tensor<n x f32>) { negf(exp(x)) }
+    replace p with whole(parts(x), x)
+    """
+    program = """func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = math.exp %x : tensor<?xf32>
+      %1 = arith.negf %0 : tensor<?xf32>
+      return %1 : tensor<?xf32>
+    }"""
+    (kept,) = opsplice.match(program, [write_spec(tmp_path, spec, {"split.c": SPLIT_CODE})]).kept
+    assert kept.reason == "the size ceildiv(n, 4) of what kernel parts makes is known at run time only"
 
 
 def test_a_program_holds_weights_in_one_layout(program):

@@ -54,6 +54,19 @@ void product(const float *a, const float *b, float *out, size_t m, size_t k, siz
       out[i * n + j] = sum;
     }
 }
+void halves(const float *a, const float *turned, float *out, size_t m, size_t k, size_t n) {
+  for (size_t at = 0; at < 2 * m * n; ++at) {
+    size_t i = at / n % m, j = at % n;
+    out[at] = 0;
+    for (size_t l = at / n / m; l < k; l += 2) out[at] += a[i * k + l] * turned[j * k + l];
+  }
+}
+void total(const float *parts, float *out, size_t s, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; ++i) {
+    out[i] = 1;
+    for (size_t p = 0; p < s; ++p) out[i] += parts[p * m * n + i];
+  }
+}
 """
 
 NEG_ABS_MUL = """
@@ -201,6 +214,27 @@ CASES = {
         (np.ones((2, 4), np.float32), 2 * np.eye(4, dtype=np.float32)),
         (np.full((2, 4), ((1 * 2 + 1) * 2 + 1) * 2 + 1, np.float32),),
         (np.full((2, 4), 8, np.float32),),
+    ),
+    "a kernel for another one, of what is computed": Case(
+        """func.func @main(%a: tensor<?x3xf32>, %b: tensor<3x2xf32>) -> tensor<?x2xf32> {
+          %zero = arith.constant 0 : index
+          %none = arith.constant 0.0 : f32
+          %m = tensor.dim %a, %zero : tensor<?x3xf32>
+          %empty = tensor.empty(%m) : tensor<?x2xf32>
+          %start = linalg.fill ins(%none : f32) outs(%empty : tensor<?x2xf32>) -> tensor<?x2xf32>
+          %0 = linalg.matmul ins(%a, %b : tensor<?x3xf32>, tensor<3x2xf32>)
+            outs(%start : tensor<?x2xf32>) -> tensor<?x2xf32>
+          return %0 : tensor<?x2xf32>
+        }""",
+        """
+        kernel halves(a: f32[m, k], turned: f32[n, k]) -> f32[min(k, 2), m, n] {{ {clauses} }}
+        kernel total(parts: f32[s, m, n]) -> f32[m, n] {{ cpu "kernels.c" }}
+        pattern p(a: tensor<m x k x f32>, b: tensor<k x n x f32>) {{ contract[m k, k n -> m n](a, b) }}
+        replace p with total(halves(a, transpose[k n -> n k](b))) otherwise keep
+        """,
+        (_f32(1, 2, 3, 4, 5, 6).reshape(2, 3), _f32(1, 2, 3, 4, 5, 6).reshape(3, 2)),
+        (_f32(23, 29, 50, 65).reshape(2, 2),),
+        (_f32(22, 28, 49, 64).reshape(2, 2),),
     ),
 }
 

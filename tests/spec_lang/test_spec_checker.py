@@ -533,6 +533,13 @@ def test_errors_in_rules_with_functions_on_elements(rule, expected):
     assert any(expected in message for message in found), found
 
 
+MORE = """
+kernel two(x: f32[m, n]) -> (f32[m, n], f32[m]) { cpu "k.c" }
+kernel lying(x: f32[m, n] strided) -> f32[m, n] { cpu "k.c" }
+kernel half(x: f32[m, n]) -> f32[floordiv(m, 2), n] { cpu "k.c" }
+kernel open(x: f32[m, n]) -> f32[m, o] { cpu "k.c" }
+"""
+
 # ---- what is wrong in a rule -----------------------------------------------------------------------------------------
 
 
@@ -567,6 +574,20 @@ def test_errors_in_rules_with_functions_on_elements(rule, expected):
         ("replace p at flow with k(negf(x), 1, 1)", "arguments are computed at global-optimization or before"),
         ("replace p with p(negf(x), y)", "a pattern is given inputs and numbers; compute this inside of p"),
         ('replace p with k("dialect.op"(x), 1, 1)', "nothing says which type this has"),
+        ("replace p with k(k(x, 1), 1, 1)", "k takes 3 arguments, found 2"),
+        ("replace p with k(k(y, 1, 1), 1, 1)", "y: tensor<n x f32> does not fit x: f32[m, n]: 2 dims wanted"),
+        ("replace p with k(x, k(x, 1, 1), 1)", "only tensors are computed for a kernel, into buffers"),
+        ("replace p with k(k(x, 1, 1.5), 1, 1)", "1.5 is not an integer, and c: i32 is"),
+        (f"{MORE} replace p with k(two(x), 1, 1)", "a kernel makes one buffer for another kernel; two makes others"),
+        (
+            f"{MORE} replace p with k(lying(x), 1, 1)",
+            "among arguments buffers are dense and there, and lying has others",
+        ),
+        (f"{MORE} replace p with k(half(x), 1, 1)", "k makes tensor<floordiv(m, 2) x n x f32> here, and p is"),
+        (f"{MORE} replace p with k(open(x), 1, 1)", "no argument of open says how large o is"),
+        ('kernel g(x: f32[m * 2]) -> f32[m] { cpu "k.c" }', "only the sizes of results are computed"),
+        ('kernel g(x: f32[m]) -> f32[m * o] { cpu "k.c" }', "unknown dim o"),
+        ('kernel g(x: f32[m]) -> f32[m / 2] { cpu "k.c" }', "dims are whole numbers, which / does not keep"),
         ("replace p where z > 1 with k(x, 1, 1)", "unknown dim z"),
         ("replace p where m > 9223372036854775808 with k(x, 1, 1)", "no dim is this large"),
         ("annotate p with {my.axis = 9223372036854775808}", "is an i64, which cannot hold this"),
