@@ -6,9 +6,8 @@ indexing maps: which operands have them, and how.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,7 +18,6 @@ from opsplice.spec_lang.syntax import vocabulary
 
 # Where a size is: (argument, axis), the result's for argument -1; or the size itself.
 Place = tuple[int, int] | int
-_Sizes: TypeAlias = "Callable[[Sequence[_Map]], tuple[tuple[Place, ...], ...]]"
 
 
 @dataclass(frozen=True)
@@ -45,30 +43,46 @@ class Structured:
         return returned[:1] if self.by_name else returned
 
 
+# How the operands and the result are read along the loops of each kind that a matcher tells the sizes of, in the order
+# of its results: 0 not at all, 1 as they are, 2 in a sum with other loops, None in any way.
+_CONTRACTED = ((1, 1, 1), (1, 0, 1), (0, 1, 1), (1, 1, 0))  # batch, m, n, k
+# batch, output image, output channel, filter, input channel, depth
+_CONVOLVED = ((1, 0, 1), (2, None, 1), (0, 1, 1), (2, 1, 0), (1, 1, 0), (1, 1, 1))
+_ATTENDED = ((1, 1, 1, 1), (1, 0, None, 1), (None, 0, 1, 1), (1, 1, None, 0), (None, 1, 1, 0))  # batch, m, n, k1, k2
+_Kinds: TypeAlias = tuple[tuple[int | None, ...], ...]
+
+
 def contraction(op: ir.Operation) -> Structured:
-    """The template of a `transform.iree.match.contraction`: sizes of its batch, m, n and k dims."""
-    return _of(op, _product(op), lambda maps: tuple(tuple(_places(maps, loops)) for loops in _kinds(maps)))
+    """The template of a `transform.iree.match.contraction`."""
+    maps = _maps(op)
+    return Structured(ir.Module.parse(_product(op, maps)), _sized(maps, _CONTRACTED))
 
 
 def convolution(op: ir.Operation) -> Structured:
-    """The template of a `transform.iree.match.convolution`.
-
-    Sizes: batch, output image, output channel, filter, input channel and depth dims; then strides and dilations.
-    """
-    return _of(op, _product(op), _convolved)
+    """The template of a `transform.iree.match.convolution`, which tells strides and dilations besides."""
+    maps = _maps(op)
+    module = ir.Module.parse(_product(op, maps))
+    _, places, _, window, *_ = found = _loops(maps, _CONVOLVED)
+    moves = (tuple(maps[0].summed[loop] for loop in each) for each in (places, window))
+    return Structured(module, (*(_places(maps, each) for each in found), *moves))
 
 
 def attention(op: ir.Operation) -> Structured:
-    """The template of a `transform.iree.match.attention`: sizes of its batch, m, n, k1 and k2 dims."""
-    mask = (4,) if len(_attributes(op)) == 6 else ()
-    return dataclasses.replace(_of(op, _attention(op, "attention", 1), _attended), by_name=True, any_type=mask)
+    """The template of a `transform.iree.match.attention`."""
+    return _of_attention(op, "attention", 1)
 
 
 def online_attention(op: ir.Operation) -> Structured:
     """The same of a `transform.iree.match.online_attention`, which also makes a maximum and a sum for each row."""
-    mask = (4,) if len(_attributes(op)) == 8 else ()
-    sizes = _of(op, _attention(op, "online_attention", 3), lambda maps: _attended(maps[:-2]))
-    return dataclasses.replace(sizes, by_name=True, any_type=mask)
+    return _of_attention(op, "online_attention", 3)
+
+
+def _of_attention(op: ir.Operation, name: str, results: int) -> Structured:
+    maps = _maps(op)
+    module = ir.Module.parse(_attention(op, maps, name, results))
+    given = len(maps) - results
+    sizes = _sized([*maps[:3], maps[given]], _ATTENDED)
+    return Structured(module, sizes, by_name=True, any_type=(4,) * (given == 5))
 
 
 MATCHERS = {
@@ -83,14 +97,16 @@ class _Map:
     """An indexing map: the loop, or the factors of loops, that each dim is read at."""
 
     def __init__(self, op: ir.Operation, attribute: ir.Attribute) -> None:
+        self.text = str(attribute)
         value = ir.AffineMapAttr(attribute).value
         self.count = value.n_dims
         self.terms = [_terms(op, e) for e in value.results]
         self.plain = {terms[0][1]: axis for axis, terms in enumerate(self.terms) if len(terms) == 1}
         self.summed = {loop: factor for terms in self.terms if len(terms) > 1 for factor, loop in terms}
 
-    def __contains__(self, loop: int) -> bool:
-        return loop in self.plain
+    def way(self, loop: int) -> int:
+        """How it is read along a loop, as the tables above say it."""
+        return 1 if loop in self.plain else 2 if loop in self.summed else 0
 
 
 def _terms(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
@@ -106,57 +122,32 @@ def _terms(op: ir.Operation, read: ir.AffineExpr) -> list[tuple[int, int]]:
     raise UnreadableError(op, "an indexing map that is more than sums of loops")
 
 
-def _of(op: ir.Operation, text: str, sizes: _Sizes) -> Structured:
-    return Structured(ir.Module.parse(text), sizes([_Map(op, a) for a in _attributes(op)]))
-
-
-def _attributes(op: ir.Operation) -> list[ir.Attribute]:
+def _maps(op: ir.Operation) -> list[_Map]:
     if "indexing_maps" not in op.attributes:
         raise UnreadableError(op, "without indexing maps: a pattern names each dim, so add `indexing_maps = [...]`")
-    return list(ir.ArrayAttr(op.attributes["indexing_maps"]))
+    return [_Map(op, each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
 
 
-def _places(maps: Sequence[_Map], loops: Sequence[int]) -> list[Place]:
+def _loops(maps: Sequence[_Map], kinds: _Kinds) -> list[list[int]]:
+    """The loops of each kind."""
+
+    def fits(loop: int, kind: Sequence[int | None]) -> bool:
+        return all(way is None or each.way(loop) == way for each, way in zip(maps, kind, strict=True))
+
+    return [[loop for loop in range(maps[-1].count) if fits(loop, kind)] for kind in kinds]
+
+
+def _places(maps: Sequence[_Map], loops: Sequence[int]) -> tuple[Place, ...]:
     """Where sizes are: in an input, or for what no input has as it is, in the result."""
     found: list[Place] = []
     for loop in loops:
-        argument = next((n for n, each in enumerate(maps[:-1]) if loop in each), -1)
+        argument = next((n for n, each in enumerate(maps[:-1]) if loop in each.plain), -1)
         found.append((argument, maps[argument].plain[loop]))
-    return found
+    return tuple(found)
 
 
-def _kinds(maps: Sequence[_Map]) -> list[list[int]]:
-    """The loops of a contraction by kind: batch, m, n and k."""
-    lhs, rhs, out = maps
-    kinds = ((True, True, True), (True, False, True), (False, True, True), (True, True, False))
-    return [[d for d in range(out.count) if (d in lhs, d in rhs, d in out) == kind] for kind in kinds]
-
-
-def _convolved(maps: Sequence[_Map]) -> tuple[tuple[Place, ...], ...]:
-    image, weights, out = maps
-    loops = range(out.count)
-    batch = [d for d in loops if d in image and d not in weights and d in out]
-    places = [d for d in loops if d in image.summed and d in out]
-    channels = [d for d in loops if d not in image and d not in image.summed and d in weights and d in out]
-    window = [d for d in loops if d in image.summed and d in weights and d not in out]
-    summed = [d for d in loops if d in image and d in weights and d not in out]
-    depth = [d for d in loops if d in image and d in weights and d in out]
-    kinds = (batch, places, channels, window, summed, depth)
-    strides, dilations = (tuple(image.summed[d] for d in found) for found in (places, window))
-    return (*(tuple(_places(maps, found)) for found in kinds), strides, dilations)
-
-
-def _attended(maps: Sequence[_Map]) -> tuple[tuple[Place, ...], ...]:
-    query, key, value, *_, out = maps
-    loops = range(out.count)
-    kinds = (
-        [d for d in loops if all(d in each for each in (query, key, value, out))],
-        [d for d in loops if d in query and d not in key and d in out],
-        [d for d in loops if d in value and d not in key and d in out],
-        [d for d in loops if d in query and d in key and d not in out],
-        [d for d in loops if d in key and d in value and d not in out],
-    )
-    return tuple(tuple(_places(maps, found)) for found in kinds)
+def _sized(maps: Sequence[_Map], kinds: _Kinds) -> tuple[tuple[Place, ...], ...]:
+    return tuple(_places(maps, each) for each in _loops(maps, kinds))
 
 
 # ---- the op as text ----------------------------------------------------------------------------------------------
@@ -170,17 +161,15 @@ def _tensor(shape: _Map, element: str) -> str:
     return f"tensor<{'?x' * len(shape.terms)}{element}>"
 
 
-def _product(op: ir.Operation) -> str:
+def _product(op: ir.Operation, maps: Sequence[_Map]) -> str:
     """A sum of products that starts from anything; of integers that are widened, with their signs or without."""
-    attributes = _attributes(op)
-    maps = [_Map(op, a) for a in attributes]
     elements = _types(op, "lhs_type", "rhs_type", "output_type")
     if len(maps) != 3:
         raise UnreadableError(op, f"{len(maps)} indexing maps, where a product has 3")
     kinds = [_tensor(each, element) for each, element in zip(maps, elements, strict=True)]
     out = elements[2]
     is_float = vocabulary.is_float(out)
-    iterators = ", ".join('"parallel"' if loop in maps[2] else '"reduction"' for loop in range(maps[2].count))
+    iterators = ", ".join('"parallel"' if loop in maps[2].plain else '"reduction"' for loop in range(maps[2].count))
     times, plus = ("mulf", "addf") if is_float else ("muli", "addi")
     is_widened = not is_float and elements[0] == elements[1] != out
     signs = itertools.product(("extsi", "extui"), repeat=2) if is_widened else [("extf" if is_float else "extsi",) * 2]
@@ -192,7 +181,7 @@ def _product(op: ir.Operation) -> str:
         ]
         left, right = (f"%{name}{'w' * bool(line)}" for name, line in zip("ab", widened, strict=True))
         lines.append(f"""
-      %result{number} = linalg.generic {{indexing_maps = [{", ".join(map(str, attributes))}],
+      %result{number} = linalg.generic {{indexing_maps = [{", ".join(each.text for each in maps)}],
           iterator_types = [{iterators}]}}
           ins(%lhs, %rhs : {kinds[0]}, {kinds[1]}) outs(%start : {kinds[2]}) {{
       ^bb0(%a: {elements[0]}, %b: {elements[1]}, %o: {out}):
@@ -211,10 +200,8 @@ def _product(op: ir.Operation) -> str:
     """
 
 
-def _attention(op: ir.Operation, name: str, results: int) -> str:
+def _attention(op: ir.Operation, maps: Sequence[_Map], name: str, results: int) -> str:
     """An attention of some name that makes its result and, where there are more, values for each row."""
-    attributes = _attributes(op)
-    maps = [_Map(op, a) for a in attributes]
     given = len(maps) - results
     if given not in (4, 5):
         raise UnreadableError(
@@ -229,7 +216,7 @@ def _attention(op: ir.Operation, name: str, results: int) -> str:
     ins, outs = (", ".join(names[:given]), ", ".join(kinds[:given])), ", ".join(kinds[given:])
     return f"""
     util.func private @attention({arguments}) -> ({outs}) {{
-      %result:{results} = iree_linalg_ext.{name} <indexing_maps = [{", ".join(map(str, attributes))}]>
+      %result:{results} = iree_linalg_ext.{name} <indexing_maps = [{", ".join(each.text for each in maps)}]>
           ins({ins[0]} : {ins[1]}) outs({", ".join(names[given:])} : {outs}) {{
       ^bb0(%score: f32):
         iree_linalg_ext.yield %score : f32
