@@ -43,7 +43,12 @@ def layers():
 
 @pytest.fixture(scope="module")
 def library():
-    return graphs_of(load(OWN.spec("nn")))
+    any_layout = [
+        dataclasses.replace(graph, strided=frozenset("qkv"), reordered=True)
+        for graph in graphs_of(load(OWN.spec("strided")))
+        if graph.pattern.name == "any_attention"
+    ]
+    return any_layout + graphs_of(load(OWN.spec("nn")))
 
 
 def check(module, graphs, least=0):
@@ -71,7 +76,8 @@ def test_programs_of_frontends(path, layers):
 def test_the_library_on_the_kernels_kept_for_it(number, library):
     # The patterns that the functions are named after, and a part of the others: another one for each file.
     text = KEPT[number].read_text()
-    graphs = [g for at, g in enumerate(library) if (at - number) % PARTS == 0 or f"@{g.pattern.name}" in text]
+    names = {g.pattern.name for g in library if f"@{g.pattern.name}" in text} | {"any_attention"}
+    graphs = [g for at, g in enumerate(library) if (at - number) % PARTS == 0 or g.pattern.name in names]
     with Compilation() as compilation:
         compilation.load(ModuleSource(path=KEPT[number]))
         compilation.run_to("preprocessing")

@@ -1,4 +1,4 @@
-"""Attention and convolutions of the library, done by C kernels: the numbers of the compiler's own code."""
+"""Grouped attention and convolutions of the library, done by C kernels: the numbers of the compiler's own code."""
 
 from __future__ import annotations
 
@@ -13,135 +13,10 @@ from tests.plain import Plain
 
 LAYERS = Path(__file__).parent.parent / "matchers" / "library"
 
-ATTENTION_C = """
-#include <math.h>
-#include <stddef.h>
-#define MAX_KEYS 64
-static void attend(const float *q, const float *k, const float *v, const float *bias, const _Bool *mask, float scale,
-                   float *out, size_t b, size_t s, size_t d, size_t t, size_t e) {
-  for (size_t n = 0; n < b; ++n)
-    for (size_t i = 0; i < s; ++i) {
-      float score[MAX_KEYS], peak = -INFINITY, total = 0;
-      for (size_t j = 0; j < t; ++j) {
-        float sum = 0;
-        for (size_t c = 0; c < d; ++c) sum += q[(n * s + i) * d + c] * k[(n * t + j) * d + c];
-        sum *= scale;
-        if (bias) sum += bias[(n * s + i) * t + j];
-        if (mask && !mask[(n * s + i) * t + j]) sum = -1e9f;
-        score[j] = sum;
-        if (sum > peak) peak = sum;
-      }
-      for (size_t j = 0; j < t; ++j) total += score[j] = expf(score[j] - peak);
-      for (size_t c = 0; c < e; ++c) {
-        float sum = 0;
-        for (size_t j = 0; j < t; ++j) sum += score[j] * v[(n * t + j) * e + c];
-        out[(n * s + i) * e + c] = sum / total;
-      }
-    }
-}
-void plain(const float *q, const float *k, const float *v, float scale, float *out, size_t b, size_t s, size_t d,
-           size_t t, size_t e) {
-  attend(q, k, v, 0, 0, scale, out, b, s, d, t, e);
-}
-void biased(const float *q, const float *k, const float *v, const float *bias, float scale, float *out, size_t b,
-            size_t s, size_t d, size_t t, size_t e) {
-  attend(q, k, v, bias, 0, scale, out, b, s, d, t, e);
-}
-void where(const float *q, const float *k, const float *v, const _Bool *mask, float scale, float *out, size_t b,
-           size_t s, size_t d, size_t t, size_t e) {
-  attend(q, k, v, 0, mask, scale, out, b, s, d, t, e);
-}
-"""
-ATTENTION_SPEC = """
-import "opsplice:nn"
-kernel plain(q: f32[...b, s, d], k: f32[...b, t, d], v: f32[...b, t, e], scale: f32) -> f32[...b, s, e] {
-  cpu "k.c" as bitcode
-}
-kernel biased(q: f32[...b, s, d], k: f32[...b, t, d], v: f32[...b, t, e], bias: f32[...b, s, t], scale: f32)
-  -> f32[...b, s, e] { cpu "k.c" as bitcode }
-kernel where_(q: f32[...b, s, d], k: f32[...b, t, d], v: f32[...b, t, e], mask: i1[...b, s, t], scale: f32)
-  -> f32[...b, s, e] { symbol "where" cpu "k.c" as bitcode }
-replace attention with plain(q, k, v, scale)
-replace attention_unscaled with plain(q, k, v, 1.0)
-replace attention_biased with biased(q, k, v, bias, scale)
-replace attention_biased_unscaled with biased(q, k, v, bias, 1.0)
-replace attention_where_each with where_(q, k, v, mask, scale)
-"""
-MASKED = {"attention_masked": (16, 16), "attention_masked_unscaled": (16, 16), "attention_where": (16, 16)}
-KINDS = [
-    "attention_explicit",
-    "attention_unscaled",
-    "attention_masked",
-    "attention_masked_unscaled",
-    "attention_biased_explicit",
-    "attention_biased_unscaled",
-    "attention_where",
-    "attention_where_each_explicit",
-    "attention_library",
-    "attention_biased_library",
-    "attention_where_each_library",
-]
-
 MASKS_C = """
 #include <math.h>
 #include <stddef.h>
 #define MAX_KEYS 64
-/* Places of a mask or bias: its strides over batches, heads, queries and keys. keep: what the mask says of scores that
-   count. */
-typedef struct { const float *bias; const _Bool *mask; int keep; size_t b, h, s, t; } Mask;
-static void attend(const float *q, const float *k, const float *v, Mask m, float scale, float cap, float *out, size_t b,
-                   size_t h, size_t s, size_t d, size_t t, size_t e) {
-  for (size_t n = 0; n < b; ++n)
-    for (size_t l = 0; l < h; ++l, q += s * d, k += t * d, v += t * e, out += s * e)
-      for (size_t i = 0; i < s; ++i) {
-        float score[MAX_KEYS], peak = -INFINITY, total = 0;
-        for (size_t j = 0; j < t; ++j) {
-          size_t at = n * m.b + l * m.h + i * m.s + j * m.t;
-          float sum = 0;
-          for (size_t c = 0; c < d; ++c) sum += q[i * d + c] * k[j * d + c];
-          sum *= scale;
-          if (cap) sum = cap * (1 - 2 / (1 + expf(2 * sum / cap)));
-          if (m.bias) sum += m.bias[at];
-          if (m.mask && m.mask[at] != m.keep) sum = -1e9f;
-          score[j] = sum;
-          if (sum > peak) peak = sum;
-        }
-        for (size_t j = 0; j < t; ++j) total += score[j] = expf(score[j] - peak);
-        for (size_t c = 0; c < e; ++c) {
-          float sum = 0;
-          for (size_t j = 0; j < t; ++j) sum += score[j] * v[j * e + c];
-          out[i * e + c] = sum / total;
-        }
-      }
-}
-#define ADDED(name, ...)                                                                                           \\
-  void name(const float *q, const float *k, const float *v, const float *bias, float scale, float *out, size_t b,  \\
-            size_t h, size_t s, size_t d, size_t t, size_t e) {                                                    \\
-    attend(q, k, v, (Mask){bias, 0, 0, __VA_ARGS__}, scale, 0, out, b, h, s, d, t, e);                             \\
-  }
-#define CHOSEN(name, keep, ...)                                                                                    \\
-  void name(const float *q, const float *k, const float *v, const _Bool *mask, float scale, float *out, size_t b,  \\
-            size_t h, size_t s, size_t d, size_t t, size_t e) {                                                    \\
-    attend(q, k, v, (Mask){0, mask, keep, __VA_ARGS__}, scale, 0, out, b, h, s, d, t, e);                          \\
-  }
-ADDED(masked_by_key, t, 0, 0, 1)
-ADDED(biased_by_head, 0, s * t, t, 1)
-CHOSEN(where_by_batch, 1, s * t, 0, t, 1)
-CHOSEN(where_by_key, 1, t, 0, 0, 1)
-CHOSEN(unless_by_batch, 0, s * t, 0, t, 1)
-CHOSEN(unless_by_key, 0, t, 0, 0, 1)
-void unless(const float *q, const float *k, const float *v, const _Bool *mask, float scale, float *out, size_t b,
-            size_t s, size_t d, size_t t, size_t e) {
-  attend(q, k, v, (Mask){0, mask, 0, 0, 0, t, 1}, scale, 0, out, b, 1, s, d, t, e);
-}
-void unless_each(const float *q, const float *k, const float *v, const _Bool *mask, float scale, float *out, size_t b,
-                 size_t s, size_t d, size_t t, size_t e) {
-  attend(q, k, v, (Mask){0, mask, 0, s * t, 0, t, 1}, scale, 0, out, b, 1, s, d, t, e);
-}
-void softcapped_masked(const float *q, const float *k, const float *v, const float *bias, float scale, float cap,
-                       float *out, size_t b, size_t s, size_t d, size_t t, size_t e) {
-  attend(q, k, v, (Mask){bias, 0, 0, 0, 0, t, 1}, scale, cap, out, b, 1, s, d, t, e);
-}
 static void group(const float *q, const float *k, const float *v, const float *bias, const _Bool *mask, float scale,
                   float *out, size_t b, size_t s, size_t h, size_t g, size_t d, size_t t, size_t e) {
   for (size_t n = 0; n < b; ++n)
@@ -174,25 +49,13 @@ void grouped_where(const float *q, const float *k, const float *v, const _Bool *
   group(q, k, v, 0, m, scale, out, b, s, h, g, d, t, e);
 }
 """
-HEADS = "q: f32[b, h, s, d], k: f32[b, h, t, d], v: f32[b, h, t, e]"
-PACKS = "q: f32[...b, s, d], k: f32[...b, t, d], v: f32[...b, t, e]"
 GROUPS = "q: f32[b, s, h, g, d], k: f32[b, t, h, d], v: f32[b, t, h, e]"
-# What else the kernel for each kind of attention takes, by file; and the shape of that in the model.
+# What else the kernel for each kind of attention takes, and the shape of that in the model.
 MASKS = {
-    "masked_by_key": ("masks", HEADS, "mask: f32[b, t]", (2, 16)),
-    "biased_by_head": ("masks", HEADS, "bias: f32[h, s, t]", (3, 8, 16)),
-    "where_by_batch": ("masks", HEADS, "mask: i1[b, s, t]", (2, 8, 16)),
-    "where_by_key": ("masks", HEADS, "mask: i1[b, t]", (2, 16)),
-    "unless": ("masks", PACKS, "mask: i1[s, t]", (8, 16)),
-    "unless_each": ("masks", PACKS, "mask: i1[...b, s, t]", (2, 3, 8, 16)),
-    "unless_by_batch": ("masks", HEADS, "mask: i1[b, s, t]", (2, 8, 16)),
-    "unless_by_key": ("masks", HEADS, "mask: i1[b, t]", (2, 16)),
-    "softcapped_masked": ("softcapped", PACKS, "mask: f32[s, t]", (8, 16)),
-    "grouped": ("grouped", GROUPS, "", None),
-    "grouped_masked": ("grouped", GROUPS, "mask: f32[s, t]", (8, 16)),
-    "grouped_where": ("grouped", GROUPS, "mask: i1[s, t]", (8, 16)),
+    "grouped": ("", None),
+    "grouped_masked": ("mask: f32[s, t]", (8, 16)),
+    "grouped_where": ("mask: i1[s, t]", (8, 16)),
 }
-RESULTS = {HEADS: "f32[b, h, s, e]", PACKS: "f32[...b, s, e]", GROUPS: "f32[b, h, e, g, s]"}
 
 CONV_C = """
 #include <stddef.h>
@@ -225,61 +88,28 @@ void conv_bias(const float *x, const float *f, const float *bias, size_t sh, siz
 
 
 @pytest.fixture(scope="module")
-def attention(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plain, opsplice.Program]:
-    """The attention kernels of the corpus, compiled without the spec and with it."""
-    folder = tmp_path_factory.mktemp("attention")
-    (folder / "k.c").write_text(ATTENTION_C)
-    (folder / "k.splice").write_text(ATTENTION_SPEC)
-    model = LAYERS / "attention.mlir"
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plain, opsplice.Program]:
+    """Attention with rows merged with heads, compiled without a spec and with one."""
+    folder = tmp_path_factory.mktemp("grouped")
+    (folder / "k.c").write_text(MASKS_C)
+    spec = ['import "opsplice:nn"']
+    for kind, (mask, _) in MASKS.items():
+        more = [mask] * bool(mask) + ["scale: f32"]
+        names = ", ".join(p.split(":")[0] for p in (*"qkv", *more))
+        spec.append(f"kernel {kind}({GROUPS}, {', '.join(more)}) -> f32[b, h, e, g, s] {{")
+        spec.append(f'  cpu "k.c" as bitcode }} replace attention_{kind} with {kind}({names})')
+    (folder / "k.splice").write_text("\n".join(spec))
+    model = LAYERS / "attention_grouped.mlir"
     return Plain(model), opsplice.compile(model, specs=[folder / "k.splice"])
 
 
-def test_every_kind_of_attention_is_replaced(attention):
-    _, program = attention
-    assert len(program.report.replacements) == len(KINDS)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_attention(attention, kind: str):
-    random = np.random.default_rng(3)
-    arguments = [random.standard_normal((4, 16, 8)).astype(np.float32) for _ in range(3)]
-    shape = MASKED.get(kind, (4, 16, 16))
-    if "where" in kind:
-        mask = random.uniform(size=shape) < 0.7
-        mask[..., 0] = True  # a row without any key has no attention
-        arguments.append(mask)
-    elif "masked" in kind or "biased" in kind:
-        arguments.append(random.standard_normal(shape).astype(np.float32))
-    own, spliced = (np.asarray(program.run(kind, *arguments)) for program in attention)
-    np.testing.assert_allclose(spliced, own, rtol=2e-5, atol=2e-6)
-
-
-@pytest.fixture(scope="module")
-def masks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Plain, opsplice.Program]]:
-    """By file, the kernels with masks of all kinds, compiled without a spec and with one."""
-    folder = tmp_path_factory.mktemp("masks")
-    (folder / "k.c").write_text(MASKS_C)
-    spec = ['import "opsplice:nn"']
-    for kind, (_, parameters, mask, _) in MASKS.items():
-        more = [mask] * bool(mask) + ["scale: f32"] + ["cap: f32"] * ("cap" in kind)
-        names = ", ".join(p.split(":")[0] for p in (*"qkv", *more))
-        spec.append(f"kernel {kind}({parameters}, {', '.join(more)}) -> {RESULTS[parameters]} {{")
-        spec.append(f'  cpu "k.c" as bitcode }} replace attention_{kind} with {kind}({names})')
-    (folder / "k.splice").write_text("\n".join(spec))
-    models = {name: LAYERS / f"attention_{name}.mlir" for name in dict.fromkeys(file for file, *_ in MASKS.values())}
-    return {n: (Plain(m), opsplice.compile(m, specs=[folder / "k.splice"])) for n, m in models.items()}
-
-
 @pytest.mark.parametrize("kind", MASKS)
-def test_attention_with_masks_of_all_kinds(masks, kind: str):
-    file, parameters, mask, shape = MASKS[kind]
-    plain, spliced = masks[file]
-    assert len(spliced.report.replacements) == sum(file == other for other, *_ in MASKS.values())
+def test_grouped_attention(grouped, kind: str):
+    plain, spliced = grouped
+    mask, shape = MASKS[kind]
+    assert len(spliced.report.replacements) == len(MASKS)
     random = np.random.default_rng(6)
-    shapes = [(2, 3, 8, 4), (2, 3, 16, 4), (2, 3, 16, 5)]
-    if parameters == GROUPS:
-        shapes = [(2, 8, 3, 2, 4), (2, 16, 3, 4), (2, 16, 3, 5)]
-    given = [random.standard_normal(s).astype(np.float32) for s in shapes]
+    given = [random.standard_normal(s).astype(np.float32) for s in [(2, 8, 3, 2, 4), (2, 16, 3, 4), (2, 16, 3, 5)]]
     if "i1" in mask:
         given.append(random.uniform(size=shape) < 0.5)
         given[-1][..., :2] = (True, False)  # no row is without any key
@@ -477,10 +307,6 @@ def test_gelu_by_the_error_function_and_by_its_complement(tmp_path: Path, functi
     np.testing.assert_allclose(np.asarray(program.run(function, x)), own, rtol=1e-5, atol=1e-6)
 
 
-QKV = [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)]
-QKV_VT = [(2, 3, 5, 4), (2, 3, 4, 7), (2, 3, 6, 7)]
-
-
 @pytest.mark.parametrize(
     ("file", "function", "call", "shapes"),
     [
@@ -488,14 +314,6 @@ QKV_VT = [(2, 3, 5, 4), (2, 3, 4, 7), (2, 3, 6, 7)]
         ("norms_2d", "layernorm_2d", "x, gain, bias, eps", [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_2d", "instancenorm_nchw", "x, gain, bias, eps", [(2, 3, 5, 4), (3,), (3,)]),
         ("norms_2d", "batchnorm_ncw", "x, mean, variance, gain, bias, eps", [(2, 3, 7), *[(3,)] * 4]),
-        ("attention_by_head", "attention_scaled_by_head", "q, k, v, scale", [*QKV, (3,)]),
-        ("attention_by_head", "attention_vt_scaled_biased_by_head", "q, k, v, bias, scale", [*QKV_VT, (3,), (3, 5, 7)]),
-        (
-            "attention_by_head",
-            "attention_vt_biased_by_head_masked_by_key_unscaled",
-            "q, k, v, bias, mask",
-            [*QKV_VT, (3, 5, 7), (2, 7)],
-        ),
         ("norms_keras", "layernorm_keras", "x, gain, bias, eps", [(2, 4, 8), (8,), (8,)]),
         ("norms_keras", "layernorm_2d_keras", "x, gain, bias, eps", [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_keras", "standardize_keras", "x, eps", [(2, 4, 8)]),

@@ -23,29 +23,30 @@ kernel attend(
   mask: f32[...b, m, n] strided optional,
   keep: i1[...b, m, n] strided optional,
   drop: i1[...b, m, n] strided optional,
+  factors: f32[...b, m, n] strided optional,
   scale: f32,
   cap: f32,
 ) -> f32[...b, m, e] strided {
   grid (b, m)
   cpu "attend.c" as bitcode
 }
-replace any_attention with attend(q, k, v, bias, mask, keep, drop, scale, cap)
+replace any_attention with attend(q, k, v, bias, mask, keep, drop, factors, scale, cap)
 """
 CODE = """
 #include <math.h>
 #include <stddef.h>
 typedef const float *restrict In;
-void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *drop, float scale, float cap,
-            float *restrict out, size_t b, size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n,
-            size_t k_d, size_t v_n, size_t v_e, size_t bias_m, size_t bias_n, size_t mask_m, size_t mask_n,
-            size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t out_m, size_t out_e, size_t workgroup_x,
-            size_t i) {
+void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *drop, In factors, float scale,
+            float cap, float *restrict out, size_t b, size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d,
+            size_t k_n, size_t k_d, size_t v_n, size_t v_e, size_t bias_m, size_t bias_n, size_t mask_m, size_t mask_n,
+            size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t factors_m, size_t factors_n,
+            size_t out_m, size_t out_e, size_t workgroup_x, size_t i) {
   float peak = -INFINITY, total = 0;
   for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] = 0;
   for (size_t j = 0; j < n; ++j) {
     float score = 0;
     for (size_t l = 0; l < d; ++l) score += q[i * q_m + l * q_d] * k[j * k_n + l * k_d];
-    score *= scale;
+    score *= scale * (factors ? factors[i * factors_m + j * factors_n] : 1);
     if (cap != 0) score = (1 - 2 / (1 + expf(2 * score / cap))) * cap;
     if (bias) score += bias[i * bias_m + j * bias_n];
     if (mask) score += mask[i * mask_m + j * mask_n];
@@ -61,7 +62,7 @@ void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *
   for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] /= total;
 }
 """
-FILES = ["attention", "attention_kt_masks", "attention_vt", "attention_masks"]
+FILES = sorted(path.stem for path in LAYERS.glob("attention*.mlir") if path.stem != "attention_grouped")
 
 
 @pytest.mark.parametrize("name", FILES)
