@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.rewrites.ir import dispatch_words
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
-from opsplice.rewrites.memory import stride_words
-from opsplice.rewrites.plan import workgroups
-from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall, Scalar
+from opsplice.rewrites.plan import interface, workgroups
+from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall
 from opsplice.spec_lang.syntax import vocabulary
 from opsplice.targets.artifacts.artifact import Form
 from opsplice.targets.backends.table import named
@@ -45,27 +43,6 @@ class External:
         return self.form in ("library", "metal")
 
 
-def constants(call: KernelCall) -> int:
-    """How many constants a call has."""
-    return len(word_names(call))
-
-
-def word_names(call: KernelCall) -> list[tuple[str, str]]:
-    """For each constant what it is of, and the element type; dims and strides are i32."""
-    scalars = [(a.name, a.element) for a in call.arguments if isinstance(a, Scalar)]
-    held = [each for each in scalars for _ in range(dispatch_words.count(each[1]))]
-    dims = ((f"dim {name}", "i32") for name in call.dims)
-    return [*held, *dims, *((word.name, "i32") for word in stride_words.words(call))]
-
-
-def written(call: KernelCall) -> tuple[bool, ...]:
-    """For each binding whether the kernel writes to it."""
-    aliases = {o.alias for o in call.outputs}
-    buffers = [a for a in call.arguments if isinstance(a, Buffer)]
-    table = [False] * bool(stride_words.packs(call))
-    return (*(a.name in aliases for a in buffers), *table, *(True for o in call.outputs if o.alias is None))
-
-
 def of(call: KernelCall, choice: Choice) -> External:
     """The dispatch of an artifact. Raises OpspliceError where its ABI is not that of the call."""
     target, code, name = choice.target, choice.code, choice.clause.path
@@ -76,7 +53,8 @@ def of(call: KernelCall, choice: Choice) -> External:
         raise OpspliceError(f"a kernel for {target.backend} cannot be a whole dispatch")
     threads, shared = call.kernel.workgroup, choice.clause.shared
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
-    launch = Launch(call.kernel.name, written(call), tuple(word_names(call)), (x, y, z) if threads else None, shared)
+    written, words = tuple(w for _, w in interface.bindings(call)), tuple(interface.words(call))
+    launch = Launch(call.kernel.name, written, words, (x, y, z) if threads else None, shared)
     try:
         entry = backend.entry(code, name)
         found = entries.check(launch, entry, backend.limits)

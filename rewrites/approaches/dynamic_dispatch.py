@@ -28,7 +28,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.terms.terms import DimSize
-from opsplice.rewrites.approaches import dispatch_files, static_dispatch
+from opsplice.rewrites.approaches import static_dispatch
 from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.static_dispatch import DispatchCall
 from opsplice.rewrites.approaches.static_function import (
@@ -43,7 +43,7 @@ from opsplice.rewrites.approaches.static_function import (
 )
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.link.late_binding import PREFIX
-from opsplice.rewrites.plan import workgroups
+from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.spec_lang.syntax import tree
 
@@ -173,7 +173,7 @@ def _interface_text(call: KernelCall) -> str:
     arguments = [(a.name, a.element, not externals and is_binding(a)) for a in call.arguments]
     outputs = [(o.element, o.alias) for o in call.outputs]
     code = sorted(map(str, call.objects.items())), externals, [target.text for target in call.kept]
-    words = dispatch_files.word_names(call) if externals else ()
+    words = interface.words(call) if externals else ()
     return repr((call.kernel.name, arguments, outputs, list(call.dims), words, *code))
 
 

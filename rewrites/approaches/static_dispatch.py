@@ -33,13 +33,13 @@ from iree.compiler import ir
 from opsplice.rewrites.approaches import dispatch_files
 from opsplice.rewrites.approaches import static_function as plain
 from opsplice.rewrites.approaches.approach import Approach, Later
-from opsplice.rewrites.approaches.dispatch_files import External, constants, written
+from opsplice.rewrites.approaches.dispatch_files import External
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.link import elf_link, metal_link
 from opsplice.rewrites.memory import stride_words
-from opsplice.rewrites.plan import workgroups
+from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -240,9 +240,9 @@ def _object(path: str) -> ir.Attribute:
 
 def _layout(call: KernelCall) -> ir.Attribute:
     """The interface. Indirect bindings let IREE record commands once and submit them again."""
-    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for is_written in written(call)]
+    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for _, is_written in interface.bindings(call)]
     bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
-    count = constants(call)
+    count = len(interface.words(call))
     held = f"constants = {count}, " if count else ""
     return ir.Attribute.parse(f"#hal.pipeline.layout<{held}bindings = [{bindings}], flags = Indirect>")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
+import inspect
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import Any
 from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import KernelCall, Scalar
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
@@ -54,6 +56,8 @@ class Request:
     types:     type variables and the elements that they stand for.
     elements:  of the parameters in order, then of the results that are not written in place.
     numbers:   the scalar parameters that are known numbers.
+    buffers:   the elements of what a dispatch binds, in order. words: what each of its words is of, and the element
+               type; functions of C on CPUs get scalars, dims and strides as their signature says.
     grid:      as the kernel writes it, such as ("ceildiv(m, 16)",). workgroup: its threads, on GPUs.
     target:    "cpu", "cuda" or "vulkan". arch: such as "x86_64" or "sm_80". features: without signs, such as "avx2".
     """
@@ -64,6 +68,8 @@ class Request:
     types: Mapping[str, str]
     elements: tuple[str, ...]
     numbers: Mapping[str, int | float]
+    buffers: tuple[str, ...]
+    words: tuple[tuple[str, str], ...]
     grid: tuple[str, ...]
     workgroup: tuple[int, ...]
     target: str = ""
@@ -84,6 +90,8 @@ def request_of(call: KernelCall, types: Mapping[str, str], count: Callable[[Any]
         numbers=MappingProxyType(
             {a.name: a.number for a in call.arguments if isinstance(a, Scalar) and a.number is not None}
         ),
+        buffers=tuple(element for element, _ in interface.bindings(call)),
+        words=tuple(interface.words(call)),
         grid=tuple(dim_conditions.written(size) for size in call.kernel.grid),
         workgroup=call.kernel.workgroup,
     )
@@ -162,10 +170,12 @@ def _executed(path: Path) -> ModuleType:
 
 
 def _function(module: ModuleType, path: Path, request: Request) -> Callable[[Request], Any]:
-    for name in (request.kernel, _ANY):
-        found: Callable[[Request], Any] | None = getattr(module, name, None)
-        if found is not None and callable(found):
-            return found
+    there = [getattr(module, name, None) for name in (request.kernel, _ANY)]
+    callables: list[Callable[[Request], Any]] = [each for each in there if callable(each)]
+    # Code that a file writes in Python may have the kernel's name, too, as functions of Triton do.
+    callables.sort(key=lambda each: not inspect.isroutine(each))
+    if callables:
+        return callables[0]
     own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
     near = difflib.get_close_matches(request.kernel, own, n=1) or difflib.get_close_matches(_ANY, own, n=1)
     hint = f"did you mean {near[0]}?" if near else f"write `def {request.kernel}(request):`, or `def {_ANY}(request):`"

@@ -1,0 +1,23 @@
+"""What a whole dispatch is passed, on every backend: bindings, and words of 32 bits."""
+
+from __future__ import annotations
+
+from opsplice.rewrites.ir import dispatch_words
+from opsplice.rewrites.memory import stride_words
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
+
+
+def bindings(call: KernelCall) -> list[tuple[str, bool]]:
+    """For each binding the element type, and whether the kernel writes to it."""
+    aliases = {output.alias for output in call.outputs}
+    buffers = [(a.element, a.name in aliases) for a in call.arguments if isinstance(a, Buffer)]
+    first_elements = [("i32", False)] * bool(stride_words.packs(call))
+    return [*buffers, *first_elements, *((o.element, True) for o in call.outputs if o.alias is None)]
+
+
+def words(call: KernelCall) -> list[tuple[str, str]]:
+    """For each word what it is of, and the element type; dims and strides are i32."""
+    scalars = [(a.name, a.element) for a in call.arguments if isinstance(a, Scalar)]
+    held = [each for each in scalars for _ in range(dispatch_words.count(each[1]))]
+    dims = ((f"dim {name}", "i32") for name in call.dims)
+    return [*held, *dims, *((word.name, "i32") for word in stride_words.words(call))]
