@@ -30,7 +30,7 @@ def _check_variables(variables: tuple[tree.TypeVariable, ...], report: Report) -
         names = [choice.name for choice in variable.choices]
         twice = next((c for i, c in enumerate(variable.choices) if c.name in names[:i]), None)
         if twice is not None:
-            report(error(twice.span, f"{twice} stands twice among the choices of {variable.name}"))
+            report(error(twice.span, f"{twice} appears twice among the choices of {variable.name}"))
 
 
 def check_parameters(declared: tree.Kernel | tree.Pattern, report: Report) -> dict[str, Dim]:
@@ -110,7 +110,7 @@ def check_condition(condition: tree.Condition | None, names: Names, report: Repo
                 check_element(choice, (), report)
         case tree.Predicate():
             if condition.name == "inside" and "." not in condition.value:
-                report(error(condition.span, "an op is named in full", f'such as "scf.{condition.value or "for"}"'))
+                report(error(condition.span, "an op needs its full name", f'such as "scf.{condition.value or "for"}"'))
             elif condition.name == "lacks" and not condition.value:
                 report(error(condition.span, "lacks takes an attribute's name", 'such as lacks("lowering_config")'))
             elif condition.name == "contracts":
@@ -120,7 +120,7 @@ def check_condition(condition: tree.Condition | None, names: Names, report: Repo
         case tree.Is():
             _check_known("value", condition.value, condition.span, names.values, report)
             if not names.forms:
-                report(error(condition.span, "only a pattern's own condition asks what makes a value"))
+                report(error(condition.span, "only the condition of a pattern can ask what makes a value"))
             _check_form(condition.form, report)
 
 
@@ -138,12 +138,10 @@ def _check_form(form: Expr, report: Report) -> None:
         if isinstance(expr, tree.Alternatives):
             pending += expr.options
         elif not isinstance(expr, tree.Call) or expr.optional:
-            report(
-                error(expr.span, "a condition asks for an op or a pattern that makes the value, or for one of several")
-            )
+            report(error(expr.span, "write an op or a pattern that makes the value, or alternatives of these"))
     for expr in _within(form):
         if isinstance(expr, tree.Uses) and expr.kind != "accumulated":
-            message = f"{expr.kind} asks about parts of a match, and what makes a value is none"
+            message = f"{expr.kind} asks about parts of a match, and what makes a value is no part"
             report(error(expr.span, message, f"give it a name in the pattern and write `where {expr.kind}(name)`"))
 
 
@@ -184,10 +182,10 @@ def check_arithmetic(value: tree.DimExpr, names: Names, report: Report, *, exact
             dim = names.dims[value.name]
             if dim is None or dim.pack is None:
                 advice = f"write ...{value.name} in a type for any number of dims" if dim is not None else None
-                report(error(value.span, f"rank counts the dims of a pack, and {value.name} is none", advice))
+                report(error(value.span, f"rank counts the dims of a pack, but {value.name} is not a pack", advice))
     else:
         if value.op == "/" and not exact:
-            report(error(value.span, "dims are whole numbers, which / does not keep", "write ceildiv or floordiv"))
+            report(error(value.span, "dims are whole numbers, and / may give a fraction", "write ceildiv or floordiv"))
         if value.op in dim_conditions.DIVISIONS and value.right == tree.Literal(value.right.span, 0):
             report(error(value.right.span, "this divides by zero"))
         check_arithmetic(value.left, names, report, exact=exact)

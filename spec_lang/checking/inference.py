@@ -241,7 +241,7 @@ class _Inference:
         for arg in call.args:
             self.value(arg)
         if "." not in call.callee:
-            self.fail(call.callee_span, "an op in quotes is written in full", f'such as "linalg.{call.callee}"')
+            self.fail(call.callee_span, "an op in quotes needs its full name", f'such as "linalg.{call.callee}"')
         self.check_type(call.type)
         return call.type
 
@@ -254,7 +254,7 @@ class _Inference:
         for attribute in call.attributes:
             if attribute.value is None:
                 advice = f'ask it of the op in quotes: "{op.full_name}"(...)'
-                self.fail(attribute.span, f"of {call.callee} attributes are compared only: name = value", advice)
+                self.fail(attribute.span, f"{call.callee} takes attributes only as name = value", advice)
         if len(values) != op.arity:
             raise _Misfit(call.span, f"{call.callee} takes {counted(op.arity, 'value')}, found {len(values)}")
         elements: dict[str, str] = {}
@@ -367,7 +367,7 @@ class _Inference:
             return element_of(call.type).name
         if not unknown:
             advice = f"write it: {call.callee}(...) : f32"
-            self.fail(call.span, f"nothing says what type {call.callee} makes of constants alone", advice)
+            self.fail(call.span, f"{call.callee} has only constants as operands, so its type is unknown", advice)
         return None
 
     def _cast_element(self, call: tree.Call, op: vocabulary.Op, elements: dict[str, str]) -> str | None:
@@ -468,7 +468,9 @@ class _Inference:
         before, after = [str(label) for label in expr.subscripts.operands[0]], expr.subscripts.result
         lost = [label for label in before if label not in after]
         if lost:
-            raise _Misfit(expr.subscripts.span, f"broadcast keeps every label, and {lost[0]} is lost", "see reduce")
+            raise _Misfit(
+                expr.subscripts.span, f"broadcast must keep every label, but the result lacks {lost[0]}", "see reduce"
+            )
         added = [label for label in after if label not in before]
         if not added:
             raise _Misfit(expr.subscripts.span, "no label is added, so nothing is repeated", "see transpose")
@@ -492,7 +494,7 @@ class _Inference:
             shown = " ".join(map(str, labels))
             twice = next((label for label in labels if labels.count(label) > 1), None)
             if twice is not None:
-                raise _Misfit(subscripts.span, f"label {twice} stands twice in [{shown}]")
+                raise _Misfit(subscripts.span, f"label {twice} appears twice in [{shown}]")
             if sum(str(label).startswith("...") for label in labels) > 1:
                 raise _Misfit(subscripts.span, f"there are two packs in [{shown}]", "one at most can be told apart")
         binding = Binding()
@@ -518,7 +520,7 @@ class _Inference:
         known |= {label for window in subscripts.windows for _, label in window.terms}
         new = next((label for label in subscripts.result if label not in known), None)
         if new is not None:
-            raise _Misfit(subscripts.span, f"label {new} comes from no operand", f"{what} adds no dims; see broadcast")
+            raise _Misfit(subscripts.span, f"label {new} is in no operand", f"{what} adds no dims; see broadcast")
 
     def _relabelled(self, expr: tree.Reduce | tree.Rearrange, binding: Binding, value: Type) -> Type | None:
         dims = binding.apply_dims(_labels(expr.subscripts.result, expr.subscripts.span))

@@ -120,13 +120,13 @@ def _check_result(result: Expr, pattern: tree.Pattern, values: dict[str, Expr], 
     parameters = {p.name for p in pattern.parameters}
     for made in reached([result], values, into=_behind):
         if isinstance(made, tree.Constant):
-            report(error(result.span, "a result is made by an op, and this is a constant"))
+            report(error(result.span, "an op must make a result, but this is a constant"))
         elif isinstance(made, tree.Wildcard):
-            report(error(made.span, "a result is made by an op, and this may be anything"))
+            report(error(made.span, "an op must make a result, but this may be anything"))
         elif isinstance(made, tree.Uses) and made.kind != "accumulated":
-            report(error(made.span, "a result is what is replaced, so its uses are not asked about"))
+            report(error(made.span, "a result is replaced, so a pattern cannot ask about its uses"))
         elif isinstance(made, tree.Name) and made.name in parameters:
-            report(error(result.span, f"a result is made by an op, and this is the parameter {made.name}"))
+            report(error(result.span, f"an op must make a result, but this is the parameter {made.name}"))
 
 
 def _behind(expr: Expr) -> tuple[Expr, ...]:

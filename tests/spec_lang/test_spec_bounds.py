@@ -67,7 +67,7 @@ LARGE = {
     "parameters": (f"pattern p({', '.join(f'x{i}: tensor<n x f32>' for i in range(5000))}) {{ exp(x1) }}", ""),
     "dims": (f"pattern p(x: tensor<{' x '.join(f'n{i}' for i in range(5000))} x f32>) {{ exp(x) }}", ""),
     "labels": (f"pattern p({X}) {{ reduce addf[{' '.join(f'n{i}' for i in range(5000))} -> ](x) }}", "error: [n0 n1"),
-    "letters": (f"pattern p({X}) {{ reduce addf[{'ab' * 20_000} -> a](x) }}", "stands twice"),
+    "letters": (f"pattern p({X}) {{ reduce addf[{'ab' * 20_000} -> a](x) }}", "appears twice"),
     "values": (f"pattern p({X}) {{ {' '.join(f'a{i} = exp(x)' for i in range(5000))} exp(x) }}", ""),
     "a chain of values": (
         f"pattern p({X}) {{ a0 = exp(x) {' '.join(f'a{i + 1} = exp(a{i})' for i in range(5000))} exp(a5000) }}",

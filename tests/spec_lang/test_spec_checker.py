@@ -166,7 +166,7 @@ def test_a_used_pattern_is_typed_by_its_arguments():
         ("addf(x, y)", "x: tensor<4xf32>, y: tensor<n x f32>", "different shapes"),
         ("addf(x, y)", "x: tensor<...m x f32>, y: tensor<n x f32>", "different shapes"),
         ("addf(x)", X, "addf takes 2 values, found 1"),
-        ("addf(1.0, 2.0)", X, "nothing says what type addf makes of constants alone"),
+        ("addf(1.0, 2.0)", X, "addf has only constants as operands, so its type is unknown"),
         ("addi(x, 0.5)", "x: tensor<n x i32>", "0.5 is not an integer, and the other operand is of type i32"),
         ("c = 0.5 addi(x, c)", "x: tensor<n x i32>", "0.5 is not an integer"),
         ("cmpf(x, x)", X, "cmpf needs a predicate; write {predicate = ogt}"),
@@ -185,15 +185,15 @@ def test_a_used_pattern_is_typed_by_its_arguments():
         ("addf(x, nan)", X, "no value equals nan; test with isnan(x)"),
         ("mulff(x, x)", X, "unknown op or pattern mulff; did you mean mulf?"),
         ("gelu_tanh_exact(x)", X, 'any op can be named in quotes: "dialect.gelu_tanh_exact"(...)'),
-        ('"gelu"(x)', X, "an op in quotes is written in full"),
+        ('"gelu"(x)', X, "an op in quotes needs its full name"),
         ("a, b = exp(x) addf(a, b)", X, "2 names are bound to 1 result"),
         ("contract[mk, kn -> mn](x, y)", f"{X}, y: tensor<k x n x f32>", "k would be both n and k"),
         ("contract[mk, kn -> mn](x)", X, "contract takes two operands"),
         ("contract[mk, kn -> mn](x, x, x)", X, "the subscripts are for 2 values, found 3"),
-        ("contract[mk, kn -> mz](x, y)", f"{X}, y: tensor<n x k x f32>", "label z comes from no operand"),
+        ("contract[mk, kn -> mz](x, y)", f"{X}, y: tensor<n x k x f32>", "label z is in no operand"),
         ("contract[mk, kn -> mn](x, y)", f"{X}, y: tensor<n x k x f16>", "the operands are of types f16 and f32"),
         ("contract[mk, kn -> mn](x, 0.5)", X, "a constant has no dims to label"),
-        ("contract[mm, mn -> mn](x, x)", X, "label m stands twice in [m m]"),
+        ("contract[mm, mn -> mn](x, x)", X, "label m appears twice in [m m]"),
         ("contract[...a ...b, mn -> mn](x, x)", X, "there are two packs"),
         ("reduce addf[mnk -> m](x)", X, "[m n k] does not fit x, which is tensor<m x n x f32>: 3 dims wanted"),
         ("reduce subf[mn -> m](x)", X, "subf cannot reduce; the ops that can are addf mulf"),
@@ -202,12 +202,12 @@ def test_a_used_pattern_is_typed_by_its_arguments():
         ("reduce addf[mn -> m](x)", "x: tensor<...m x n x f32>", "whose rank is open"),
         ("reduce addf[...a b c -> ...a](x)", "x: tensor<...m x n x f32>", "nothing says how many dims ...m has"),
         ("transpose[mn -> m](x)", X, "transpose keeps all labels and adds none"),
-        ("broadcast[mn -> m](x)", X, "broadcast keeps every label, and n is lost"),
+        ("broadcast[mn -> m](x)", X, "broadcast must keep every label, but the result lacks n"),
         ("broadcast[mn -> nm](x)", X, "no label is added"),
         ("broadcast[mn -> ...b mn](x)", X, "nothing says how many dims ...b has"),
-        ("x", X, "a result is made by an op, and this is the parameter x"),
-        ("y = x z = y z", X, "a result is made by an op, and this is the parameter x"),
-        ("c = 1.0 c", X, "a result is made by an op, and this is a constant"),
+        ("x", X, "an op must make a result, but this is the parameter x"),
+        ("y = x z = y z", X, "an op must make a result, but this is the parameter x"),
+        ("c = 1.0 c", X, "an op must make a result, but this is a constant"),
         ("m = exp(x) negf(m)", X, "m has the name of a dim"),
         ("x = exp(x) negf(x)", X, "x is bound twice"),
         ("y = exp(x) y = negf(y) y", X, "y is bound twice"),
@@ -237,10 +237,10 @@ def test_pattern_errors(body, parameters, expected):
     [
         ("k == 1", "unknown dim k; the dims here are m n"),
         ("m % 2.5 == 1", "dims are whole numbers"),
-        ("m / 2 == 1", "dims are whole numbers, which / does not keep; write ceildiv or floordiv"),
+        ("m / 2 == 1", "dims are whole numbers, and / may give a fraction; write ceildiv or floordiv"),
         ("not (m % 0 == 1 or n > 1)", "this divides by zero"),
         ("1 == 1", "this condition names no dim"),
-        ("rank(m) == 1", "rank counts the dims of a pack, and m is none; write ...m in a type for any number of dims"),
+        ("rank(m) == 1", "rank counts the dims of a pack, but m is not a pack; write ...m in a type"),
     ],
 )
 def test_condition_errors(condition, expected):
@@ -256,10 +256,10 @@ def test_condition_errors(condition, expected):
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ("x is (y)", "a condition asks for an op or a pattern that makes the value, or for one of several"),
-        ("x is (exp(_) | 1.0)", "a condition asks for an op or a pattern that makes the value, or for one of several"),
-        ("x is (negf?(y))", "a condition asks for an op or a pattern that makes the value, or for one of several"),
-        ("x is exp(only(_))", "only asks about parts of a match, and what makes a value is none"),
+        ("x is (y)", "write an op or a pattern that makes the value, or alternatives of these"),
+        ("x is (exp(_) | 1.0)", "write an op or a pattern that makes the value, or alternatives of these"),
+        ("x is (negf?(y))", "write an op or a pattern that makes the value, or alternatives of these"),
+        ("x is exp(only(_))", "only asks about parts of a match, and what makes a value is no part"),
     ],
 )
 def test_what_cannot_be_asked_of_what_makes_a_value(condition, expected):
@@ -274,7 +274,7 @@ def test_type_variables():
     (found,) = messages("pattern p<f32>(x: tensor<n x f32>) { exp(x) }")
     assert "f32 is an element type and cannot name a variable" in found
     (found,) = messages("pattern p<T in {f32, f32}>(x: tensor<n x T>) { exp(x) }")
-    assert "f32 stands twice" in found
+    assert "f32 appears twice" in found
     (found,) = messages("pattern p<T in {f32, fp16}>(x: tensor<n x T>) { exp(x) }")
     assert "unknown element type fp16; did you mean f16?" in found
 
@@ -587,7 +587,7 @@ kernel open(x: f32[m, n]) -> f32[m, o] { cpu "k.c" }
         (f"{MORE} replace p with k(open(x), 1, 1)", "no argument of open says how large o is"),
         ('kernel g(x: f32[m * 2]) -> f32[m] { cpu "k.c" }', "only the sizes of results are computed"),
         ('kernel g(x: f32[m]) -> f32[m * o] { cpu "k.c" }', "unknown dim o"),
-        ('kernel g(x: f32[m]) -> f32[m / 2] { cpu "k.c" }', "dims are whole numbers, which / does not keep"),
+        ('kernel g(x: f32[m]) -> f32[m / 2] { cpu "k.c" }', "dims are whole numbers, and / may give a fraction"),
         ("replace p where z > 1 with k(x, 1, 1)", "unknown dim z"),
         ("replace p where m > 9223372036854775808 with k(x, 1, 1)", "no dim is this large"),
         ("annotate p with {my.axis = 9223372036854775808}", "is an i64, which cannot hold this"),

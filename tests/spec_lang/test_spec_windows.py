@@ -55,7 +55,7 @@ def test_formatting(written):
         (conv("n (0*y + i) c, i c f -> n y f"), "a stride is a whole number, 1 or more"),
         (conv("n y c, i c f -> n (y + i) f"), "a sum of labels says where an operand is read"),
         (conv("n (s*y + i) c, i c f -> n y f", "where t == 2"), "unknown dim t"),
-        (conv("n (y + i) c, i c f -> n z f"), "label z comes from no operand"),
+        (conv("n (y + i) c, i c f -> n z f"), "label z is in no operand"),
         (
             "pattern p(x: tensor<n x f32>) { absf(broadcast[(n + m) -> n m](x)) }",
             "broadcast reads no sums of labels",
