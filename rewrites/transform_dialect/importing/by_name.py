@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -43,8 +44,7 @@ class ByName:
         self.dims = _dim_names()
         self.kinds: dict[str, tuple[int | None, ...]] = {}  # the sizes that are asked of a contraction
 
-    def read(self) -> tuple[Draft, list[str]]:
-        """The pattern, and the conditions for its dims."""
+    def read(self) -> Draft:
         block = block_of(self.sequence)
         root = block.arguments[0]
         ops = list(_flat(block))
@@ -61,7 +61,7 @@ class ByName:
                 self._check(op)
         if contracts is not None:
             self.conditions.append(f'contracts("{written(self.kinds)}")')
-        return named_template(found, self.dims), self.conditions
+        return dataclasses.replace(named_template(found, self.dims), conditions=tuple(self.conditions))
 
     def _check(self, op: ir.Operation) -> None:
         of = self.handles.get(op.operands[0]) if len(op.operands) else None

@@ -11,15 +11,15 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
 
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.capture.opaque_ops import quoted
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing import includes, insertions, kernel_declarations
 from opsplice.rewrites.transform_dialect.importing.by_name import named_template
@@ -86,9 +86,7 @@ def import_spec(module: ir.Module) -> Imported:
 class _Importer:
     def __init__(self, module: ir.Module) -> None:
         tops = [op.operation for op in module.body.operations]
-        self.symbols = {
-            ir.StringAttr(op.attributes["sym_name"]).value: op for op in tops if "sym_name" in op.attributes
-        }
+        self.symbols = {symbol_of(op): op for op in tops if symbol_of(op)}
         includes.expand(self.symbols)
         self.left_out: dict[str, None] = {}
         self.runs: list[str] = []
@@ -105,15 +103,21 @@ class _Importer:
         entry = next(self.symbols[name] for name in interpreter.ENTRIES if name in self.symbols)
         handles: dict[ir.Value, Handle] = dict.fromkeys(entry.regions[0].blocks[0].arguments, Scope.MODULE)
         for op in _walk(entry):
-            try:
+            with self._noting():
                 self._entry(op, handles)
-            except UnreadableError as error:
-                self.left_out[str(error)] = None
         rules = ordered(self.pairs, self.left_out)
         codes = [insertions.symbols_text(self.called, self.symbols)] if self.called else []
         parts = [*self.runs, *codes, *self.kernels, *self.patterns, *rules]
         text = formatter.format("\n".join(parts)) if parts else ""
         return Imported(text, len(self.patterns), len(rules), tuple(self.left_out))
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Note what cannot be read, and go on behind."""
+        try:
+            yield
+        except UnreadableError as error:
+            self.left_out[str(error)] = None
 
     def _entry(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         """An op of the entry. handles: what is known of what its handles stand for."""
@@ -149,10 +153,8 @@ class _Importer:
         handles[op.results[0]] = handles[op.operands[0]]
         self._next_stage(op)
         for matcher, action in zip(*(_names(op.attributes[n]) for n in ("matchers", "actions")), strict=True):
-            try:
+            with self._noting():
                 self._rule(self.symbols[matcher], self.symbols[action])
-            except UnreadableError as error:
-                self.left_out[str(error)] = None
 
     def _collect(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         if not isinstance(handles.get(op.operands[0]), Scope):
@@ -168,31 +170,31 @@ class _Importer:
         texts: dict[str, str] = {}
         for each in self._together(op, handles):
             self.read_before.add(each)
-            try:
+            with self._noting():
                 name, text = attribute_set(each, handles)
                 texts[name] = text
-            except UnreadableError as error:
-                self.left_out[str(error)] = None
-        if not texts:
-            return
-        for sequence in collected.matchers:
-            matcher = Matcher(sequence)
-            try:
-                template, conditions = matcher.read()
-                yielded = matcher.yielded()
-                if (
-                    len(yielded) != 1
-                    or not isinstance(yielded[0], (ir.Operation, NamedOp))
-                    or yielded[0] != matcher.root
-                ):
+        for sequence in collected.matchers if texts else ():
+            with self._noting():
+                matcher = Matcher(sequence)
+                template, yielded = matcher.read(), matcher.yielded()
+                if yielded != [matcher.root]:
                     raise UnreadableError(sequence, "a matcher that yields other than the op that it is given")
-                pattern = self._pattern(sequence, template, conditions)
-                rule = f"annotate {pattern} with {{{', '.join(texts.values())}}}"
-                _check(f"{self._text(pattern)}\n{rule}", op, "rule")
-            except UnreadableError as error:
-                self.left_out[str(error)] = None
-                continue
-            self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(texts), collected.stage))
+                pattern = self._pattern(sequence, template)
+                self._mark(pattern, texts, matcher.shape(), (op, sequence), collected.stage)
+
+    def _mark(
+        self,
+        pattern: str,
+        texts: Mapping[str, str],
+        shape: Shape,
+        at: tuple[ir.Operation, ir.Operation],
+        found: int | None = None,
+    ) -> None:
+        """A rule that sets attributes. at: what asks for it, and the matcher, for messages. found: as of `Pair`."""
+        rule = f"annotate {pattern} with {{{', '.join(texts.values())}}}"
+        asked, matcher = at
+        _check(f"{self._text(pattern)}\n{rule}", asked, "rule")
+        self.pairs.append(Pair(rule, shape, self.stage, matcher, frozenset(texts), found))
 
     def _together(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> list[ir.Operation]:
         """An annotation with those right behind it of the same ops; alone where others set any of their attributes."""
@@ -218,10 +220,8 @@ class _Importer:
             raise UnreadableError(op, "attributes of other than all ops of some names")
         self._next_stage(op)
         name, text = attribute_set(op, handles)
-        pattern = self._declared(self.patterns, _pattern(named_template(named), []), f"ops_for_{_word(name)}")
-        rule = f"annotate {pattern} with {{{text}}}"
-        _check(f"{self._text(pattern)}\n{rule}", op, "rule")
-        self.pairs.append(Pair(rule, Shape(names=named.names), self.stage, op, frozenset([name])))
+        pattern = self._declared(self.patterns, named_template(named).text(), f"ops_for_{_word(name)}")
+        self._mark(pattern, {name: text}, Shape(names=named.names), (op, op))
 
     def _run(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:
         options = str(op.attributes["options"]) if "options" in op.attributes else "{}"
@@ -251,22 +251,21 @@ class _Importer:
     # ---- one pair -------------------------------------------------------------------------------------------------
 
     def _rule(self, sequence: ir.Operation, action: ir.Operation) -> None:
-        matcher, template, conditions, done = _read(sequence, action, self.symbols)
-        pattern = self._pattern(sequence, template, conditions)
+        matcher, template, done = _read(sequence, action, self.symbols)
+        pattern = self._pattern(sequence, template)
         if isinstance(done, UnreadableError):
             raise done
         if done.attributes:
-            rule = f"annotate {pattern} with {{{', '.join(done.attributes.values())}}}"
-            _check(f"{self._text(pattern)}\n{rule}", action, "rule")
-        else:
-            rule = f"replace {pattern} with {self._replacement(template, done, action, pattern)}"
-        self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence, frozenset(done.attributes)))
+            self._mark(pattern, done.attributes, matcher.shape(), (action, sequence))
+            return
+        rule = f"replace {pattern} with {self._replacement(template, done, action, pattern)}"
+        self.pairs.append(Pair(rule, matcher.shape(), self.stage, sequence))
 
-    def _pattern(self, sequence: ir.Operation, template: Draft, conditions: list[str]) -> str:
+    def _pattern(self, sequence: ir.Operation, template: Draft) -> str:
         """The name of the pattern that a matcher is."""
-        text = _pattern(template, conditions)
+        text = template.text()
         _check(text, sequence, "pattern")
-        return self._declared(self.patterns, text, _word(ir.StringAttr(sequence.attributes["sym_name"]).value))
+        return self._declared(self.patterns, text, _word(symbol_of(sequence)))
 
     def _text(self, pattern: str) -> str:
         """The declaration of a pattern by its name."""
@@ -305,13 +304,12 @@ class _Importer:
         return name
 
 
-_Read: TypeAlias = "tuple[Matcher, Draft, list[str], Action | UnreadableError]"
-
-
-def _read(sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir.Operation]) -> _Read:
-    """A matcher with its pattern and conditions, and its action, or why that cannot be read."""
+def _read(
+    sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir.Operation]
+) -> tuple[Matcher, Draft, Action | UnreadableError]:
+    """A matcher with its pattern, and its action, or why that cannot be read."""
     matcher = Matcher(sequence)
-    template, conditions = matcher.read()
+    template = matcher.read()
     try:
         done = read_action(action, matcher.yielded(), matcher.root)
         # What is passed on must be known: it is the value that reductions start from in nearly all programs.
@@ -319,13 +317,11 @@ def _read(sequence: ir.Operation, action: ir.Operation, symbols: Mapping[str, ir
         scalars = _scalars(template, done, symbols)
         if from_neutral or scalars:
             matcher = Matcher(sequence, Reading(from_neutral, scalars))
-            template, conditions = matcher.read()
+            template = matcher.read()
             done = read_action(action, matcher.yielded(), matcher.root)
-        if done.result:
-            template = template.of_result(done.result)
+        return matcher, template.of_result(done.result) if done.result else template, done
     except UnreadableError as error:
-        return matcher, template, conditions, error
-    return matcher, template, conditions, done
+        return matcher, template, error
 
 
 def _scalars(template: Draft, done: Action, symbols: Mapping[str, ir.Operation]) -> frozenset[int]:
@@ -339,26 +335,6 @@ def _scalars(template: Draft, done: Action, symbols: Mapping[str, ir.Operation])
     given = {argument for argument, scalar in zip(call.arguments, call.scalars, strict=True) if scalar}
     at = {argument_of(value) for number, value in enumerate(done.passed) if number in given}
     return frozenset(each.position for each in template.inputs if each.dims == () and each.position in at)
-
-
-# ---- text --------------------------------------------------------------------------------------------------------
-
-
-def _pattern(template: Draft, conditions: list[str]) -> str:
-    parameters = []
-    for each in template.inputs:
-        pack = [f"...r{each.position}"] * each.open
-        shape = None if each.dims is None else " x ".join([*each.dims, *pack, each.element])
-        parameters.append(f"{each.name}: {each.element if shape is None else f'tensor<{shape}>'}")
-    dims = dict.fromkeys(dim for each in template.inputs for dim in each.dims or ())
-    sizes = [c for c in conditions if not c.startswith(("lacks(", "bits(", "contracts("))]
-    if any(c.split()[0] not in dims for c in sizes):
-        raise UnreadableError(template.op, "a check of a dim that no input of the pattern has")
-    where = [*conditions, *(f"{dim} == {template.sizes[dim]}" for dim in dims if dim in template.sizes)]
-    variables = [each.element for each in template.inputs if each.variable]
-    head = f"NAME<{', '.join(variables)}>" if variables else "NAME"
-    joined = f" where {' and '.join(dict.fromkeys(where))}" if where else ""
-    return f"pattern {head}({', '.join(parameters)}){joined} {{\n{template.body}\n}}"
 
 
 def _check(text: str, op: ir.Operation, what: str) -> None:

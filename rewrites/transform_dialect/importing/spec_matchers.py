@@ -36,8 +36,7 @@ class Matcher:
         self.conditions: list[str] = []
         self.structured: Structured | None = None  # holds the module of its template
 
-    def read(self) -> tuple[Draft, list[str]]:
-        """The pattern, and the conditions for its dims."""
+    def read(self) -> Draft:
         ops = [op.operation for op in self.block.operations]
         roots = [op for op in ops if op.name == _DAG or (op.name in MATCHERS and not _is_any(op))]
         if len(roots) > 1:
@@ -48,7 +47,7 @@ class Matcher:
         for op in ops:
             if op is not roots[0] and not navigates(op, self.handles):
                 self._check(op, template)
-        return template.draft(), self.conditions
+        return template.draft(self.conditions)
 
     @property
     def root(self) -> Handle:

@@ -47,16 +47,17 @@ class Input:
 
 @dataclass(frozen=True)
 class Draft:
-    """A pattern but for its name and conditions.
+    """A pattern but for its name.
 
     body: its lets and what it ends with, as text. result_dims: names, "" for a dim without one. sizes: of dims that are
     known. arguments: the names of the dims of all arguments. starts: for arguments that reductions start from, by
-    position, the neutral value of their op. op: the root, for messages.
+    position, the neutral value of their op. op: the root, for messages. conditions: those besides the sizes.
     """
 
     inputs: Sequence[Input]
     body: str
     op: ir.Operation
+    conditions: tuple[str, ...] = ()
     result_dims: tuple[str, ...] = ()
     result_element: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -67,6 +68,23 @@ class Draft:
         """The same of another result of its root than the first."""
         names = [f"r{each}" for each in range(number + 1)]
         return dataclasses.replace(self, body=f"{', '.join(names)} = {self.body}\n{names[number]}")
+
+    def text(self) -> str:
+        """Its declaration, with `NAME` for its name. Raises UnreadableError for a condition on a dim of no input."""
+        parameters = []
+        for each in self.inputs:
+            pack = [f"...r{each.position}"] * each.open
+            shape = None if each.dims is None else " x ".join([*each.dims, *pack, each.element])
+            parameters.append(f"{each.name}: {each.element if shape is None else f'tensor<{shape}>'}")
+        dims = dict.fromkeys(dim for each in self.inputs for dim in each.dims or ())
+        sizes = [each for each in self.conditions if not each.startswith(("lacks(", "bits(", "contracts("))]
+        if any(each.split()[0] not in dims for each in sizes):
+            raise UnreadableError(self.op, "a check of a dim that no input of the pattern has")
+        where = [*self.conditions, *(f"{dim} == {self.sizes[dim]}" for dim in dims if dim in self.sizes)]
+        variables = [each.element for each in self.inputs if each.variable]
+        head = f"NAME<{', '.join(variables)}>" if variables else "NAME"
+        joined = f" where {' and '.join(dict.fromkeys(where))}" if where else ""
+        return f"pattern {head}({', '.join(parameters)}){joined} {{\n{self.body}\n}}"
 
 
 @dataclass(frozen=True)
@@ -164,7 +182,7 @@ class Template:
 
     # ---- text -----------------------------------------------------------------------------------------------------
 
-    def draft(self) -> Draft:
+    def draft(self, conditions: Sequence[str]) -> Draft:
         options = pattern_text.Options("NAME", from_neutral=self.reading.from_neutral, of_template=True)
         made = {self.captured.axes.dim(dim): name for dim, name in self.names.made.items()}
         names = dataclasses.replace(self.names, made=made)
@@ -175,6 +193,7 @@ class Template:
             inputs=[self._input(each.value, self.names.inputs[each]) for each in self.captured.inputs],
             body="\n".join(lines),
             op=self.root,
+            conditions=tuple(conditions),
             result_dims=self._dims(self.root.results[0]),
             result_element=result.element,
             sizes={name: dim.size for dim, name in (*names.dims.items(), *names.made.items()) if dim.size},
