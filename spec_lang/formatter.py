@@ -70,7 +70,7 @@ class _Formatter:
             kept = before is type(item) and before in (tree.Import, tree.Rule, tree.Run)
             end = self._put(out, self._item(item), 0, end, forced_blank=not kept and before is not None)
             before = type(item)
-        blank = before in (tree.Kernel, tree.Pattern, tree.Code)
+        blank = before in (tree.Kernel, tree.Builds, tree.Pattern, tree.Code)
         self._put_comments(out, end, len(self.text), 0, len(self.text), forced_blank=blank)
         return "\n".join(out) + "\n" if out else ""
 
@@ -144,12 +144,14 @@ class _Formatter:
 
     # ---- declarations ----
 
-    def _item(self, item: tree.Import | tree.Kernel | tree.Pattern | tree.Rule | tree.Run | tree.Code) -> _Line:
+    def _item(self, item: tree.Item) -> _Line:
         match item:
             case tree.Import():
                 layout = partial("import {}".format, _quote(item.path))
             case tree.Kernel():
                 layout = partial(self._kernel, item)
+            case tree.Builds():
+                layout = partial(self._builds, item)
             case tree.Pattern():
                 layout = partial(self._pattern, item)
             case tree.Rule():
@@ -207,6 +209,10 @@ class _Formatter:
         for clause in kernel.artifacts:
             lines.append(_Line(clause.span.start, clause.span.end, partial(clause_text, clause)))
         return sorted(lines, key=lambda line: line.start)
+
+    def _builds(self, builds: tree.Builds) -> str:
+        lines = [_Line(c.span.start, c.span.end, partial(clause_text, c, "file")) for c in builds.clauses]
+        return self._block(f"builds {builds.name} {{", self._find("{", builds.name_span.end), lines, builds.span.end)
 
     def _pattern(self, pattern: tree.Pattern) -> str:
         head = f"pattern {pattern.name}{_variables(pattern.type_variables, pattern.op_variables)}("
@@ -429,15 +435,15 @@ def signature(kernel: tree.Kernel) -> str:
     return f"{kernel.name}{_variables(kernel.type_variables)}({taken}) -> {made}"
 
 
-def clause_text(clause: tree.ArtifactClause) -> str:
-    """A clause of a kernel as it is written."""
+def clause_text(clause: tree.ArtifactClause, file: str = "") -> str:
+    """A clause of a kernel as it is written. file: what stands for the path, "" for the path itself."""
     words = [clause.backend]
     if clause.arch is not None:
         words.append(clause.arch)
     if needed := [*clause.features, *map(str, clause.limits)]:
         words.append(f"when {' and '.join(needed)}")
-    if clause.path:
-        words.append(_quote(clause.path))
+    if file or clause.path:
+        words.append(file or _quote(clause.path))
     if clause.form is not None:
         words.append(f"as {clause.form}")
     if clause.flags is not None:

@@ -79,6 +79,16 @@ def test_what_becomes_of_clauses_for_cpus(
     assert {built.path for built in folder.built} == set(folder.files) - {"spec.splice"}
 
 
+def test_builds_are_written_out(tmp_path: Path) -> None:
+    body = 'builds v {\n  cpu when avx2 file flags "-O2"\n  cpu file\n}\n' + KERNEL.format('  v "k.c" as bitcode')
+    folder = build(write(tmp_path, body), "x86_64")
+    assert clauses(folder) == [
+        'cpu x86_64 when avx2 "x86_64/k-x.bc" as bitcode',
+        'cpu x86_64 "x86_64/k-x.bc" as bitcode',
+    ]
+    assert "builds" not in folder.files[folder.main].decode()
+
+
 def test_one_file_for_all_types_that_a_kernel_lists(tmp_path: Path) -> None:
     spec = 'kernel k<T in {f32, f64}>(x: T[n]) -> T[n] { symbol "k_{T}" cpu "k.c" }\n'
     folder = build(write(tmp_path, spec), "x86_64")

@@ -150,6 +150,7 @@ class _Builder:
         """Add a file with its clauses rewritten, and the files that these name."""
         text, path = spec.source.text, path_of(spec)
         edits = [edit for kernel in spec.kernels for edit in self._clauses(kernel)]
+        edits += [(builds.span, "") for builds in spec.builds.values()]
         for span, written in sorted(edits, key=lambda edit: edit[0].start, reverse=True):
             text = text[: span.start] + written + text[span.end :]
         self.files[inside(path, self.root, str(path))] = formatter.format(text, path).encode()
@@ -179,8 +180,11 @@ class _Builder:
                 hint=f"its clauses are for {wanted}: name such a target as well",
                 details="\n".join(self.left_out),
             )
+        written: dict[tree.Span, list[str]] = {}  # several clauses are one in the file where `builds` stand for them
         for slot, clause in zip(kernel.artifacts, ordered, strict=True):
-            yield slot.span, "\n".join(texts[clause])
+            written.setdefault(slot.span, []).extend(texts[clause])
+        for span, lines in written.items():
+            yield span, "\n".join(lines)
 
     def _clause(self, kernel: tree.Kernel, clause: tree.ArtifactClause, target: Target) -> str | None:
         """A clause for a target, as text; None if it was left out."""

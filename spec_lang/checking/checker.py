@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from opsplice.spec_lang.checking.computed_arguments import with_launches
 from opsplice.spec_lang.checking.inference import Report, Signature, infer
-from opsplice.spec_lang.checking.kernels import check_kernel
+from opsplice.spec_lang.checking.kernels import check_builds, check_kernel
 from opsplice.spec_lang.checking.op_parameters import instances
 from opsplice.spec_lang.checking.patterns import check_pattern_names, check_use
 from opsplice.spec_lang.checking.rules import check_phase, check_rule
@@ -69,12 +69,15 @@ def _check_all(specs: Sequence[tree.Spec], checked: Checked, report: Report) -> 
     kernels, patterns = checked.kernels, checked.patterns
     _collect("kernel", (k for s in specs for k in s.kernels), kernels, report)
     _collect("pattern", (p for s in specs for p in s.patterns), patterns, report)
+    builds = {spec.source: spec.builds for spec in specs}
+    for spec in specs:
+        check_builds(spec, report)
     made = instances(patterns, checked.rules, report)
     for template in [p for p in patterns.values() if p.op_variables]:
         del patterns[template.name]
     patterns.update(made)
     for kernel in kernels.values():
-        check_kernel(kernel, report)
+        check_kernel(kernel, builds.get(kernel.span.source, {}), report)
     # Until a pattern is inferred, as one in a circle never is when it is first used, its results may be anything.
     signatures = {
         p.name: Signature(p.type_variables, p.parameters, (None,) * len(p.results)) for p in patterns.values()

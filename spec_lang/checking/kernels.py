@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 
 from opsplice.spec_lang.checking import scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
@@ -54,7 +55,8 @@ _GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
-def check_kernel(kernel: tree.Kernel, report: Report) -> None:
+def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -> None:
+    """builds: the names that stand for several clauses."""
     dims = check_parameters(kernel, report)
     for parameter in kernel.parameters:
         _check_kernel_type(parameter.type, kernel, report)
@@ -85,7 +87,8 @@ def check_kernel(kernel: tree.Kernel, report: Report) -> None:
         report(error(kernel.name_span, f"kernel {kernel.name} has no code", f'name its file: cpu "{kernel.name}.c"'))
     for clause in kernel.artifacts:
         if clause.backend not in BACKENDS:
-            advice = did_you_mean(clause.backend, BACKENDS) or f"there are {' '.join(BACKENDS)}"
+            known = [*BACKENDS, *builds]
+            advice = did_you_mean(clause.backend, known) or f"there are {' '.join(known)}"
             span = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
             report(error(span, f"unknown backend {clause.backend}", advice))
         for limit in clause.limits:
@@ -113,6 +116,20 @@ def check_kernel(kernel: tree.Kernel, report: Report) -> None:
         elif clause.form is None and clause.path.endswith(".py") and not kernel.is_scalar:
             advice = "write `as generated` if it writes the code, `as command` if the program calls it"
             report(error(clause.path_span, f"{clause.path} is a Python file, and not a kernel's code itself", advice))
+
+
+def check_builds(spec: tree.Spec, report: Report) -> None:
+    """Judge what stands for several clauses: names that are its own, and clauses that a kernel could have."""
+    seen: set[str] = set()
+    for builds in (item for item in spec.items if isinstance(item, tree.Builds)):
+        if builds.name in BACKENDS or builds.name in seen:
+            what = "the name of a backend" if builds.name in BACKENDS else "declared twice"
+            report(error(builds.name_span, f"{builds.name} is {what}", "choose another name for the builds"))
+        seen.add(builds.name)
+        for clause in builds.clauses:
+            if clause.backend not in BACKENDS:
+                advice = did_you_mean(clause.backend, BACKENDS) or f"there are {' '.join(BACKENDS)}"
+                report(error(clause.span, f"unknown backend {clause.backend}", advice))
 
 
 def _check_buffers(kernel: tree.Kernel, report: Report) -> None:

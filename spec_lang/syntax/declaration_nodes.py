@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 from lark import Token
@@ -144,7 +145,7 @@ class Nodes(ExpressionNodes):
                     self._fail(value, f"the {word} are no words of a command line: {str(problem).lower()}", _QUOTING)
         if path is not None and not self._string(path):
             self._fail(path, "the name of a file stands here, and this is empty", "`as plugin` may have no name at all")
-        span = self._span(backend, modifiers[-1][1] if modifiers else path)
+        span = self._span(backend, modifiers[-1][1] if modifiers else path or backend)
         made = tree.ArtifactClause(
             span,
             str(backend),
@@ -159,6 +160,15 @@ class Nodes(ExpressionNodes):
             shared=int(found.get("shared", 0)),
         )
         return "artifact", span, made
+
+    def builds(self, parts: list[Any]) -> tree.Builds:
+        word, name, _, *clauses, close = parts
+        return tree.Builds(self._span(word, close), str(name), self._span(name, name), tuple(clauses))
+
+    def build(self, parts: list[Any]) -> tree.ArtifactClause:
+        backend, arch, features, file, *modifiers = parts
+        clause = cast("tree.ArtifactClause", self._artifact(backend, arch, features, None, modifiers)[2])
+        return clause if modifiers else replace(clause, span=self._span(backend, file))
 
     def features(self, parts: list[Any]) -> tuple[str | tree.Limit, ...]:
         return tuple(parts[1::2])

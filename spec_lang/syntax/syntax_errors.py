@@ -13,7 +13,8 @@ from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error, nearest
 from opsplice.spec_lang.syntax.tree import Source, Span
 
 _KEYWORDS = (
-    "import", "kernel", "pattern", "replace", "annotate", "run", "mlir", "at", "priority", "where", "with", "otherwise",
+    "import", "kernel", "builds", "file", "pattern", "replace", "annotate", "run", "mlir", "at", "priority", "where",
+    "with", "otherwise",
     "keep", "grid", "workgroup", "symbol", "when", "as", "flags", "and", "or", "not", "in", "is", "const", "inf",
     "contract", "reduce", "broadcast", "transpose", "pack", "tensor", "strided", "copied", "optional",
     "through", "op", "links", "shared", "x",

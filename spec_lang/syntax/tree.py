@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -590,6 +591,35 @@ class ArtifactClause:
 
 
 @dataclass(frozen=True)
+class Builds:
+    """`builds vectors { cpu x86_64 when avx2 file flags "-mavx2"  cpu file }`: clauses for any file.
+
+    A kernel in the same file says `vectors "norm.c"` for them. They have no path.
+    """
+
+    span: Span
+    name: str
+    name_span: Span
+    clauses: tuple[ArtifactClause, ...]
+
+    def of(self, clause: ArtifactClause) -> tuple[ArtifactClause, ...]:
+        """What a kernel's clause stands for."""
+        return tuple(
+            dataclasses.replace(
+                each,
+                span=clause.span,
+                path=clause.path,
+                path_span=clause.path_span,
+                form=clause.form or each.form,
+                flags=" ".join(filter(None, (each.flags, clause.flags))) or None,
+                links=(*each.links, *clause.links),
+                shared=clause.shared or each.shared,
+            )
+            for each in self.clauses
+        )
+
+
+@dataclass(frozen=True)
 class Kernel:
     """External code with a signature. `symbol` may hold `{T}` for a type variable; None means the kernel's own name.
 
@@ -737,7 +767,7 @@ class Import:
     path_span: Span
 
 
-Item = Import | Kernel | Pattern | Rule | Run | Code
+Item = Import | Kernel | Builds | Pattern | Rule | Run | Code
 
 
 @dataclass(frozen=True)
@@ -751,9 +781,23 @@ class Spec:
     def imports(self) -> tuple[Import, ...]:
         return tuple(i for i in self.items if isinstance(i, Import))
 
-    @property
+    @cached_property
+    def builds(self) -> Mapping[str, Builds]:
+        return {i.name: i for i in self.items if isinstance(i, Builds)}
+
+    @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(i for i in self.items if isinstance(i, Kernel))
+        """The kernels, with the clauses that `builds` stand for."""
+        return tuple(map(self._built, (i for i in self.items if isinstance(i, Kernel))))
+
+    def _built(self, kernel: Kernel) -> Kernel:
+        if not any(clause.backend in self.builds for clause in kernel.artifacts):
+            return kernel
+        clauses = [self.builds[c.backend].of(c) if self._names_builds(c) else (c,) for c in kernel.artifacts]
+        return dataclasses.replace(kernel, artifacts=tuple(itertools.chain(*clauses)))
+
+    def _names_builds(self, clause: ArtifactClause) -> bool:
+        return clause.backend in self.builds and not (clause.arch or clause.features or clause.limits)
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:

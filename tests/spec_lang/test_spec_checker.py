@@ -533,6 +533,39 @@ def test_errors_in_rules_with_functions_on_elements(rule, expected):
     assert any(expected in message for message in found), found
 
 
+def test_builds_stand_for_several_clauses():
+    text = """
+    builds vectors { cpu x86_64 when avx2 file flags "-mavx2" cpu file as bitcode }
+    kernel k(x: f32[n]) -> f32[n] { vectors "k.c" as object flags "-DN" vulkan "k.comp" vectors "l.c" }
+    """
+    clauses = checked(text).kernels["k"].artifacts
+    assert not messages(text)
+    assert [(c.backend, c.arch, c.features, c.path, c.form, c.flags) for c in clauses] == [
+        ("cpu", "x86_64", ("avx2",), "k.c", "object", "-mavx2 -DN"),
+        ("cpu", None, (), "k.c", "object", "-DN"),
+        ("vulkan", None, (), "k.comp", None, None),
+        ("cpu", "x86_64", ("avx2",), "l.c", None, "-mavx2"),
+        ("cpu", None, (), "l.c", "bitcode", None),
+    ]
+    assert {c.span.written for c in clauses} == {
+        'vectors "k.c" as object flags "-DN"', 'vulkan "k.comp"', 'vectors "l.c"'
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("builds cpu { cpu file }", "cpu is the name of a backend"),
+        ("builds v { cpu file } builds v { cpu file }", "v is declared twice"),
+        ("builds v { cpi file }", "unknown backend cpi; did you mean cpu?"),
+        ('builds wide { cpu file } kernel k(x: f32[n]) -> f32[n] { wild "k.c" }', "did you mean wide?"),
+        ('builds v { cpu file } kernel k(x: f32[n]) -> f32[n] { v x86_64 "k.c" }', "unknown backend v"),
+    ],
+)
+def test_errors_in_builds(text, expected):
+    assert any(expected in message for message in messages(text)), messages(text)
+
+
 MORE = """
 kernel two(x: f32[m, n]) -> (f32[m, n], f32[m]) { cpu "k.c" }
 kernel lying(x: f32[m, n] strided) -> f32[m, n] { cpu "k.c" }

@@ -53,6 +53,7 @@ cpu x86_64 when avx2 and fma "k.c" flags "-O3" as bitcode}
 pattern p(x:tensor<4x?xf32>,y:tensor<...m x n x f32>,z:f32=-0.5){a=mulf(x,- 1.5) b=reduce addf[ ...m n->...m ](y,)
 cmpf(a,const( 1/n .. 2 )){predicate=ogt},b}
 replace p where n*(2+1)>=4 with k(y,0.5,)otherwise keep
+builds  vectors{cpu x86_64 when avx2 file  flags "-mavx2" cpu file}
 replace p with k(pack [...m n->...m (n/8)  8]( x ),- 1)
 replace p with k(pack[n k -> (n / 16) (k / 4) 16 4](mulf(a_rather_long_name_0, broadcast[n -> n k](another_name))))
 """
@@ -78,6 +79,12 @@ pattern p(x: tensor<4 x ? x f32>, y: tensor<...m x n x f32>, z: f32 = -0.5) {
 }
 
 replace p where n * (2 + 1) >= 4 with k(y, 0.5) otherwise keep
+
+builds vectors {
+  cpu x86_64 when avx2 file flags "-mavx2"
+  cpu file
+}
+
 replace p with k(pack[...m n -> ...m (n / 8) 8](x), -1)
 replace p with k(
   pack[n k -> (n / 16) (k / 4) 16 4](mulf(a_rather_long_name_0, broadcast[n -> n k](another_name))),
