@@ -238,6 +238,18 @@ def _rms_norm(on: Expansion, node: onnx.NodeProto) -> str | None:
 # ---- what IREE computes wrongly --------------------------------------------------------------------------------------
 
 
+def _lp_norm(on: Expansion, node: onnx.NodeProto) -> str | None:
+    """Zeros stay zeros, which IREE divides by their norm."""
+    x, element = node.input[0], on.element(node.input[0])
+    if not element:
+        return None
+    whole = on.put("Mul", x, x) if (squared := attribute(node, "p", 2) == 2) else on.put("Abs", x)
+    norm = on.put("ReduceSum", whole, on.give(np.array([attribute(node, "axis", -1)])), keepdims=1)
+    norm = on.put("Sqrt", norm) if squared else norm
+    zero, one = (on.give(np.array(number, helper.tensor_dtype_to_np_dtype(element))) for number in (0, 1))
+    return on.put("Div", x, on.put("Where", on.put("Equal", norm, zero), one, norm))
+
+
 def _average_pool(on: Expansion, node: onnx.NodeProto) -> str | None:
     """With zeros around that are counted: IREE counts what lies behind them, too, where `ceil_mode` leads there."""
     automatic = attribute(node, "auto_pad", b"NOTSET") != b"NOTSET"
@@ -408,6 +420,7 @@ _RULES: dict[tuple[str, str], Callable[[Expansion, onnx.NodeProto], str | None]]
     ("", "Det"): _determinant,
     ("", "GridSample"): _grid_sample,
     ("", "LSTM"): _lstm,
+    ("", "LpNormalization"): _lp_norm,
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "DequantizeLinear"): _dequantize,
     ("", "QuantizeLinear"): _quantize,

@@ -26,6 +26,7 @@ from iree.compiler.extras import onnx_importer
 from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
+from opsplice.onnx import loops
 from opsplice.onnx.expansion import FUNCTIONS, WIDENED, Expansion
 from opsplice.onnx.folding import fold
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
@@ -147,12 +148,14 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     for _ in range(_MOST_ROUNDS):
         model = _inferred(model, name)
         changed = fold(model)
+        changed |= loops.rewrite(model.graph)
         changed |= Expansion(model.graph, _kinds(model.graph), weights).run()
         functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
         if functions:
             model = _inlined(model, sorted(functions), name)
         if not changed and not functions:
             break
+    loops.check(model.graph, name)
     model = _inferred(model, name)
     graph = model.graph
     graph.value_info.extend(graph.input[own:])

@@ -1,0 +1,154 @@
+"""Writes loops as IREE takes them, and refuses those that it cannot run.
+
+IREE wants a count and a condition, stacks no results, and runs every round that the count allows, whatever the
+condition says. So a loop without a condition gets one, and a loop that stacks results becomes its rounds one after the
+other, if their number is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from opsplice.errors import OpspliceError
+from opsplice.onnx.model_file import graphs, subgraphs
+
+# The rounds of a loop that is written out, and of one whose condition may end it earlier.
+MOST_WRITTEN = 256
+MOST_RUN = 100_000
+
+_Constants = Mapping[str, onnx.TensorProto]
+
+
+def rewrite(graph: onnx.GraphProto) -> bool:
+    """Rewrite the loops of a graph whose types and constants are inferred; whether there were any to rewrite."""
+    changed = False
+    for each in graphs(graph):
+        constants, nodes = _constants(graph), []
+        for node in each.node:
+            rounds = _rounds(node, constants)
+            if not _is_loop(node) or (node.input[1] and rounds is None):
+                nodes.append(node)
+                continue
+            changed = True
+            if not node.input[1]:
+                node.input[1] = _given(graph, np.array(True), f"{node.name}.always")
+            nodes += [node] if rounds is None else _written_out(graph, node, rounds)
+        del each.node[:]
+        each.node.extend(nodes)
+    return changed
+
+
+def check(graph: onnx.GraphProto, name: str) -> None:
+    """Raise OpspliceError for a loop of a model that IREE does not run."""
+    constants = _constants(graph)
+    for each in graphs(graph):
+        for node in filter(_is_loop, each.node):
+            count = _number(node.input[0], constants)
+            where = f"the loop '{node.name}' of {name}"
+            if _stacks(node):
+                raise OpspliceError(
+                    f"{where} stacks results of rounds whose number is not known before it runs, or is above "
+                    f"{MOST_WRITTEN}, and IREE has no such loops",
+                    hint=f"give it a constant count, up to {MOST_WRITTEN}, and no condition, or keep what it stacks in "
+                    "a tensor of a fixed size that each round changes",
+                )
+            if not node.input[0] or ((count or 0) > MOST_RUN and not _goes_on(node, constants)):
+                rounds = f"{count} rounds" if node.input[0] else "no limit"
+                raise OpspliceError(
+                    f"{where} has {rounds}, and IREE runs all rounds, whatever the condition says",
+                    hint=f"give it a count (its first input) that is large enough, up to {MOST_RUN}",
+                )
+
+
+def _is_loop(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Loop" and node.domain in ("", "ai.onnx")
+
+
+def _body(node: onnx.NodeProto) -> onnx.GraphProto:
+    (body,) = subgraphs(node)
+    return body
+
+
+def _stacks(node: onnx.NodeProto) -> bool:
+    return len(_body(node).output) - 1 > len(node.input) - 2
+
+
+def _rounds(node: onnx.NodeProto, constants: _Constants) -> int | None:
+    """The number of rounds of a loop that is to be written out; None for other loops."""
+    if not _is_loop(node) or not _stacks(node) or not _goes_on(node, constants):
+        return None
+    count = _number(node.input[0], constants)
+    return count if count is not None and 0 < count <= MOST_WRITTEN else None
+
+
+def _goes_on(node: onnx.NodeProto, constants: _Constants) -> bool:
+    """Whether the condition is true in all rounds."""
+    body = _body(node)
+    made = {output: inner for inner in body.node for output in inner.output}
+    value = body.output[0].name
+    while value in made and made[value].op_type == "Identity":
+        value = made[value].input[0]
+    if value in made and made[value].op_type == "Constant":
+        return bool(numpy_helper.to_array(made[value].attribute[0].t))
+    always = value == body.input[1].name or bool(_number(value, constants))
+    return always and (not node.input[1] or bool(_number(node.input[1], constants)))
+
+
+def _constants(graph: onnx.GraphProto) -> _Constants:
+    return {tensor.name: tensor for each in graphs(graph) for tensor in each.initializer}
+
+
+def _number(name: str, constants: _Constants) -> int | None:
+    return int(numpy_helper.to_array(constants[name]).reshape(())) if name in constants else None
+
+
+def _given(graph: onnx.GraphProto, array: np.ndarray, name: str) -> str:
+    graph.initializer.append(numpy_helper.from_array(array, name))
+    return name
+
+
+def _written_out(graph: onnx.GraphProto, node: onnx.NodeProto, rounds: int) -> list[onnx.NodeProto]:
+    """The rounds of a loop one after the other."""
+    body, nodes = _body(node), []
+    state = list(node.input[2:])
+    stacked: list[list[str]] = [[] for _ in body.output[len(state) + 1 :]]
+    axis = _given(graph, np.array([0]), f"{node.name}.axis")
+    shared = {}
+    for tensor in body.initializer:
+        shared[tensor.name] = _given(graph, numpy_helper.to_array(tensor), f"{node.name}.{tensor.name}")
+    for number in range(rounds):
+        count = _given(graph, np.array(number), f"{node.name}.round{number}")
+        given = [value.name for value in body.input]
+        names = {**shared, **dict(zip(given, [count, node.input[1], *state], strict=True))}
+        for inner in body.node:
+            names |= {output: f"{node.name}.{number}.{output}" for output in inner.output if output}
+            nodes.append(_renamed(inner, names))
+        ends = [names.get(value.name, value.name) for value in body.output[1:]]
+        state = ends[: len(state)]
+        for values, end in zip(stacked, ends[len(state) :], strict=True):
+            values.append(f"{node.name}.{number}.{len(nodes)}")
+            nodes.append(helper.make_node("Unsqueeze", [end, axis], [values[-1]], name=node.name))
+    for output, value in zip(node.output, state, strict=False):
+        if output:
+            nodes.append(helper.make_node("Identity", [value], [output], name=node.name))
+    for output, values in zip(node.output[len(state) :], stacked, strict=False):
+        if output:
+            nodes.append(helper.make_node("Concat", values, [output], name=node.name, axis=0))
+    return nodes
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """A copy of a node on other values. No name of ONNX's means two things, so what it holds is renamed as it is."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.output[:] = [names.get(output, output) for output in copy.output]
+    held = [each for inner in subgraphs(copy) for each in graphs(inner)]
+    for each in (copy, *(inner for graph in held for inner in graph.node)):
+        each.input[:] = [names.get(value, value) for value in each.input]
+    for value in (output for graph in held for output in graph.output):
+        value.name = names.get(value.name, value.name)
+    return copy

@@ -1,0 +1,77 @@
+"""Loops that IREE takes only in another form, and those that are refused."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
+
+from onnx import TensorProto, helper
+
+from opsplice.errors import OpspliceError
+from opsplice.onnx import loops
+from tests.onnx.models import make_model, node
+from tests.onnx.test_expansion import check
+
+I64, BOOL = TensorProto.INT64, TensorProto.BOOL
+
+
+def value(name, kind=TensorProto.FLOAT, shape=()):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def loop(inputs, outputs, *nodes, name, stacked=(), ends="goes"):
+    """A loop that carries one value, `v`, of three numbers."""
+    results = [value(f"{name}_{ends}", BOOL), value(f"{name}_next", shape=[3])]
+    results += [value(each, shape=[3]) for each in stacked]
+    given = [value(f"{name}_i", I64), value(f"{name}_goes", BOOL), value(f"{name}_v", shape=[3])]
+    body = helper.make_graph(nodes, f"{name}_body", given, results)
+    return node("Loop", inputs, outputs, body=body, name=name)
+
+
+PLAIN = loop("n - x", "y", node("Add", "a_v x", "a_next"), name="a")
+# Each round chooses, in a graph of its own, what is stacked.
+CHOICE = node(
+    "If", "b_odd", "b_choice",
+    then_branch=helper.make_graph([node("Neg", "b_next", "b_neg")], "odd", [], [value("b_neg", shape=[3])]),
+    else_branch=helper.make_graph([node("Abs", "b_next", "b_abs")], "even", [], [value("b_abs", shape=[3])]),
+)  # fmt: skip
+STACKING = loop(
+    "three always x", "z zs",
+    node("Mul", "b_v x", "b_next"), node("Mod", "b_i two", "b_bit"), node("Cast", "b_bit", "b_odd", to=BOOL), CHOICE,
+    name="b", stacked=["b_choice"],
+)  # fmt: skip
+CONSTANTS = {"three": np.array(3), "two": np.array(2), "always": np.array(True), "huge": np.array(2**63 - 1)}
+
+
+def test_loops_without_a_condition_and_loops_that_stack_results():
+    outputs = {"y": [3], "z": [3], "zs": [None, 3]}
+    model = make_model([PLAIN, STACKING], {"x": [3], "n": (I64, [])}, outputs, CONSTANTS)
+    check(model, {"x": np.array([0.5, -2, 3], np.float32), "n": np.array(4)})
+
+
+@pytest.mark.parametrize(
+    ("count", "stacked", "message"),
+    [
+        ("huge", (), r"'c' of the model has 9223372036854775807 rounds, and IREE runs all"),
+        ("-", (), r"'c' of the model has no limit, and IREE runs all"),
+        ("n", ("c_next",), r"'c' of the model stacks results of rounds whose number is not known"),
+    ],
+)
+def test_loops_that_cannot_run_are_refused(count, stacked, message):
+    nodes = [
+        node("Add", "c_v x", "c_next"), node("ReduceSum", "c_next", "c_sum", keepdims=0),
+        node("Less", "c_sum c_sum", "c_ends"),
+    ]  # fmt: skip
+    endless = loop(
+        f"{count} always x",
+        " ".join(["y", *(["ys"] if stacked else [])]),
+        *nodes,
+        name="c",
+        ends="ends",
+        stacked=stacked,
+    )
+    graph = make_model([endless], {"x": [3], "n": (I64, [])}, {"y": [3]}, CONSTANTS).graph
+    assert not loops.rewrite(graph)
+    with pytest.raises(OpspliceError, match=message):
+        loops.check(graph, "the model")
