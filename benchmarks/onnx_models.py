@@ -96,6 +96,10 @@ class Graph:
             kernel_shape=[size] * 2,
         )
 
+    def batch_norm(self, x: str, c: int) -> str:
+        gain, variance = (self.constant(self.random.uniform(0.5, 1.5, c).astype(np.float32)) for _ in range(2))
+        return self.op("BatchNormalization", x, gain, self.weight(c, size=0.5), self.weight(c, size=0.5), variance)
+
     def relu6(self, x: str) -> str:
         return self.op("Clip", x, self.constant(np.float32(0)), self.constant(np.float32(6)))
 
@@ -176,6 +180,15 @@ def llama_layer(m: int, past: int, width: int = 1024, heads: int = 16, hidden: i
 def conv(c: int, size: int, o: int, kernel: int, stride: int = 1, groups: int = 1) -> Model:
     graph = Graph()
     return graph.model(graph.op("Relu", graph.conv(graph.input(1, c, size, size), c, o, kernel, stride, groups)))
+
+
+def normed_convs(c: int = 3, o: int = 40, size: int = 20) -> Model:
+    """As PyTorch has them before their norms are folded: a convolution and a depthwise one."""
+    graph = Graph()
+    y = graph.op("Conv", graph.input(1, c, size, size), graph.weight(o, c, 3, 3), strides=[2, 2])
+    y = graph.relu6(graph.batch_norm(y, o))
+    y = graph.op("Conv", y, graph.weight(o, 1, 3, 3), group=o, pads=[1] * 4)
+    return graph.model(graph.op("Relu", graph.batch_norm(y, o)))
 
 
 def resnet18(size: int = 224, width: int = 64) -> Model:

@@ -84,6 +84,6 @@ def test_depthwise(kernel, guarded, size, stride, oh, ow):
         out[...] = np.nan
         for place in np.ndindex(2, 2):
             kernel("convolution/depthwise.c", "opsplice_depthwise")(
-                x, f, given, *limits, stride, out, 2, 6, h, w, size, oh, ow, *place
+                x, f, given, *limits, stride, out, 2, 6, h, w, size, size, oh, ow, *place
             )
         np.testing.assert_allclose(out, result, rtol=1e-4, atol=1e-5)

@@ -23,6 +23,7 @@ MODELS = {
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"byte_linear": 1}),
+    "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "linear_packed": 1}),
 }
 

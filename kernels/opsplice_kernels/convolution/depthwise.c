@@ -76,9 +76,9 @@ INLINE void all(const plane *of, const int size, const int stride) {
 }
 
 void opsplice_depthwise(const float *x, const float *w, const float *bias, float lo, float hi, size_t stride,
-                        float *out, size_t n, size_t c, size_t h, size_t width, size_t size, size_t oh, size_t ow,
-                        size_t workgroup_x, size_t workgroup_y) {
-  (void)n;
+                        float *out, size_t n, size_t c, size_t h, size_t width, size_t size, size_t wide, size_t oh,
+                        size_t ow, size_t workgroup_x, size_t workgroup_y) {
+  (void)n, (void)wide;
   size_t end = least(c, (workgroup_x + 1) * CHANNELS);
   for (size_t at = workgroup_x * CHANNELS; at < end; at++) {
     size_t image = workgroup_y * c + at;

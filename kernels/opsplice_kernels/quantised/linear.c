@@ -24,13 +24,12 @@ INLINE ints dot(ints sum, ints bytes, ints weights) {
 typedef struct {
   const float *rows, *columns, *bias;
   float scale;
-  int32_t flip;  // makes bytes unsigned
   size_t k, n;
 } product;
 
 INLINE ints load_whole(const void *from) { return *(const ints_anywhere *)from; }
 
-INLINE void byte_tile(const int rows, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
+INLINE void byte_tile(const int rows, const int is_signed, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
                       float *out, size_t row, size_t column) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
@@ -44,7 +43,8 @@ INLINE void byte_tile(const int rows, const product *of, const uint8_t *x, const
     UNROLL for (int p = 0; p < rows; p++) {
       int32_t word;
       __builtin_memcpy(&word, x + (size_t)p * of->k + i, 4);
-      ints bytes = (word ^ of->flip) - (ints){0};
+      ints bytes = word - (ints){0};
+      if (is_signed) bytes ^= (int32_t)0x80808080;  // signed + 128
       UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], bytes, weights[v]);
     }
   }
@@ -68,7 +68,7 @@ void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums
                           size_t workgroup_y) {
   (void)p;
   size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, left = least(SHARE, m - row);
-  product of = {rows, columns, bias, scale, is_signed ? (int32_t)0x80808080 : 0, k, n};
+  product of = {rows, columns, bias, scale, k, n};
   int32_t nought = is_signed ? zero + 128 : (uint8_t)zero;
   int32_t start[PANEL];
   for (size_t c = 0; c < PANEL; c++) start[c] = column + c < n ? -nought * sums[column + c] : 0;
@@ -76,8 +76,10 @@ void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums
   while (left > 0) {
     size_t count = left / ((left + ROWS - 1) / ROWS);
     for (size_t c = 0; c < PANEL && column + c < n; c += TILE) {
-#define BYTE_TILE(p) byte_tile(p, &of, x + row * k, w + 4 * c, start + c, out, row, column + c)
-      FOR_ROWS(count, BYTE_TILE)
+#define BYTE_TILE(p) byte_tile(p, 0, &of, x + row * k, w + 4 * c, start + c, out, row, column + c)
+#define SIGNED_TILE(p) byte_tile(p, 1, &of, x + row * k, w + 4 * c, start + c, out, row, column + c)
+      if (is_signed) FOR_ROWS(count, SIGNED_TILE)
+      else FOR_ROWS(count, BYTE_TILE)
     }
     row += count, left -= count;
   }
