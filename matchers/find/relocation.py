@@ -28,7 +28,7 @@ class Template:
     root: int
     inputs: tuple[tuple[str, Binding | None], ...]
     ops: tuple[int, ...]
-    sizes: tuple[Any, Any, Any] | None
+    sizes: tuple[Any, Any, Any, Any] | None
 
     @staticmethod
     def of(match: Match, numbers: Mapping[ir.Value, int]) -> Template | None:
@@ -44,7 +44,7 @@ class Template:
                 for name, bound in match.inputs.items()
             )
             ops = tuple(_number_of(op, numbers) for op in match.ops)
-            sizes = (match.root_sizes, match.shapes, match.dims)
+            sizes = (match.root_sizes, match.shapes, match.dims, match.split)
             numbered = _replaced(sizes, numbers.__getitem__)
             return Template(match, numbers[match.roots[0]], inputs, ops, None if numbered == sizes else numbered)
         except KeyError:
@@ -57,8 +57,8 @@ class Template:
             name: first.inputs[name] if bound is None else _moved(bound, value, lambda number: value(number.number))
             for name, bound in self.inputs
         }
-        sizes = (first.root_sizes, first.shapes, first.dims)
-        root_sizes, shapes, dims = sizes if self.sizes is None else _replaced(self.sizes, value)
+        sizes = (first.root_sizes, first.shapes, first.dims, first.split)
+        root_sizes, shapes, dims, split = sizes if self.sizes is None else _replaced(self.sizes, value)
         ops = tuple(defining_op(value(number)) for number in self.ops)
         root = value(self.root)
         return dataclasses.replace(
@@ -68,6 +68,7 @@ class Template:
             inputs=inputs,
             shapes=shapes,
             dims=dims,
+            split=split,
             ops=ops,
             function=function,
             location=location_text(root.owner.operation),

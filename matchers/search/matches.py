@@ -59,7 +59,8 @@ class Match:
     ops:    the payload ops that the match accounts for, the roots' own among them.
     held:   how many ops of the pattern it is made of; alternatives and optional ops make a difference here.
     ones_first: whether the pattern has dims of size one of the first root before its others, which the program has not.
-    order: the axes of the only root in the order of the pattern's result, None where it has that order.
+    order: the dims of the only root in the order of the pattern's result, None where it has that order. split: then the
+    sizes of the dims that each of its axes stands for.
 
     The size of a pack is a tuple.
     """
@@ -77,6 +78,7 @@ class Match:
     location: str
     ones_first: bool = False
     order: tuple[int, ...] | None = None
+    split: tuple[tuple[Size, ...], ...] = ()
 
     def static_dims(self) -> dict[str, Known | tuple[Known, ...]]:
         """The dims as numbers, None for those known only at run time, or what the program assumes of them.

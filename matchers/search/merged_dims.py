@@ -34,6 +34,15 @@ def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
     return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices), most), _MOST_WAYS)
 
 
+def finest(views: Views, value: ir.Value) -> Access | None:
+    """The access to a value with several loops for each dim that the program splits below, None if there is none."""
+    whole = access = views.whole(value)
+    for loop, sizes in views.remembered(whole, _MOST_TERMS, lambda: tuple(_splits(views, whole))):
+        if loop in access.indices:
+            access = views.split(access, loop, sizes)
+    return None if access == whole else access
+
+
 def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
     """A reduction with so many loops, several of them for one that is split below."""
     for loop, sizes in _splits(views, found.body):

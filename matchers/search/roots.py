@@ -12,7 +12,7 @@ from opsplice.matchers.search.labels import ones_first, permuted
 from opsplice.matchers.search.matches import Kind, Match, Size
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.state import Attempt, State
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Sized
 
 
 class Roots:
@@ -69,7 +69,14 @@ class Roots:
             location=location_text(self.state.roots[0].value.owner.operation),
             ones_first=self.state.attempt.ones_first,
             order=self.state.attempt.order,
+            split=self._split() if self.state.attempt.order is not None else (),
         )
+
+    def _split(self) -> tuple[tuple[Size, ...], ...]:
+        """The sizes of the dims that each axis of the first root stands for, where it is several."""
+        access = self.state.roots[0]
+        pairs = zip(access.indices, self._sizes(access), strict=True)
+        return tuple(_numbers(index.sizes) if isinstance(index, Flat) else (size,) for index, size in pairs)
 
     def _sizes(self, access: Access) -> tuple[Size, ...]:
         """The sizes of a root, axis by axis, read off the inputs rather than off what will be replaced."""
@@ -100,3 +107,8 @@ def _shaped_by(root: ir.Value) -> ir.Value:
     if op is None or not is_structured(op) or len(op.results) > 1:
         return root
     return op.operands[len(op.operands) - 1]
+
+
+def _numbers(sizes: tuple[Sized, ...]) -> tuple[int, ...]:
+    """The sizes that a dim is split into, which are numbers."""
+    return tuple(size for size in sizes if isinstance(size, int))

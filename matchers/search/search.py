@@ -33,7 +33,7 @@ from opsplice.matchers.patterns.walk import heads, nodes_of
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import ones_first
 from opsplice.matchers.search.matches import Kind, Match, NearMiss
-from opsplice.matchers.search.merged_dims import groupings
+from opsplice.matchers.search.merged_dims import finest, groupings, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders
@@ -148,9 +148,12 @@ class Search:
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
         if self.graph.reordered and not is_plain:
-            for order in orders(self.graph.results[0].labels, self.views.whole(value).indices):
-                if self._failed_at_dims():
-                    yield Attempt(by_address=True, order=order)
+            labels, split = self.graph.results[0].labels, finest(self.views, value)
+            for root in (None, split) if split is not None and any(label.pack for label in labels) else (None,):
+                access = root or self.views.whole(value)
+                for order in orders(labels, tuple(ungrouped(access.indices))):
+                    if self._failed_at_dims():
+                        yield Attempt(root=root, by_address=True, order=order)
 
     def _may_have_ones_first(self, value: ir.Value) -> bool:
         """Whether a match failed at its dims, and the result has one of size one behind others.

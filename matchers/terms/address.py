@@ -120,17 +120,18 @@ def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[
 def results(
     views: Views,
     root: ir.Value,
-    own: Sequence[Extent],
+    own: Sequence[Sequence[Extent]],
     sizes: Sequence[Extent],
     order: tuple[int, ...] | None = None,
 ) -> Iterator[Place]:
     """`root`, and the values that only arrange its elements again, each the only use of the one before it.
 
-    own: the sizes of the root; sizes: those of the dims that its elements are written in, in order. order: the axes of
-    the root in the order of these.
+    own: the sizes of the dims that each axis of the root stands for; sizes: those of the dims that its elements are
+    written in, in order. order: the dims of the root in the order of these.
     """
     tensor = Tensor(views, sizes)
-    at = tensor.access(root, own, order)
+    apart = tensor.access(root, [size for axis in own for size in axis], order)
+    at = None if apart is None else Access(root, _merged(apart.indices, own))
     first = None if at is None else tensor.layout(at)
     if first is None:
         return
@@ -148,6 +149,12 @@ def results(
         found = tensor.layout(at)
         if found is not None:
             yield view, found
+
+
+def _merged(indices: Sequence[Index], own: Sequence[Sequence[Extent]]) -> tuple[Index, ...]:
+    """The index of each axis, from those of the dims that it stands for."""
+    rest = iter(indices)
+    return tuple(flatten(tuple(next(rest) for _ in axis), tuple(map(_sized, axis))) for axis in own)
 
 
 def _only_view(value: ir.Value) -> ir.Value | None:

@@ -21,7 +21,7 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import ONE, Extent, product
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.search.matches import Size, paired
+from opsplice.matchers.search.matches import Size, flat, paired
 from opsplice.matchers.terms import address
 from opsplice.matchers.terms.address import NONE, Amount, Layout, Runs
 from opsplice.matchers.terms.views import Views
@@ -66,11 +66,12 @@ def _at(buffer: Buffer, value: ir.Value, layout: Layout, passed: Sequence[ir.Ope
     return dataclasses.replace(buffer, value=value, views=tuple(passed), layout=strided, copy=copied)
 
 
-def ordered(views: Views, sizes: Sequence[Size], order: tuple[int, ...]) -> Layout:
-    """How the axes of a result lie in a dense buffer that has them in another order."""
-    own = [address.extent_of(views, size) for size in sizes]
-    written = address.dense([own[axis] for axis in order])
-    return dataclasses.replace(written, dims=tuple(written.dims[order.index(axis)] for axis in range(len(order))))
+def ordered(views: Views, split: Sequence[tuple[Size, ...]], order: tuple[int, ...]) -> Layout:
+    """How the axes of a result lie in a dense buffer that has their dims in another order. split: the dims of each."""
+    own = [address.extent_of(views, size) for size in flat(split)]
+    written = address.dense([own[dim] for dim in order])
+    dims = iter([written.dims[order.index(dim)] for dim in range(len(order))])
+    return dataclasses.replace(written, dims=tuple(tuple(chain(*(next(dims) for _ in axis))) for axis in split))
 
 
 def _candidates(views: Views, call: KernelCall, buffer: Buffer | Scalar) -> list[tuple[ir.Value, Layout, Any]]:
@@ -153,7 +154,8 @@ def _results(views: Views, call: KernelCall) -> Iterator[tuple[ir.Value, Layout]
     """The values that the only result of a call may be written as, by the dims of the kernel, nearest first."""
     (output,) = call.outputs
     wanted = _wanted(views, call, output)
-    own = [address.extent_of(views, size) for size in output.sizes]
+    split = call.match.split or [(size,) for size in output.sizes]
+    own = [_extents(views, axis) for axis in split]
     for value, layout in address.results(views, output.root, own, list(chain(*wanted)), call.match.order):
         yield value, _grouped(layout, wanted, wanted)
 

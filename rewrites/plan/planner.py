@@ -716,7 +716,8 @@ class _Signature:
         if any(isinstance(s, DimSize) and s.value == root for s in sizes):
             raise _LeaveError("the size of its result depends on no input")
         kind: tree.Type | None = result.type
-        shape = sizes if self.match.order is None else tuple(sizes[axis] for axis in self.match.order)
+        split = flat(self.match.split)
+        shape = sizes if self.match.order is None else tuple(split[axis] for axis in self.match.order)
         if kind is None:
             kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
         assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
@@ -740,7 +741,7 @@ class _Signature:
             raise _LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
         layout, copy = self._dense(kind), None
         if self.match.order is not None and kind.copied:
-            copy = strides.ordered(self.views, sizes, self.match.order)
+            copy = strides.ordered(self.views, self.match.split, self.match.order)
         elif self.match.order is not None and layout is None:
             raise _LeaveError(
                 f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one"

@@ -1,4 +1,4 @@
-"""Grouped attention and convolutions of the library, done by C kernels: the numbers of the compiler's own code."""
+"""Convolutions of the library, done by C kernels: the numbers of the compiler's own code."""
 
 from __future__ import annotations
 
@@ -12,50 +12,6 @@ from opsplice.interpreter import evaluate
 from tests.plain import Plain
 
 LAYERS = Path(__file__).parent.parent / "matchers" / "library"
-
-MASKS_C = """
-#include <math.h>
-#include <stddef.h>
-#define MAX_KEYS 64
-static void group(const float *q, const float *k, const float *v, const float *bias, const _Bool *mask, float scale,
-                  float *out, size_t b, size_t s, size_t h, size_t g, size_t d, size_t t, size_t e) {
-  for (size_t n = 0; n < b; ++n)
-    for (size_t l = 0; l < h; ++l)
-      for (size_t o = 0; o < g; ++o)
-        for (size_t i = 0; i < s; ++i) {
-          float score[MAX_KEYS], total = 0;
-          for (size_t j = 0; j < t; ++j) {
-            float sum = 0;
-            for (size_t c = 0; c < d; ++c)
-              sum += q[(((n * s + i) * h + l) * g + o) * d + c] * k[((n * t + j) * h + l) * d + c];
-            sum = sum * scale + (bias ? bias[i * t + j] : 0);
-            total += score[j] = mask && !mask[i * t + j] ? 0 : expf(sum);
-          }
-          for (size_t c = 0; c < e; ++c) {
-            float sum = 0;
-            for (size_t j = 0; j < t; ++j) sum += score[j] * v[((n * t + j) * h + l) * e + c];
-            out[(((n * h + l) * e + c) * g + o) * s + i] = sum / total;
-          }
-        }
-}
-#define GROUPED size_t b, size_t s, size_t h, size_t g, size_t d, size_t t, size_t e
-void grouped(const float *q, const float *k, const float *v, float scale, float *out, GROUPED) {
-  group(q, k, v, 0, 0, scale, out, b, s, h, g, d, t, e);
-}
-void grouped_masked(const float *q, const float *k, const float *v, const float *m, float scale, float *out, GROUPED) {
-  group(q, k, v, m, 0, scale, out, b, s, h, g, d, t, e);
-}
-void grouped_where(const float *q, const float *k, const float *v, const _Bool *m, float scale, float *out, GROUPED) {
-  group(q, k, v, 0, m, scale, out, b, s, h, g, d, t, e);
-}
-"""
-GROUPS = "q: f32[b, s, h, g, d], k: f32[b, t, h, d], v: f32[b, t, h, e]"
-# What else the kernel for each kind of attention takes, and the shape of that in the model.
-MASKS = {
-    "grouped": ("", None),
-    "grouped_masked": ("mask: f32[s, t]", (8, 16)),
-    "grouped_where": ("mask: i1[s, t]", (8, 16)),
-}
 
 CONV_C = """
 #include <stddef.h>
@@ -85,38 +41,6 @@ void conv_bias(const float *x, const float *f, const float *bias, size_t sh, siz
   sums(x, f, bias, sh, sw, dh, dw, out, n, c, h, w, o, kh, kw, rows, columns);
 }
 """
-
-
-@pytest.fixture(scope="module")
-def grouped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plain, opsplice.Program]:
-    """Attention with rows merged with heads, compiled without a spec and with one."""
-    folder = tmp_path_factory.mktemp("grouped")
-    (folder / "k.c").write_text(MASKS_C)
-    spec = ['import "opsplice:nn"']
-    for kind, (mask, _) in MASKS.items():
-        more = [mask] * bool(mask) + ["scale: f32"]
-        names = ", ".join(p.split(":")[0] for p in (*"qkv", *more))
-        spec.append(f"kernel {kind}({GROUPS}, {', '.join(more)}) -> f32[b, h, e, g, s] {{")
-        spec.append(f'  cpu "k.c" as bitcode }} replace attention_{kind} with {kind}({names})')
-    (folder / "k.splice").write_text("\n".join(spec))
-    model = LAYERS / "attention_grouped.mlir"
-    return Plain(model), opsplice.compile(model, specs=[folder / "k.splice"])
-
-
-@pytest.mark.parametrize("kind", MASKS)
-def test_grouped_attention(grouped, kind: str):
-    plain, spliced = grouped
-    mask, shape = MASKS[kind]
-    assert len(spliced.report.replacements) == len(MASKS)
-    random = np.random.default_rng(6)
-    given = [random.standard_normal(s).astype(np.float32) for s in [(2, 8, 3, 2, 4), (2, 16, 3, 4), (2, 16, 3, 5)]]
-    if "i1" in mask:
-        given.append(random.uniform(size=shape) < 0.5)
-        given[-1][..., :2] = (True, False)  # no row is without any key
-    elif mask:
-        given.append(random.standard_normal(shape).astype(np.float32))
-    own, made = (np.asarray(program.run(f"attention_{kind}", *given)) for program in (plain, spliced))
-    np.testing.assert_allclose(made, own, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *
   for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] /= total;
 }
 """
-FILES = sorted(path.stem for path in LAYERS.glob("attention*.mlir") if path.stem != "attention_grouped")
+FILES = sorted(path.stem for path in LAYERS.glob("attention*.mlir"))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -84,6 +84,48 @@ def test_one_pattern_and_one_kernel_do_every_attention(tmp_path, name):
             inputs.append(drawn > 0 if element == "i1" else drawn.astype(np.float32))
         found, wanted = program.run(function, *inputs), plain.run(function, *inputs)
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6, err_msg=function)
+
+
+DENSE = """
+import "opsplice:strided"
+kernel attend(q: f32[...b, m, d] copied, k: f32[...b, n, d] copied, v: f32[...b, n, e] copied, scale: f32)
+  -> f32[...b, m, e] copied { cpu "attend.c" as bitcode }
+replace any_attention with attend(q, k, v, scale)
+"""
+DENSE_CODE = """
+#include <math.h>
+#include <stddef.h>
+void attend(const float *q, const float *k, const float *v, float scale, float *out, size_t b, size_t m, size_t d,
+            size_t n, size_t e) {
+  for (size_t at = 0; at < b * m; ++at) {
+    const float *keys = k + at / m * n * d, *values = v + at / m * n * e;
+    float total = 0;
+    for (size_t l = 0; l < e; ++l) out[at * e + l] = 0;
+    for (size_t j = 0; j < n; ++j) {
+      float score = 0;
+      for (size_t l = 0; l < d; ++l) score += q[at * d + l] * keys[j * d + l];
+      score = expf(score * scale);
+      total += score;
+      for (size_t l = 0; l < e; ++l) out[at * e + l] += score * values[j * e + l];
+    }
+    for (size_t l = 0; l < e; ++l) out[at * e + l] /= total;
+  }
+}
+"""
+
+
+def test_a_dense_kernel_gets_copies_where_heads_are_shared_and_rows_merged_with_them(pairs):
+    """It knows of no masks, so it is kept away from where these are."""
+    pair = pairs((LAYERS / "attention_grouped.mlir").read_text(), DENSE, {"attend.c": DENSE_CODE})
+    (replacement,) = pair.spliced.report.replacements
+    assert len(replacement.views) == 4
+    assert {kept.reason for kept in pair.spliced.report.kept} == {
+        f"it has {name}, which the rule does not pass" for name in ("mask", "keep")
+    }
+    random = np.random.default_rng(3)
+    inputs = [random.normal(size=shape).astype(np.float32) for shape in [(2, 8, 3, 2, 4), (2, 16, 3, 4), (2, 16, 3, 5)]]
+    found, wanted = (program.run("attention_grouped", *inputs) for program in (pair.spliced, pair.plain))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
 
 
 def test_the_order_of_dims_is_the_signatures_also_where_a_buffer_is_left_out(pairs):
