@@ -7,7 +7,7 @@ where no op gets two actions. What the matchers compare tells where they may hol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,9 +42,19 @@ class Shape:
         return self.root is not None and not self.structured
 
     @cached_property
-    def inner(self) -> frozenset[ir.Operation]:
-        """The ops below the root."""
-        return frozenset(above([self.root]) - {self.root}) if self.root is not None and self.is_exact else frozenset()
+    def inner(self) -> Mapping[str, Sequence[ir.Operation]]:
+        """The ops below the root, by their names."""
+        found: dict[str, list[ir.Operation]] = {}
+        for op in above([self.root]) - {self.root} if self.root is not None and self.is_exact else ():
+            found.setdefault(op.name, []).append(op)
+        return found
+
+    def may_hold_below(self, other: Shape) -> bool:
+        """Whether it may hold at an op below the root of another."""
+        if self.root is None:
+            return not other.inner.keys().isdisjoint(self.names)
+        groups = other.inner.values() if self.structured else [other.inner.get(self.root.name, ())]
+        return any(self.may_hold_at(op) for ops in groups for op in ops)
 
     def may_hold_at(self, op: ir.Operation) -> bool:
         if self.root is None:
@@ -121,7 +131,7 @@ def _obstacle(first: Pair, second: Pair) -> UnreadableError | None:
             return _contends(second, first, _PARTLY)
     # Ops inside of a match come before its root, so within a stage the order of the pairs says nothing.
     for inside, whole in ((first, second), (second, first))[: 1 + at_once]:
-        if (inside.sets or whole.sets) and any(map(inside.shape.may_hold_at, whole.shape.inner)):
+        if (inside.sets or whole.sets) and inside.shape.may_hold_below(whole.shape):
             unseen = _UNSEEN if inside.sets else "what a call has replaced is no longer found, while rules annotate it"
             return _contends(second, first, unseen)
     return None
@@ -141,7 +151,7 @@ def _sorted(pairs: Sequence[Pair], unread: dict[str, None]) -> Iterator[str]:
             if pair.rule != later.rule and pair.shape.meets(later.shape):
                 before[later.rule].add(pair.rule)
         for other in pairs:
-            if pair.rule != other.rule and any(map(other.shape.may_hold_at, pair.shape.inner)):
+            if pair.rule != other.rule and other.shape.may_hold_below(pair.shape):
                 before[pair.rule].add(other.rule)
     left = dict.fromkeys(before)
     while left:
@@ -170,9 +180,9 @@ def _agrees(op: ir.Operation, other: ir.Operation, known: dict[tuple[ir.Operatio
 
 
 def _agree_whole(op: ir.Operation, other: ir.Operation, known: dict[tuple[ir.Operation, ir.Operation], bool]) -> bool:
-    if _attributes(op) != _attributes(other) or [*_body(op)] != [*_body(other)]:
-        return False
     if len(op.operands) != len(other.operands) or not all(map(_agree, _values(op), _values(other))):
+        return False
+    if _attributes(op) != _attributes(other) or [*_body(op)] != [*_body(other)]:
         return False
     makers = zip(map(defining_op, op.operands), map(defining_op, other.operands), strict=True)
     return all(a is None or b is None or _agrees(a, b, known) for a, b in makers)
