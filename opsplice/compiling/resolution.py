@@ -15,6 +15,7 @@ from opsplice.rewrites.plan.generation import Generators, Request, told
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
+from opsplice.targets.artifacts.source_inputs import check_kind
 from opsplice.targets.backends import cpu_dispatch, device_functions
 from opsplice.targets.backends.table import named
 from opsplice.targets.build.python_files import module_of
@@ -143,9 +144,16 @@ def commands_of(specs: Iterable[LoadedSpec]) -> dict[str, Path]:
 
 
 def named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget | None) -> Artifact:
+    """The file of a clause, unread. Raises OpspliceError where it is not there, or of a kind that is not taken."""
     path = clause.file
-    if not path.is_file():
-        raise OpspliceError(f"no such file: {path}", details=f"needed by the kernel at {clause.span}")
+    try:
+        if not path.is_file():
+            raise OpspliceError(f"no such file: {path}")
+        backend = None if target is None else named(target.backend)
+        if backend is not None and backend.kinds and not (clause.is_command or clause.is_plugin or clause.is_generated):
+            check_kind(path, backend.title, dict.fromkeys((*backend.kinds, *backend.functions)), backend.instead)
+    except OpspliceError as error:
+        raise _needed_by(clause, error) from None
     return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
 
 

@@ -129,6 +129,13 @@ def _update(digest: hashlib._Hash, *parts: bytes) -> None:
         digest.update(part)
 
 
+def check_kind(path: Path, device: str, accepted: Collection[str], more: str = "") -> None:
+    """Raises OpspliceError for a file of a kind that a kernel for a device cannot be."""
+    if path.suffix not in accepted:
+        message = f"{path.name} is not a kind of file that a {device} kernel can be"
+        raise OpspliceError(message, hint=f"accepted: {' '.join(accepted)}{more}")
+
+
 def check_request(
     request: ArtifactRequest,
     device: str,
@@ -145,10 +152,8 @@ def check_request(
     more: what else there is to say of the kinds that are accepted.
     """
     check_file(request.path, accepted)
+    check_kind(request.path, device, accepted, more)
     name, suffix = request.path.name, request.path.suffix
-    if suffix not in accepted:
-        message = f"{name} is not a kind of file that a {device} kernel can be"
-        raise OpspliceError(message, hint=f"accepted: {' '.join(accepted)}{more}")
     if request.form not in (None, *forms):
         raise OpspliceError(f"{name} cannot be taken as {request.form} for a {device} kernel", hint=how)
     if request.flags and suffix not in compiled:

@@ -20,9 +20,10 @@ class Backend(Protocol):
 
     name: in `--target` and in clauses, where `clauses` are others for the same; title: in sentences. iree, format,
     device: IREE's names of what makes code for it, of that code, and of the device; aliases: more of these. limits:
-    what its runtime takes. functions: the kinds of files with functions on elements; linked: what the functions are
-    called that IREE links with these by itself, as a pattern. chip_flag: what chooses a chip. chips: what the name of a
-    chip that code is built for looks like, "" where there are none; usual_chip: one of them.
+    what its runtime takes. kinds: of files that its kernels can be; instead: what to say of others. functions: the
+    kinds of files with functions on elements; linked: what the functions are called that IREE links with these by
+    itself, as a pattern. chip_flag: what chooses a chip. chips: what the name of a chip that code is built for looks
+    like, "" where there are none; usual_chip: one of them.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Backend(Protocol):
     aliases: tuple[str, ...] = ()
     title: str = ""
     limits: Limits = Limits()
+    kinds: tuple[str, ...] = ()
+    instead: str = ""
     functions: tuple[str, ...] = ()
     linked: str = ""
     chip_flag: str | None = None

@@ -227,6 +227,7 @@ class Cpu(Backend):
     """CPUs: objects and bitcode of plain functions, and executables of IREE's."""
 
     name, iree, device = "cpu", "llvm-cpu", "local"
+    title, kinds = "CPU", (*ACCEPTED, cpu_dispatch.SUFFIX)
 
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
         target = CpuTarget.of(arch, features)

@@ -38,6 +38,8 @@ from opsplice.targets.registry.store import Store, key_of
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "cuda 1"
 
+_INSTEAD = " (IREE embeds PTX, so no cubin or fatbin)"
+
 ACCEPTED = (".cu", ".ll", ".ptx")
 
 # Writes PTX at a path that it is given; returns the name of what built it, if anything did, and notes.
@@ -55,9 +57,8 @@ def resolve(
     lacks an entry, calls what nothing defines or does not assemble; and when no compiler can build it or the store
     cannot be written. What an entry is passed is checked by `entries.check`.
     """
-    more = " (IREE embeds PTX, so no cubin or fatbin)"
     source_inputs.check_request(
-        request, "CUDA", ACCEPTED, ("ptx",), how="remove the form: it becomes PTX", compiled=(".cu",), more=more
+        request, "CUDA", ACCEPTED, ("ptx",), how="remove the form: it becomes PTX", compiled=(".cu",), more=_INSTEAD
     )
     suffix = request.path.suffix
     if suffix == ".cu":
@@ -146,7 +147,8 @@ class Cuda(Backend):
     """GPUs of NVIDIA's: PTX, and sources in CUDA."""
 
     name, iree, device, format = "cuda", "cuda", "cuda", "cuda-nvptx-fb"
-    title, functions, linked = "CUDA", LLVM_IR, r"__nv_\w+"
+    instead = _INSTEAD
+    title, kinds, functions, linked = "CUDA", ACCEPTED, LLVM_IR, r"__nv_\w+"
     # CUDA programming guide, "Technical specifications per compute capability"; the same for all since 2.0.
     limits = Limits(threads=(1024, 1024, 64))
     chip_flag, chips, usual_chip = "--iree-cuda-target", r"sm_\d{2,3}[af]?", "sm_80"

@@ -59,7 +59,7 @@ class Metal(Backend):
     """GPUs of Apple's: shaders as text."""
 
     name, iree, device, format = "metal", "metal-spirv", "metal", "metal-msl-fb"
-    title, functions = "Metal", MLIR
+    title, kinds, functions = "Metal", ACCEPTED, MLIR
     limits = metal_source.LIMITS
 
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:

@@ -29,6 +29,8 @@ _BUILDER = "rocm 1"
 _FORMS: dict[str, Form] = {".ll": "bitcode", ".bc": "bitcode", ".hsaco": "hsaco"}
 _SUFFIX: dict[Form, str] = {"bitcode": ".bc", "hsaco": ".hsaco"}
 
+_INSTEAD = " (hipcc --genco makes a code object of HIP sources)"
+
 ACCEPTED = tuple(_FORMS)
 
 # ROCm's device libraries, which IREE links with a program.
@@ -43,8 +45,7 @@ def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artif
     symbol or needs what IREE does not link; and when the store cannot be written.
     """
     form = _FORMS.get(request.path.suffix, "hsaco")
-    more = " (hipcc --genco makes a code object of HIP sources)"
-    source_inputs.check_request(request, "ROCm", ACCEPTED, (form,), how=f"it is taken as {form}", more=more)
+    source_inputs.check_request(request, "ROCm", ACCEPTED, (form,), how=f"it is taken as {form}", more=_INSTEAD)
     data = read_file(request.path)
 
     def build(output: Path) -> Mapping[str, Any]:
@@ -98,7 +99,8 @@ class Rocm(Backend):
 
     name, iree, device, format = "rocm", "rocm", "hip", "rocm-hsaco-fb"
     aliases = ("amdgpu",)
-    title, functions, linked = "ROCm", LLVM_IR, r"__oc(ml|kl)_\w+"
+    instead = _INSTEAD
+    title, kinds, functions, linked = "ROCm", ACCEPTED, LLVM_IR, r"__oc(ml|kl)_\w+"
     chip_flag, chips, usual_chip = "--iree-rocm-target", r"gfx\w+", "gfx942"
 
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:

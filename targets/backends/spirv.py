@@ -149,7 +149,7 @@ class Vulkan(Backend):
     """Devices with Vulkan: SPIR-V, and sources of shaders."""
 
     name, iree, device, format = "vulkan", "vulkan-spirv", "vulkan", "vulkan-spirv-fb"
-    title, functions = "Vulkan", MLIR
+    title, kinds, functions = "Vulkan", ACCEPTED, MLIR
     limits = spirv_binary.LIMITS
     clauses = ("spirv", "wgsl")
     chip_flag, chips = "--iree-vulkan-target", r"([\w.-]+)?"

@@ -194,6 +194,20 @@ def test_shared_memory_chosen_at_the_launch(compiled):
         compiled('cuda "scale.ptx" shared 64', "cuda:sm_80", fixed)
 
 
+@pytest.mark.parametrize(
+    ("clause", "target", "device", "hint"),
+    [('cuda "k.cubin"', "cuda:sm_80", "CUDA", "no cubin or fatbin"), ('cpu "k.txt"', "cpu", "CPU", "accepted: .c")],
+)
+def test_what_only_matches_looks_at_kinds_of_files(tmp_path, clause, target, device, hint):
+    spec = "kernel k(x: f32[n]) -> f32[n] { workgroup (32) CLAUSE }\n".replace("CLAUSE", clause)
+    spec += "pattern p(x: tensor<n x f32>) { absf(x) }\nreplace p with k(x)\n"
+    model = "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n%0 = math.absf %x : tensor<4xf32>\n"
+    path = write_spec(tmp_path, spec, {clause.split('"')[1]: ""})
+    with pytest.raises(OpspliceError, match=f"is not a kind of file that a {device} kernel can be") as error:
+        opsplice.match(model + "return %0 : tensor<4xf32>\n}", [path], targets=[target])
+    assert hint in error.value.hint
+
+
 def test_bitcode_is_no_dispatch_for_rocm(compiled):
     code = 'target triple = "amdgcn-amd-amdhsa"\ndefine void @scale(ptr %a, ptr %b, i32 %n) {\n  ret void\n}\n'
     with pytest.raises(OpspliceError, match=r"scale\.ll is no code object"):
