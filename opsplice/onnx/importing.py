@@ -192,10 +192,14 @@ def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str
         if tensor.name not in known:
             kind = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             model.graph.value_info.append(kind)
+    model.graph.value_info.add(name="", type=onnx.TypeProto())  # the inliner asks for what a node leaves out, too
     try:
         model = onnx.inliner.inline_selected_functions(model, functions, inline_schema_functions=True)
     except RuntimeError as error:
         raise OpspliceError(f"ONNX cannot expand operators of {name}", details=str(error)[:2000]) from None
+    named = [value for value in model.graph.value_info if value.name]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(named)
     _name_nodes(model.graph)
     return model
 

@@ -144,7 +144,7 @@ def test_operators_of_onnxruntime_alone():
 
 
 def test_functions_of_models_and_of_onnx():
-    """A model's own function, and an operator that ONNX defines as one: attention."""
+    """A model's own function, and an operator that ONNX defines as one: attention with a cache and without a mask."""
     model = onnx.parser.parse_model(
         """<ir_version: 10, opset_import: ["": 23, "own": 1]>
         main (float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 2, 5, 4] v) => (float[1, 2, 3, 4] y) {
@@ -155,7 +155,10 @@ def test_functions_of_models_and_of_onnx():
         twice (x) => (y) { y = Add (x, x) }"""
     )
     del model.graph.input[2]
-    model.graph.initializer.append(numpy_helper.from_array(floats(1, 2, 5, 4), "v"))
+    model.graph.node[0].input.extend(["", "keys", "values"])
+    model.graph.node[0].output.extend(["all_keys", "all_values"])
+    shapes = {"v": (1, 2, 5, 4), "keys": (1, 2, 2, 4), "values": (1, 2, 2, 4)}
+    model.graph.initializer.extend(numpy_helper.from_array(floats(*shape), name) for name, shape in shapes.items())
     check(model, {"q": floats(1, 2, 3, 4), "k": floats(1, 2, 5, 4)}, 1e-4)
 
 
