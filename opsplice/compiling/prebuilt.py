@@ -26,7 +26,7 @@ def only(spec: LoadedSpec, no_code: bool) -> LoadedSpec:
         library = None if kernel.span.source.path is None else spec.libraries.get(kernel.span.source.path)
         if no_code or (library is not None and library.prebuilt_only):
             bare[name] = library
-    called = {rule.kernel for rule in spec.rules}
+    called = {name for rule in spec.rules for name in rule.called}
     if lacking := [name for name in bare if name in called and _lacks(spec.kernels[name])]:
         clauses = [(name, clause) for name in lacking for clause in spec.kernels[name].artifacts]
         details = "\n".join(f"{clause.span}: {name} is {_kind(clause)}" for name, clause in clauses)

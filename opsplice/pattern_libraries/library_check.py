@@ -158,7 +158,7 @@ class _Trial:
 
     def __init__(self, source: SpecSource, spec: LoadedSpec, library: Library, tried: set[str]) -> None:
         self.source = source
-        here = tuple(rule for rule in spec.rules if _runs_here(spec.kernels.get(rule.kernel)))
+        here = tuple(rule for rule in spec.rules if all(_runs_here(spec.kernels.get(name)) for name in rule.called))
         self.spec = replace(spec, rules=here)  # a kernel that programs for CPUs cannot do without is an error
         self.elsewhere = {rule.pattern for rule in spec.rules if rule not in here}
         used = {rule.pattern for rule in spec.rules if _is_in(rule.span.source.path, library)}

@@ -96,7 +96,7 @@ def _types_in(declared: tree.Kernel | tree.Pattern) -> set[str]:
 
 def missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diagnostic]:
     """The files of kernels that rules name."""
-    for name in dict.fromkeys(rule.kernel for file in files for rule in file.rules):
+    for name in dict.fromkeys(name for file in files for rule in file.rules for name in named(rule)):
         kernel = spec.kernels.get(name)
         for clause in kernel.artifacts if kernel is not None else ():
             # A plugin's code need not be here, where the program is compiled.

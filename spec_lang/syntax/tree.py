@@ -738,6 +738,11 @@ class Rule:
             return f"annotate {self.pattern}"
         return f"replace {self.pattern} with {self.kernel or 'mlir'}"
 
+    @property
+    def called(self) -> tuple[str, ...]:
+        """What takes the pattern's place, and the kernels that make its arguments."""
+        return self.kernel, *(part.kernel for part in parts(self.args) if isinstance(part, Launch))
+
 
 @dataclass(frozen=True)
 class Run:

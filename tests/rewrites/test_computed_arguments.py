@@ -316,3 +316,20 @@ def test_weights_are_what_is_computed_from_weights(tmp_path):
 
 def test_a_pattern_that_an_argument_uses_is_used(tmp_path):
     assert opsplice.lint(write_spec(tmp_path, SPEC, {"kernels.c": CODE})) == ()
+
+
+NESTED = """
+kernel inner(x: f32[n]) -> f32[n] { cpu "inner.c" }
+kernel outer(x: f32[n]) -> f32[n] { cpu "outer.o" }
+pattern p(x: tensor<n x f32>) { negf(exp(x)) }
+replace p with outer(inner(x))
+"""
+
+
+def test_kernels_that_make_arguments_are_looked_at_as_others(tmp_path):
+    """Their files have to be there, and are not built where nothing may be."""
+    path = write_spec(tmp_path, NESTED, {"outer.o": ""})
+    assert [d.code for d in opsplice.lint(path)] == ["missing-file"]
+    with pytest.raises(opsplice.OpspliceError) as refused:
+        opsplice.compile("module {}", [path], no_code=True)
+    assert "inner is " in refused.value.details

@@ -387,6 +387,11 @@ def test_what_has_no_counterpart_is_named_with_its_place(spec: str, named: str) 
     assert found[0].startswith(f"<text>:{named}")
 
 
+def test_kernels_that_make_arguments_have_no_counterpart() -> None:
+    (found,) = gaps_of(f"{KERNEL}pattern p(x: tensor<m x n x f32>) {{ negf(x) }}\nreplace p with k(k(x))\n")
+    assert "`replace p with k`: a spec has one call of a kernel in the place of a match" in found
+
+
 @pytest.mark.parametrize(
     ("run", "named"),
     [
