@@ -177,7 +177,8 @@ class _Importer:
             with self._noting():
                 matcher = Matcher(sequence)
                 template, yielded = matcher.read(), matcher.yielded()
-                if yielded != [matcher.root]:
+                # The bindings compare ops with ops alone.
+                if [*map(type, yielded)] != [type(matcher.root)] or yielded != [matcher.root]:
                     raise UnreadableError(sequence, "a matcher that yields other than the op that it is given")
                 pattern = self._pattern(sequence, template)
                 self._mark(pattern, texts, matcher.shape(), (op, sequence), collected.stage)
