@@ -263,6 +263,33 @@ def _average_pool(on: Expansion, node: onnx.NodeProto) -> str | None:
     return on.put("AveragePool", padded, kernel_shape=kernel, ceil_mode=1, **kept)
 
 
+def _conv_transpose(on: Expansion, node: onnx.NodeProto) -> str | None:
+    """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
+    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
+    placed = any(attribute(node, name, b"NOTSET") not in (b"NOTSET", []) for name in ("auto_pad", "output_shape"))
+    if group == 1 or not weight or weight[0] != group or None in weight or not shape or None in shape[2:] or placed:
+        return None
+    sizes, kernel = ([size or 0 for size in each[2:]] for each in (shape, weight))
+    dims = len(kernel)
+    strides, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
+    pads, more = attribute(node, "pads", [0] * 2 * dims), attribute(node, "output_padding", [0] * dims)
+    reach = [step * (size - 1) for step, size in zip(apart, kernel, strict=True)]
+    before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
+    ends = zip(reach, pads[dims:], more, strides, strict=True)
+    after = [far - pad + added - (stride - 1) for far, pad, added, stride in ends]
+    if min(*before, *after) < 0:
+        return None
+    lines = on.put("Reshape", node.input[0], on.give(np.array([0, 0, *(n for size in sizes for n in (size, 1))])))
+    gaps = [n for stride in strides for n in (0, stride - 1)]
+    lines = on.put("Pad", lines, on.give(np.array([0] * (2 * dims + 4) + gaps)))
+    spread = on.put("Reshape", lines, on.give(np.array([0, 0, *np.multiply(sizes, strides)])))
+    padded = on.put("Pad", spread, on.give(np.array([0, 0, *before, 0, 0, *after])))
+    mirrored = on.put("Reshape", node.input[1], on.give(np.array([-1, 1, *kernel])))
+    for number, size in enumerate(kernel):
+        mirrored = on.put("Gather", mirrored, on.give(np.arange(size)[::-1]), axis=number + 2)
+    return on.put("Conv", padded, mirrored, *node.input[2:], group=group, dilations=apart)
+
+
 def _determinant(on: Expansion, node: onnx.NodeProto) -> str | None:
     """By rows: IREE divides by the elements of the diagonal, also by zero."""
     shape = on.shape(node.input[0])
@@ -417,6 +444,7 @@ def _quantized(kind: str) -> Callable[[Expansion, onnx.NodeProto], str]:
 
 _RULES: dict[tuple[str, str], Callable[[Expansion, onnx.NodeProto], str | None]] = {
     ("", "AveragePool"): _average_pool,
+    ("", "ConvTranspose"): _conv_transpose,
     ("", "Det"): _determinant,
     ("", "GridSample"): _grid_sample,
     ("", "LSTM"): _lstm,

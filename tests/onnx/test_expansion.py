@@ -189,11 +189,19 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
         node("GridSample", "x grid", "border", padding_mode="border"),
         *(node("Det", f"m{size}", f"d{size}") for size in (1, 2, 3, 4)),
         *(node("LpNormalization", "x", f"norm{p}", axis=-1, p=p) for p in (1, 2)),
+        node("ConvTranspose", "x w b", "grown", group=2, strides=[2, 1], pads=[1, 0, 1, 0], output_padding=[1, 0]),
     ]
     outputs = {"even": [None] * 4, "apart": [None] * 4, "inner": [1, 2, 8, 8]}
-    outputs |= {"outer": [1, 2, 8, 8], "border": [1, 2, 8, 8], "norm1": [1, 2, 4, 6], "norm2": [1, 2, 4, 6]}
+    outputs |= {
+        "outer": [1, 2, 8, 8],
+        "border": [1, 2, 8, 8],
+        "norm1": [1, 2, 4, 6],
+        "norm2": [1, 2, 4, 6],
+        "grown": [None] * 4,
+    }
     inputs = {"x": [1, 2, 4, 6], "grid": [1, 8, 8, 2]} | {f"m{size}": ["n", size, size] for size in (1, 2, 3, 4)}
-    model = make_model(nodes, inputs, outputs | {f"d{size}": ["n"] for size in (1, 2, 3, 4)})
+    weights = {"w": floats(2, 3, 3, 2), "b": floats(6)}
+    model = make_model(nodes, inputs, outputs | {f"d{size}": ["n"] for size in (1, 2, 3, 4)}, weights)
     ticks = np.array([-1.5, -1, -0.75, -0.5, 0, 0.25, 1, 1.1], np.float32)
     matrices = {f"m{size}": np.stack([np.eye(size)[::-1], floats(size, size)]) for size in (1, 2, 3, 4)}
     x = floats(1, 2, 4, 6)
