@@ -231,10 +231,11 @@ class Cuts:
             self.module = ir.Module.create()
         self.known: dict[str, Cut] = {}
 
-    def add(self, what: Action | Match | ir.Operation, views: Views) -> tuple[Cut, list[ir.Value]]:
+    def add(self, what: Action | Match | ir.Operation, views: Views, width: float = 0.0) -> tuple[Cut, list[ir.Value]]:
         """A piece as a function, and the values that it is given in the program. Raises CutError.
 
         The same computation by the same rule is one function. what: a match that is replaced, one alone, or an op.
+        width: of the ranges of its pattern.
         """
         cutter = _Cutter(Piece.of(what), views)
         with self.context, ir.Location.unknown(), ir.InsertionPoint(self.module.body):
@@ -252,7 +253,7 @@ class Cuts:
             function.erase()
             return self.known[digest], [*cutter.piece.inputs]
         work = Work.of(function)
-        made = Cut(cutter.name[1:], cutter.parts(), cutter.results(), work.longest_sum, digest, work.operations)
+        made = Cut(cutter.name[1:], cutter.parts(), cutter.results(), work.longest_sum, digest, work.operations, width)
         self.known[digest] = made
         return made, [*cutter.piece.inputs]
 
@@ -279,9 +280,9 @@ class Work:
                 longest = max(longest, summed)
                 operations += turns * sum(_computes(each.operation) for each in op.regions[0].blocks[0].operations)
             elif _computes(op) and op.results and isinstance(op.results[0].type, ir.RankedTensorType):
-                operations += _elements(op.results[0].type)
+                operations += elements(op.results[0].type)
             elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
-                operations += sum(_elements(value.type) for value in op.operands if _is_tensor(value))
+                operations += sum(elements(value.type) for value in op.operands if _is_tensor(value))
         return cls(longest, operations)
 
 
@@ -312,5 +313,6 @@ def _is_tensor(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
-def _elements(kind: ir.RankedTensorType) -> int:
+def elements(kind: ir.RankedTensorType) -> int:
+    """How many a tensor has; sizes that are open count as 1."""
     return math.prod(1 if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank))

@@ -42,7 +42,8 @@ class Part:
 @dataclass(frozen=True)
 class Cut:
     """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops.
-    operations: on numbers; sizes that are open count as 1.
+    operations: on numbers; sizes that are open count as 1. width: of the widest range that the pattern takes a constant
+    from, as a part of it: results may differ by as much.
     """
 
     function: str
@@ -51,6 +52,7 @@ class Cut:
     longest_sum: int
     digest: str
     operations: int = 0
+    width: float = 0.0
 
     def bytes_moved(self, sizes: Mapping[str, int]) -> int:
         """The bytes of all inputs and results together."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +14,11 @@ from opsplice.compiling import outcomes
 from opsplice.compiling.compilation import PHASE, run_job
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
-from opsplice.compiling.splice import Splicer, at_phase
+from opsplice.compiling.splice import Splicer, at_phase, graphs_named
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.patterns.nodes import Number
+from opsplice.matchers.patterns.walk import parts_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring import probes
 from opsplice.measuring.cuts import CutError, Cuts
@@ -26,6 +29,7 @@ from opsplice.reports.report import Replacement
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action
 from opsplice.spec_lang.loading.loader import LoadedSpec
+from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
 _SMALL = "func.func @f(%x: tensor<f32>) -> tensor<f32> { %r = arith.negf %x : tensor<f32>\n return %r : tensor<f32> }"
@@ -101,7 +105,7 @@ class Preparation:
                 if not taken.isdisjoint(action.match.roots):
                     continue
                 taken.update(action.match.roots)
-                place, inputs = self._place(action, replacement, cuts)
+                place, inputs = self._place(spec, action, replacement, cuts)
                 self.places.append(place)
                 found += [*zip(inputs, place.probes, strict=True)]
                 found += [(action.match.roots[0], place.root)] if place.root is not None else []
@@ -109,10 +113,12 @@ class Preparation:
         for value, number in found if self.probing else ():
             probes.place(module, value, number)
 
-    def _place(self, action: Action, replacement: Replacement, cuts: Cuts) -> tuple[Place, Sequence[ir.Value]]:
+    def _place(
+        self, spec: LoadedSpec, action: Action, replacement: Replacement, cuts: Cuts
+    ) -> tuple[Place, Sequence[ir.Value]]:
         root = self._number() if _is_noted(action.match.roots[0]) else None
         try:
-            cut, inputs = cuts.add(action, Views())
+            cut, inputs = cuts.add(action, Views(), _width(spec, action.match.pattern.name))
         except CutError as failure:
             return Place(replacement, None, f"it is no function of its own: {failure}", root=root), ()
         noted = [value for value in inputs if _is_noted(value)]
@@ -139,6 +145,19 @@ def _actions(splicer: Splicer, module: ir.Module, spec: LoadedSpec) -> list[tupl
     alone = dataclasses.replace(chosen, annotations=(), left=())
     told = outcomes.by_match([action.match for action in chosen.actions], alone, "")
     return [(action, told[action.match][0]) for action in chosen.actions]
+
+
+def _width(spec: LoadedSpec, pattern: str) -> float:
+    """How wide the widest range is that a pattern takes a constant from, as a part of the constant."""
+    numbers = [part for graph in graphs_named(spec, pattern) for part in parts_of(graph) if isinstance(part, Number)]
+    return max((_part(number.low, number.high) for number in numbers), default=0.0)
+
+
+def _part(low: tree.DimExpr, high: tree.DimExpr | None) -> float:
+    if not isinstance(low, tree.Literal) or not isinstance(high, tree.Literal):
+        return 0.0
+    most = max(abs(low.value), abs(high.value))
+    return (high.value - low.value) / most if math.isfinite(most) and most else 0.0
 
 
 def _key(replacement: Replacement) -> Any:

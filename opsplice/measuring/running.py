@@ -104,7 +104,7 @@ def _tried(
     found = programs.call("kernels", cut, inputs)
     judged = []
     for at, (result, wanted) in enumerate(zip(found.results, reference.results, strict=True)):
-        limit = tolerance.limit_of(result.dtype, cut.longest_sum, given)
+        limit = max(cut.width, tolerance.limit_of(result.dtype, cut.longest_sum, given))
         judgement = tolerance.judge(result, wanted, None if exact is None else exact[at], limit)
         hole = found.unwritten[at] & ~reference.unwritten[at]
         reason = judgement.reason

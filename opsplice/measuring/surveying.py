@@ -27,7 +27,7 @@ from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring import benching
-from opsplice.measuring.cuts import CutError, Cuts, Work
+from opsplice.measuring.cuts import CutError, Cuts, Work, elements
 from opsplice.measuring.model import Cut
 from opsplice.measuring.runnable import Runnable
 from opsplice.measuring.survey_model import Item, Survey
@@ -109,11 +109,10 @@ class _Surveyor:
         cut: Cut | None = None
         try:
             cut, _ = cuts.add(what, Views())
-            key, operations = cut.digest, cut.operations
+            operations = cut.operations
         except CutError:
-            key = f"{name} {dims}"
             operations = sum(Work.of(op).operations for op in (what.ops if isinstance(what, Match) else (what,)))
-        found = self.found.setdefault(key, _Found(name, dims, is_match, operations, cut=cut))
+        found = self.found.setdefault(f"{name} {dims}", _Found(name, dims, is_match, operations, cut=cut))
         found.places.append(location)
         found.kernels += kernels
 
@@ -152,7 +151,7 @@ def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:
     chosen: list[Match] = []
     for match in sorted(found, key=lambda m: -sum(map(_is_heavy, m.ops))):
         heavy = {op for op in match.ops if _is_heavy(op)}
-        is_plain = len(heavy) == 1 and next(iter(heavy)).name.startswith(("arith.", "math."))
+        is_plain = len(heavy) == 1 and _is_plain(next(iter(heavy)))
         if heavy and not is_plain and taken.isdisjoint(heavy):
             taken |= heavy
             chosen.append(match)
@@ -168,6 +167,11 @@ def _is_heavy(op: ir.Operation) -> bool:
     parent = op.parent
     inside = parent is not None and parent.operation.name.startswith(("linalg.", "tensor."))
     return not inside and op.name.startswith(("linalg.", "arith.", "math.", "iree_linalg_ext."))
+
+
+def _is_plain(op: ir.Operation) -> bool:
+    """Whether an op computes each element with one operation."""
+    return Work.of(op).operations <= elements(op.results[0].type)
 
 
 def _dims(match: Match) -> str:

@@ -45,7 +45,7 @@ def _key(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> str | N
     values = hashlib.sha256()
     for number in place.probes:
         values.update(np.ascontiguousarray(recorded.get(number, np.zeros(0))).tobytes())
-    asked = f"{options.kinds} {options.limit}"
+    asked = f"{options.kinds} {options.limit} {place.cut.width}"
     machine = platform_key()
     return key_of(_WRITER, __version__, place.cut.digest, *digests, asked, values.hexdigest(), machine)
 
