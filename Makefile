@@ -59,7 +59,7 @@ $(VENV)/.frontends: $(VENV)/.ready
 	@touch $@
 
 demo: setup
-	@$(BIN)/python samples/transformer/demo.py
+	@$(BIN)/python samples/measured/demo.py
 
 # One installs what the other does not need.
 test: setup

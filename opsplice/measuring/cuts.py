@@ -14,10 +14,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from iree.compiler import ir
 
 # The public module `dialects.linalg` takes longer to load than a small compile.
@@ -32,6 +33,8 @@ from opsplice.matchers.terms.views import Views
 from opsplice.measuring.model import Cut, Part, SymbolicSize
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
+from opsplice.runtime.value_text import ELEMENT_TYPES
+from opsplice.spec_lang.syntax import tree
 
 # What no match accounts for and every function may have for itself.
 _FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.assume.int")
@@ -39,6 +42,8 @@ _FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.as
 
 # What makes sizes that are no sizes of the program's values.
 _NUMBERS = ("arith.constant", "arith.index_cast")
+# How many numbers a function may hold.
+_MOST_WEIGHTS = 1 << 24
 # What the functions are called, with a number.
 FUNCTION = "match_"
 
@@ -50,7 +55,8 @@ class CutError(Exception):
 @dataclass(frozen=True)
 class Piece:
     """What is cut out: the values that it starts from and makes, and the ops between. label: what makes it another
-    computation than one with the same ops. match: where it is from, None for an op by itself.
+    computation than one with the same ops. match: where it is from, None for an op by itself. weights: the inputs that
+    a rule wants to be constants: they are in the function, with other numbers.
     """
 
     inputs: tuple[ir.Value, ...]
@@ -58,6 +64,7 @@ class Piece:
     members: frozenset[ir.Operation]
     label: str
     match: Match | None = None
+    weights: frozenset[ir.Value] = frozenset()
 
     @classmethod
     def of(cls, what: Action | Match | ir.Operation) -> Piece:
@@ -67,23 +74,53 @@ class Piece:
             return cls(_values(inputs), what.roots, frozenset(what.ops), what.pattern.name, what)
         if isinstance(what, (KernelCall, Insertion)):
             label = f"{what.rule.span} {what.rule.title}"
-            alone = dataclasses.replace(cls.of(what.match), label=label)
-            if isinstance(what, Insertion):
+            weights = _weights(what.match, what.rule)
+            alone = dataclasses.replace(cls.of(what.match), label=label, weights=weights)
+            alone = dataclasses.replace(alone, inputs=tuple(v for v in alone.inputs if v not in weights))
+            if isinstance(what, Insertion) or weights or not _is_direct(what):
                 return alone
             values = [a.value for a in what.arguments if isinstance(a, (Buffer, Scalar))]
             views = {view for buffer in what.strided for view in buffer.views}
             roots = tuple(output.root for output in what.outputs)
             return cls(_values(values), roots, alone.members | views, label, what.match)
-        own = set(ops_in(what))
+        own = dict.fromkeys(ops_in(what))
         read = [value for op in own for value in op.operands]
         return cls(_values(v for v in read if _is_given(v, own)), tuple(what.results), frozenset({what}), "")
+
+
+def _is_direct(call: KernelCall) -> bool:
+    """Whether a kernel is given values of the program, and makes some, with nothing computed in between."""
+    given = [a.value for a in call.arguments if isinstance(a, (Buffer, Scalar))]
+    made = [output.root for output in call.outputs]
+    return all(isinstance(value, ir.Value) for value in (*filter(None, given), *made))
+
+
+def _weights(match: Match, rule: tree.Rule) -> frozenset[ir.Value]:
+    """The inputs of a match that its rule or its pattern wants to be constants."""
+    asked = [part for part in tree.parts((rule.where, match.pattern.where)) if isinstance(part, tree.Predicate)]
+    bound = [match.inputs[part.value] for part in asked if part.name == "weight" and part.value in match.inputs]
+    return frozenset(each.value for each in bound if each.value is not None)
+
+
+def _weight(kind: ir.Type) -> ir.Value:
+    """A constant of a type, with the same numbers each time. Raises CutError where it cannot be written."""
+    dtype = ELEMENT_TYPES.get(str(kind.element_type))
+    if not kind.has_static_shape or dtype is None or dtype.isbuiltin != 1 or dtype.kind == "b":
+        raise CutError(f"it has weights of type {kind}")
+    if elements(kind) > _MOST_WEIGHTS:
+        raise CutError("its weights are too large to be tried alone")
+    generator = np.random.default_rng(elements(kind))
+    whole = np.issubdtype(dtype, np.integer)
+    made = generator.integers(-8, 8, kind.shape) if whole else generator.normal(size=kind.shape)
+    numbers = ir.DenseElementsAttr.get(np.ascontiguousarray(made.astype(dtype)), type=kind)
+    return emit.value("arith.constant", [], kind, value=numbers)
 
 
 def _values(values: Iterable[ir.Value | None]) -> tuple[ir.Value, ...]:
     return tuple(dict.fromkeys(value for value in values if value is not None))
 
 
-def _is_given(value: ir.Value, own: set[ir.Operation]) -> bool:
+def _is_given(value: ir.Value, own: Container[ir.Operation]) -> bool:
     """Whether an op by itself is given a value, that is, nothing that every function may have."""
     if isinstance(value.owner, ir.Block):
         return value.owner.owner.operation not in own and not isinstance(value.type, ir.IndexType)
@@ -124,6 +161,8 @@ class _Cutter:
         self.copies = dict(zip(self.piece.inputs, block.arguments, strict=False))
         members, roots = self.piece.members, self.piece.roots
         with ir.InsertionPoint(block):
+            for weight in self.piece.weights:
+                self.copies[weight] = _weight(weight.type)
             for root in roots:
                 self._copy(root, members)
             emit.op("func.return", [self.copies[root] for root in roots])
@@ -138,7 +177,7 @@ class _Cutter:
             return
         if op is None or not (op in members or op.name in _FREE or _is_small(op)):
             raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is no input")
-        own = set(ops_in(op))
+        own = dict.fromkeys(ops_in(op))
         for inner in own:
             for operand in inner.operands:
                 maker = operand.owner.operation if not isinstance(operand.owner, ir.Block) else operand.owner.owner

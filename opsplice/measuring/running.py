@@ -105,7 +105,7 @@ def _tried(
     judged = []
     for at, (result, wanted) in enumerate(zip(found.results, reference.results, strict=True)):
         limit = max(cut.width, tolerance.limit_of(result.dtype, cut.longest_sum, given))
-        judgement = tolerance.judge(result, wanted, None if exact is None else exact[at], limit)
+        judgement = tolerance.judge(result, wanted, None if exact is None else exact[at], limit, cut.longest_sum)
         hole = found.unwritten[at] & ~reference.unwritten[at]
         reason = judgement.reason
         if reason and hole.any():

@@ -54,8 +54,13 @@ def _limits(dtype: np.dtype) -> Any:
     return finfo(dtype)
 
 
-def judge(result: np.ndarray, reference: np.ndarray, exact: np.ndarray | None, limit: float) -> Judgement:
-    """Compare a result with the exact one (None: with the reference, which is IREE's own code)."""
+def judge(
+    result: np.ndarray, reference: np.ndarray, exact: np.ndarray | None, limit: float, longest_sum: int = 1
+) -> Judgement:
+    """Compare a result with the exact one (None: with the reference, which is IREE's own code).
+
+    Each number of a sum may be flushed to zero if it is denormal.
+    """
     if result.shape != reference.shape:
         return Judgement(math.inf, None, limit, f"its shape is {result.shape}, wanted {reference.shape}")
     if result.dtype.kind in "biu":
@@ -69,7 +74,7 @@ def judge(result: np.ndarray, reference: np.ndarray, exact: np.ndarray | None, l
         judged = _alike(wanted, other)
         misplaced = judged & ~_alike(found, wanted)
         scale = _scale(wanted, judged)
-        least = float(_limits(result.dtype).tiny)
+        least = float(_limits(result.dtype).tiny) * (1 + longest_sum)
         errors = _errors(found, wanted, judged & ~misplaced, scale, least)
         others = _errors(other, wanted, judged, scale, least)
     off, reference_off = _most(errors), None if exact is None else _most(others)

@@ -58,7 +58,7 @@ def costs(found: Bench) -> list[str]:
     return [
         f"compiled in {compiled[0]:.2f} s, with kernels in {compiled[1]:.2f} s of processor time",
         f"program of {sizes[0] / 1e3:.0f} kB, with kernels {sizes[1] / 1e3:.0f} kB",
-        f"memory of a process that runs it {memory[0] / 1e6:.0f} MB, with kernels {memory[1] / 1e6:.0f} MB",
+        f"running takes {memory[0] / 1e6:.0f} MB, with kernels {memory[1] / 1e6:.0f} MB",
     ]
 
 

@@ -143,3 +143,20 @@ def test_a_kernel_may_be_off_by_the_range_that_its_pattern_takes(tmp_path: Path)
     assert verdict.outcome == "ok", verdict
     assert verdict.worst is not None
     assert 2e-4 < (verdict.worst.off or 0) < verdict.worst.limit < 2e-3
+
+
+def test_weights_that_a_rule_asks_for_are_constants_alone_too(tmp_path: Path) -> None:
+    (tmp_path / "scale.c").write_text(
+        "#include <stddef.h>\nvoid scale(const float *x, const float *w, float *out, size_t m, size_t n) {\n"
+        "  for (size_t i = 0; i < m * n; i++) out[i] = x[i] * w[i / n * n + i % n] * 1.001f;\n}\n"
+    )
+    (tmp_path / "scale.splice").write_text(
+        'kernel scale(x: f32[m, n], w: f32[m, n]) -> f32[m, n] { cpu "scale.c" }\n'
+        "pattern p(x: tensor<m x n x f32>, w: tensor<m x n x f32>) { mulf(x, w) }\n"
+        "replace p where weight(w) with scale(x, w)\n"
+    )
+    text = "%w = arith.constant dense<0.5> : TYPE\n%r = arith.mulf %x, %w : TYPE\nreturn %r : TYPE"
+    program = f"func.func @main(%x: TYPE) -> TYPE {{\n{text}\n}}".replace("TYPE", "tensor<8x16xf32>")
+    (verdict,) = opsplice.verify(program, [tmp_path / "scale.splice"], trials=("random",)).verdicts
+    assert verdict.outcome == "failed", verdict
+    assert "random: " in verdict.reason
