@@ -24,7 +24,8 @@ def bench_text(found: Bench, *, color: bool = False) -> str:
             ours = KERNELS if KERNELS in each.seconds else IREE
             pair = each.against(peer, ours)
             assert pair is not None
-            lines.append(f"  {each.name} by {peer}: {time_text(each.median(peer))}; {ours} {ratio_text(pair)}")
+            said = pair.verdict if pair.verdict == "no difference" else f"{ours} {ratio_text(pair)} as fast"
+            lines.append(f"  {each.name} by {peer}: {time_text(each.median(peer))}; {said}")
     return "\n".join([*lines, *costs(found), *(f"{style('note:', 'cyan', color)} {note}" for note in found.notes)])
 
 
