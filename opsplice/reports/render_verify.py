@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import PurePath
 
+from opsplice.errors import counted
 from opsplice.measuring.model import Trial, Verdict, Verification, Whole
 from opsplice.reports.render import dims_text, short_location, style
 
@@ -33,7 +34,7 @@ def verification_text(found: Verification, *, color: bool = False, verbose: bool
 
 def heading(found: Verification) -> str:
     """What came out, in a line."""
-    counts = {outcome: sum(v.outcome == outcome for v in found.verdicts) for outcome in _WORDS}
+    counts = {outcome: sum(1 + len(v.same) for v in found.verdicts if v.outcome == outcome) for outcome in _WORDS}
     said = [f"{counts['ok']} verified"]
     said += [f"{counts['failed']} failed"] if counts["failed"] else []
     said += [f"{counts['not tried']} not tried alone"] if counts["not tried"] else []
@@ -54,7 +55,7 @@ def outcome_text(verdict: Verdict) -> str:
         return verdict.reason
     worst = verdict.worst
     known = " (known from before)" if verdict.cached else ""
-    trials = f"{len(verdict.trials)} trials{known}"
+    trials = f"{counted(len(verdict.trials), 'trial')}{known}"
     return trials if worst is None else f"{trials}{trial_numbers(worst)}"
 
 
