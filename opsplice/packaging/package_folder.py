@@ -31,7 +31,7 @@ from opsplice.packaging.package_parts import (
 )
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import c_types
-from opsplice.rewrites.plan.planner import newness, of_backend, runs_on
+from opsplice.rewrites.plan.clause_choice import newness, of_backend, runs_on
 from opsplice.spec_lang import formatter
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs

@@ -1,0 +1,383 @@
+"""What a kernel is called with at a match: the values and scalars of its arguments, the sizes of its results."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.ir.tensor_values import defining_op, element_type
+from opsplice.matchers.search import uses
+from opsplice.matchers.search.matches import Match, Size, flat, paired
+from opsplice.matchers.terms.address import NONE, Layout
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.matchers.terms.views import Views
+from opsplice.rewrites.approaches import static_function
+from opsplice.rewrites.memory import strides
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, Written
+from opsplice.spec_lang.dims import dim_conditions, judge
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+# The MLIR for a rule that puts another pattern in the place of its own, or for what it computes for its kernel.
+CodeWriter = Callable[[Match, tree.Rule, tree.Computed | None], Written]
+
+NOT_DENSE = "is no value of the program by itself"
+
+
+class LeaveError(Exception):
+    """Raised inside the planner: this match cannot have this rule's kernel, for the reason in the message."""
+
+
+def check_condition(
+    views: Views, where: tree.Condition | None, match: Match, whose: str, sizes: judge.Sizes | None = None
+) -> None:
+    """sizes: those of the dims that the condition speaks of, by default the match's."""
+    sizes = match.static_dims() if sizes is None else sizes
+    own = partial(uses.judge, views, match)
+    asked = None if where is None else dim_conditions.without(where, partial(uses.is_left_out, match))
+    if asked is None or judge.holds(asked, sizes, own):
+        return
+    failed = judge.first_failure(asked, sizes, own)
+    shown = ", ".join(f"{n} = {judge.shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(failed)))
+    raise LeaveError(
+        f"{whose} condition `{dim_conditions.written(failed)}` does not hold{f': {shown}' if shown else ''}"
+    )
+
+
+class Signature:
+    """A kernel's signature against a match: arguments, dims and types bound."""
+
+    def __init__(
+        self,
+        match: Match,
+        rule: tree.Rule,
+        kernel: tree.Kernel,
+        views: Views,
+        write: CodeWriter,
+        launch: Callable[[tree.Launch], KernelCall],
+    ) -> None:
+        self.match = match
+        self.write = write
+        self.launch = launch
+        self.made: dict[tree.Argument, Written | KernelCall] = {}
+        self.views = views
+        self.rule = rule
+        self.kernel = kernel
+        self.dims: dict[str, Size | tuple[Size, ...]] = {}
+        self.types: dict[str, str] = {}
+        self.variables = {v.name: v for v in kernel.type_variables}
+
+    def call(self, inner: bool = False) -> KernelCall:
+        """inner: whether another kernel is given what this one makes."""
+        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        for parameter in self.kernel.parameters:
+            self._bind(parameter, given[parameter.name])
+        results = enumerate(self.kernel.results)
+        made = map(self._given_on, self.kernel.results) if inner else itertools.starmap(self._output, results)
+        outputs = tuple(made)  # which may say what a type is
+        arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
+        sizes = {n: _numbers(s) for n, s in self.dims.items()}
+        types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
+        ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
+        where = self.kernel.where and dim_conditions.without(self.kernel.where, strides.is_asked)
+        check_condition(self.views, where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks})
+        call = KernelCall(
+            match=self.match,
+            rule=self.rule,
+            kernel=self.kernel,
+            symbol=self._symbol(),
+            arguments=arguments,
+            outputs=outputs,
+            dims=self._in_order(),
+        )
+        laid_out = call if inner else strides.nearest(self.views, call)
+        if laid_out is None:
+            raise LeaveError(
+                "a pack's dims lie apart in one input and together in another, with sizes only known later"
+            )
+        if unmet := strides.unmet(laid_out):
+            raise LeaveError(f"kernel {self.kernel.name}'s condition {unmet}")
+        return laid_out
+
+    def _in_order(self) -> dict[str, Size | tuple[Size, ...]]:
+        """The dims in the order of the signature, also where an optional buffer that names them is left out."""
+        kinds = [p.type for p in self.kernel.parameters] + [r.type for r in self.kernel.results]
+        dims = [dim.name for kind in kinds if isinstance(kind, tree.TensorType) for dim in kind.dims]
+        return {name: self.dims[name] for name in dict.fromkeys(dims) if name is not None}
+
+    def scalar_call(self) -> KernelCall:
+        """A call for each element. Its dims are those of the pattern that it is told, which are arguments."""
+        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        (root,), (sizes,) = self.match.roots, self.match.root_sizes
+        if any(isinstance(s, DimSize) and s.value == root for s in sizes):
+            raise LeaveError("the size of its result depends on no input")
+        for parameter in self.kernel.parameters:
+            self._bind(parameter, given[parameter.name])
+        result, made = self.kernel.results[0].type, element_type(root)
+        assert isinstance(result, tree.ScalarType)
+        self._bind_type(result, made, "the result")
+        self.dims = {
+            arg.name: self.match.dims[arg.name]
+            for arg in self.rule.args
+            if isinstance(arg, tree.Name) and arg.name not in self.match.inputs
+        }
+        types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
+        check_condition(self.views, self.kernel.where, self.match, f"kernel {self.kernel.name}'s", types)
+        return KernelCall(
+            match=self.match,
+            rule=self.rule,
+            kernel=self.kernel,
+            symbol=self._symbol(),
+            arguments=tuple(self._element_argument(p, given[p.name]) for p in self.kernel.parameters),
+            outputs=(Output(root, sizes, made, ()),),
+            dims=self.dims,
+        )
+
+    def _element_argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
+        if isinstance(arg, tree.Name) and arg.name in self.match.shapes:
+            binding = self.match.inputs[arg.name]
+            if binding.value is not None:
+                self._check_same_count(arg.name)
+                return Buffer(parameter.name, binding.value, binding.element, ())
+        return self._argument(parameter, arg)
+
+    def _check_same_count(self, name: str) -> None:
+        """An argument has as many elements as the result. The checker has compared their dims by name."""
+        own, wanted = product(flat(self.match.shapes[name])), product(self.match.root_sizes[0])
+        if own is not None and wanted is not None and own != wanted:
+            raise LeaveError(f"{name} has {own} elements, and the result has {wanted}")
+
+    def _bind(self, parameter: tree.Parameter, arg: tree.Argument) -> None:
+        """Learn dims and types from an argument that is a value of the program."""
+        if isinstance(parameter.type, tree.TensorType):
+            self._bind_buffer(parameter.type, arg)
+        elif isinstance(arg, tree.Name) and arg.name in self.match.inputs:
+            binding, wanted = self.match.inputs[arg.name], self.types.get(parameter.type.name, parameter.type.name)
+            if binding.constant is None or not _is_wider_float(wanted, binding.element):
+                self._bind_type(parameter.type, binding.element, arg.name)
+
+    def _bind_buffer(self, kind: tree.TensorType, arg: tree.Argument) -> None:
+        if isinstance(arg, (tree.Computed, tree.Launch)):
+            made = self.made[arg] = self._written(arg) if isinstance(arg, tree.Computed) else self.launch(arg)
+            tensor = made if isinstance(made, Written) else made.outputs[0]
+            self._bind_dims(kind, tensor.element, tensor.sizes, f"`{arg.span.written}`")
+            return
+        assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
+        binding = self.match.inputs.get(arg.name)
+        if binding is None:
+            return  # it is optional
+        self._bind_dims(kind, binding.element, self.match.shapes[arg.name], arg.name)
+
+    def _written(self, arg: tree.Computed) -> Written:
+        """The ops for what the rule computes."""
+        try:
+            return self.write(self.match, self.rule, arg)
+        except OpspliceError as failure:
+            details = f": {failure.details}" if failure.details else ""
+            raise LeaveError(f"{failure.message}{details}") from None
+
+    def _bind_dims(
+        self, kind: tree.TensorType, element: str, sizes: Sequence[Size | tuple[Size, ...]], what: str
+    ) -> None:
+        self._bind_type(kind.element, element, what)
+        for dim, size in paired(kind.dims, sizes):
+            if dim.size is not None and dim.size != size:
+                raise LeaveError(f"kernel {self.kernel.name} wants a dim of {dim.size} in {what}")
+            if dim.name is None:
+                continue
+            known = self.dims.setdefault(dim.name, size)
+            if _known_unequal(known, size):
+                raise LeaveError(f"kernel {self.kernel.name}'s dim {dim.name} would be two sizes")
+            if product(known) is None and product(size) is not None:
+                self.dims[dim.name] = size
+
+    def _bind_type(self, kind: tree.ScalarType, element: str, what: str) -> None:
+        if element not in static_function.supported_elements() and element != "index":
+            raise LeaveError(f"{what} has elements of type {element}, which no kernel can take")
+        variable = self.variables.get(kind.name)
+        choices = [c.name for c in variable.choices] if variable else []
+        if choices and element not in choices:
+            raise LeaveError(f"kernel {self.kernel.name} takes {kind.name} in {{{', '.join(choices)}}}, not {element}")
+        wanted = self.types.setdefault(kind.name, element) if variable else kind.name
+        if wanted != element:
+            raise LeaveError(f"kernel {self.kernel.name} takes {wanted}, and {what} is {element}")
+
+    def _argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
+        if isinstance(arg, (tree.Computed, tree.Launch)):
+            assert isinstance(parameter.type, tree.TensorType), "the checker wants a buffer for what is computed"
+            element = self.types.get(parameter.type.element.name, parameter.type.element.name)
+            dims, layout = parameter.type.dims, self._dense(parameter.type)
+            return Buffer(parameter.name, self.made[arg], element, dims, layout)
+        if isinstance(parameter.type, tree.TensorType):
+            assert isinstance(arg, tree.Name)
+            binding = self.match.inputs.get(arg.name)
+            if binding is None:
+                return self._absent(parameter.name, parameter.type)
+            layout = self._dense(parameter.type)
+            copy = binding.places[0][1] if binding.places and parameter.type.copied else None
+            if binding.places and layout is None and copy is None:
+                message = f"{arg.name} {NOT_DENSE}, and kernel {self.kernel.name} takes it dense"
+                raise LeaveError(f"{message}: `copied` on the buffer allows a copy")
+            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout, copy=copy)
+        element = self.types.get(parameter.type.name, parameter.type.name)
+        if isinstance(arg, tree.Literal):
+            if not vocabulary.holds(element, arg.value):
+                raise LeaveError(f"kernel {self.kernel.name} takes {element} here, which cannot hold {arg.value}")
+            return Scalar(parameter.name, element, number=arg.value)
+        if arg.name not in self.match.inputs:
+            default = next((p.default for p in self.match.pattern.parameters if p.name == arg.name), None)
+            return (
+                self._dim_argument(parameter, element, arg) if default is None else self._argument(parameter, default)
+            )
+        binding = self.match.inputs[arg.name]
+        if binding.constant is not None:
+            return Scalar(parameter.name, element, number=binding.constant)
+        return Scalar(parameter.name, element, value=_holder(binding.value, arg.name))
+
+    def _absent(self, name: str, kind: tree.TensorType) -> Buffer:
+        """What an optional buffer is at a match that has none."""
+        element = self.types.get(kind.element.name, kind.element.name)
+        if kind.element.name in self.variables and kind.element.name not in self.types:
+            raise LeaveError(f"nothing says what {kind.element} of kernel {self.kernel.name} is")
+        layout = Layout(NONE, NONE, ((),) * len(kind.dims)) if kind.strided else None
+        return Buffer(name, None, element, kind.dims, layout)
+
+    def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:
+        """A dim of the pattern for a scalar: a number, or the kernel's own dim of the same size."""
+        size = self.match.dims[arg.name]
+        number = product(size)
+        bits = vocabulary.bits(element) or 64
+        if number is not None and number >= 1 << (bits - 1):
+            raise LeaveError(f"{arg.name} = {number} does not fit into the {element} of kernel {self.kernel.name}")
+        if number is not None:
+            return Scalar(parameter.name, element, number=number)
+        if bits < 32:
+            raise LeaveError(f"the dynamic dim {arg.name} may not fit into the {element} of kernel {self.kernel.name}")
+        for name, known in self.dims.items():
+            if known == size:
+                return Scalar(parameter.name, element, dim=name)
+        raise LeaveError(f"the dynamic dim {arg.name} is no dim of kernel {self.kernel.name}")
+
+    def _given_on(self, result: tree.KernelResult) -> Output:
+        """A result that another kernel is given."""
+        kind = result.type or next(p.type for p in self.kernel.parameters if p.name == result.alias)
+        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be made"
+        dims = self._sized(kind.dims)
+        sizes = flat(self.dims[dim.name or ""] if dim.size is None else dim.size for dim in dims)
+        return Output(None, sizes, self.types.get(kind.element.name, kind.element.name), dims, result.alias)
+
+    def _sized(self, dims: Sequence[tree.Dim]) -> tuple[tree.Dim, ...]:
+        """The dims of a result, with the sizes that are computed."""
+        known = {name: _numbers(size) for name, size in self.dims.items()}
+        found = []
+        for dim in dims:
+            if dim.sum is None:
+                found.append(dim)
+                continue
+            size = judge.evaluate(dim.sum, known)
+            if not isinstance(size, int) or size < 1:
+                reason = "is known at run time only" if size is None else f"is {size}"
+                raise LeaveError(f"the size {dim} of what kernel {self.kernel.name} makes {reason}")
+            found.append(tree.Dim(dim.span, size=size))
+        return tuple(found)
+
+    def _output(self, number: int, result: tree.KernelResult) -> Output:
+        root, sizes = self.match.roots[number], self.match.root_sizes[number]
+        element = element_type(root)
+        if any(isinstance(s, DimSize) and s.value == root for s in sizes):
+            raise LeaveError("the size of its result depends on no input")
+        kind: tree.Type | None = result.type
+        split = flat(self.match.split)
+        shape = sizes if self.match.order is None else tuple(split[axis] for axis in self.match.order)
+        if kind is None:
+            kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
+        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
+        self._bind_type(kind.element, element, "the result")
+        if any(dim.symbol is not None and dim.symbol not in self.dims for dim in kind.dims):
+            open_rank = any(dim.pack for dim in kind.dims)
+            fits = open_rank or len(kind.dims) == len(sizes)
+            shape = shape if fits else tuple(size for size in shape if size != 1)
+            if len(kind.dims) != len(shape) and not open_rank:
+                raise LeaveError(
+                    f"kernel {self.kernel.name} makes rank {len(kind.dims)}, and the result has rank {len(sizes)}"
+                )
+            if self.match.ones_first and number == 0:
+                shape = tuple(sorted(shape, key=lambda size: size != 1))
+            for dim, size in paired(kind.dims, shape):
+                if dim.symbol is not None:
+                    self.dims.setdefault(dim.symbol, size)
+        kind = dataclasses.replace(kind, dims=self._sized(kind.dims))
+        made, wanted = self._count(kind.dims), product(sizes)
+        if made is not None and wanted is not None and made != wanted:
+            raise LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
+        layout, copy = self._dense(kind), None
+        if self.match.order is not None and kind.copied:
+            copy = strides.ordered(self.views, self.match.split, self.match.order)
+        elif self.match.order is not None and layout is None:
+            raise LeaveError(
+                f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one"
+            )
+        return Output(root, sizes, element, kind.dims, result.alias, layout, copy=copy)
+
+    def _dense(self, kind: tree.TensorType) -> Layout | None:
+        """Where a strided buffer's elements lie unless the planner finds them elsewhere."""
+        if not kind.strided:
+            return None
+        sizes = [self.dims[dim.name or ""] if dim.size is None else dim.size for dim in kind.dims]
+        return strides.dense(self.views, sizes)
+
+    def _count(self, dims: Sequence[tree.Dim]) -> int | None:
+        """How many elements a buffer has, None if only known at run time."""
+        return product(tuple(product(dim.size or self.dims[dim.name or ""]) for dim in dims))
+
+    def _symbol(self) -> str:
+        symbol = self.kernel.symbol or self.kernel.name
+        for name, element in self.types.items():
+            symbol = symbol.replace("{" + name + "}", element)
+        return symbol
+
+
+def _numbers(size: Size | tuple[Size, ...]) -> judge.Known | tuple[judge.Known, ...]:
+    """Sizes as numbers, or as what the program assumes of them."""
+    if isinstance(size, tuple):
+        return tuple(s if isinstance(s, int) else bounds_of(s) for s in size)
+    return size if isinstance(size, int) else bounds_of(size)
+
+
+def product(size: Size | tuple[Size | None, ...] | None) -> int | None:
+    """A size as one number; None if some of it is only known at run time."""
+    parts = size if isinstance(size, tuple) else (size,)
+    known = [p for p in parts if isinstance(p, int)]
+    return math.prod(known) if len(known) == len(parts) else None
+
+
+def _is_wider_float(wanted: str, element: str) -> bool:
+    """Whether each number of one float type is one of another, wider type."""
+    bits = (vocabulary.bits(wanted) or 0, vocabulary.bits(element) or 0)
+    return vocabulary.is_float(wanted) and vocabulary.is_float(element) and bits[0] > bits[1]
+
+
+def _known_unequal(left: Size | tuple[Size, ...], right: Size | tuple[Size, ...]) -> bool:
+    first, second = product(left), product(right)
+    return first is not None and second is not None and first != second
+
+
+def _holder(value: ir.Value, name: str) -> ir.Value:
+    """What to pass for a scalar: itself, or the tensor of rank 0 that it is read from.
+
+    That spares the program a read of device memory, and IREE's virtual machine has no 16-bit floats to read.
+    """
+    op = defining_op(value)
+    if op is not None and op.name == "tensor.extract" and len(op.operands) == 1:
+        return op.operands[0]
+    if op is not None and isinstance(value.type, (ir.F16Type, ir.BF16Type)):
+        raise LeaveError(
+            f"{name} is a single {value.type} made by {op.name}, and IREE computes none outside of tensors"
+        )
+    return value
