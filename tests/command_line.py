@@ -98,8 +98,8 @@ def _serve() -> None:
         import_module(f"opsplice.compiling.{name}")
     for name in ("program", "value_text"):
         import_module(f"opsplice.runtime.{name}")
-    for path in (ROOT / "opsplice" / "commands").glob("*.py"):
-        import_module(f"opsplice.commands.{path.stem}")
+    for path in (ROOT / "opsplice" / "commands").rglob("*.py"):
+        import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     import opsplice.cli
     from opsplice.spec_lang.loading.loader import load_text
 

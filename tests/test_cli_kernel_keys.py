@@ -178,7 +178,7 @@ def test_what_is_wrong_with_arguments_is_said(kernel: Command) -> None:
 def test_a_program_that_crashes_the_runtime_is_an_error(
     kernel: Command, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opsplice.commands.kernel_keys._READ", f"{__name__}:_crash")
+    monkeypatch.setattr("opsplice.commands.kernels.keys._READ", f"{__name__}:_crash")
     (home / "x.vmfb").write_bytes(b"")
     kernel("audit", "x.vmfb", fails="runtime crashed reading x.vmfb\n(.|\n)*it is damaged, or was made to")
 

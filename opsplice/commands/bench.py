@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from opsplice.commands.answer import Answer
-from opsplice.commands.isolated import on_model
-from opsplice.commands.jobs import job_of
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.isolated import on_model
+from opsplice.commands.shared.jobs import job_of
 from opsplice.commands.verify import inputs_of, number, verified
 from opsplice.files import check_folder, write_file
 from opsplice.pipeline.flags import for_this_cpu

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opsplice import files, frontends
-from opsplice.commands.answer import Answer, aligned
-from opsplice.commands.isolated import on_model
+from opsplice.commands.shared.answer import Answer, aligned
+from opsplice.commands.shared.isolated import on_model
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder
 from opsplice.reports.captured import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opsplice.api import check_matched
-from opsplice.commands.answer import Answer, to_stdout
-from opsplice.commands.jobs import compile_job, resolve_specs
+from opsplice.commands.shared.answer import Answer, to_stdout
+from opsplice.commands.shared.jobs import compile_job, resolve_specs
 from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder

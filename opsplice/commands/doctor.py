@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 
-from opsplice.commands.answer import Answer
+from opsplice.commands.shared.answer import Answer
 from opsplice.reports.render import colored, style
 from opsplice.targets import doctor
 

@@ -6,8 +6,8 @@ import argparse
 import shutil
 import sys
 
-from opsplice.commands.answer import Answer
-from opsplice.commands.jobs import explain_job
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.jobs import explain_job
 from opsplice.reports.render import colored
 from opsplice.reports.render_explain import explanation_text
 

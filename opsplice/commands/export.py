@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opsplice.commands import isolated
-from opsplice.commands.answer import Answer, to_stdout
-from opsplice.commands.jobs import resolve_specs
+from opsplice.commands.shared import isolated
+from opsplice.commands.shared.answer import Answer, to_stdout
+from opsplice.commands.shared.jobs import resolve_specs
 from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError, counted
 from opsplice.files import check_folder, check_name, write_files

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from opsplice.commands.answer import Answer
+from opsplice.commands.shared.answer import Answer
 from opsplice.errors import counted
 from opsplice.files import write_file
 from opsplice.spec_lang import formatter

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from opsplice.commands import isolated
-from opsplice.commands.answer import Answer, to_stdout
+from opsplice.commands.shared import isolated
+from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.compiling.spec_files import check_output
 from opsplice.errors import counted
 from opsplice.files import check_folder, write_file

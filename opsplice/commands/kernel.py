@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from opsplice.commands.answer import Answer
+from opsplice.commands.shared.answer import Answer
 from opsplice.compiling.spec_files import check_output
 from opsplice.compiling.spec_sources import is_package
 from opsplice.errors import OpspliceError, counted
@@ -22,9 +22,9 @@ from opsplice.targets.registry.store import Store
 _REGISTRY = ("build", "push", "pull", "show", "mirror", "gc")
 _KEYS = ("keygen", "sign", "verify", "trust", "lock", "audit")
 _ELSEWHERE = {
-    "provider": "kernel_provider",
-    **dict.fromkeys(_REGISTRY, "kernel_registry"),
-    **dict.fromkeys(_KEYS, "kernel_keys"),
+    "provider": "provider",
+    **dict.fromkeys(_REGISTRY, "packages"),
+    **dict.fromkeys(_KEYS, "keys"),
 }
 
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def _elsewhere(module: str, options: argparse.Namespace) -> Answer:
-    answer: Answer = import_module(f"opsplice.commands.{module}").run(options)
+    answer: Answer = import_module(f"opsplice.commands.kernels.{module}").run(options)
     return answer
 
 
@@ -86,7 +86,7 @@ def _fat(options: argparse.Namespace) -> Answer:
 def _list(options: argparse.Namespace) -> Answer:
     place = options.place
     if place is None or is_package(place) or Path(place).is_dir():
-        return _elsewhere("kernel_registry", options)
+        return _elsewhere("packages", options)
     if Path(place).suffix in function_link.SUFFIXES:
         file = function_link.read(Path(place), Store())
         functions = file.functions()

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opsplice.commands import isolated
-from opsplice.commands.answer import Answer
+from opsplice.commands.shared import isolated
+from opsplice.commands.shared.answer import Answer
 from opsplice.errors import counted
 from opsplice.pattern_libraries import library_list, library_template
 from opsplice.reports.render import colored, style

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from opsplice.commands import isolated
-from opsplice.commands.answer import Answer
-from opsplice.commands.jobs import package_options
+from opsplice.commands.shared import isolated
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.jobs import package_options
 from opsplice.compiling.linting import is_transform_spec, lint_source
 from opsplice.compiling.spec_sources import SpecSource, resolve
 from opsplice.errors import counted

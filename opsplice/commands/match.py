@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from opsplice.api import check_matched
-from opsplice.commands.answer import Answer
-from opsplice.commands.jobs import preview_job
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.jobs import preview_job
 from opsplice.reports.render import colored, columns, report_text
 
 

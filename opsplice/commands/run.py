@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice.api import check_matched
-from opsplice.commands import stdout
-from opsplice.commands.answer import Answer
-from opsplice.commands.jobs import compile_job
+from opsplice.commands.shared import stdout
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.jobs import compile_job
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.runtime.providers import Provider, split_plugins

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from opsplice.commands.answer import Answer
-from opsplice.commands.jobs import job_of
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.jobs import job_of
 from opsplice.files import check_folder, write_file
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import Status, colored

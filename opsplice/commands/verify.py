@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opsplice.commands.answer import Answer
-from opsplice.commands.isolated import on_model
-from opsplice.commands.jobs import job_of
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.isolated import on_model
+from opsplice.commands.shared.jobs import job_of
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import Status, colored, short_location

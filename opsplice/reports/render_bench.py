@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opsplice.commands.answer import aligned
+from opsplice.commands.shared.answer import aligned
 from opsplice.measuring.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing import Paired
 from opsplice.reports.render import dims_text, short_location, style

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from opsplice.commands.answer import aligned
+from opsplice.commands.shared.answer import aligned
 from opsplice.measuring.survey_model import Item, Survey
 from opsplice.reports.measured_page import document
 from opsplice.reports.render import short_location, style

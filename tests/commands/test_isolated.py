@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import opsplice.commands
-from opsplice.commands import isolated
+from opsplice.commands.shared import isolated
 
 FOLDER = Path(opsplice.commands.__path__[0])
 NAMED = sorted({name for file in FOLDER.rglob("*.py") for name in re.findall(r'"([\w.]+:\w+)"', file.read_text())})

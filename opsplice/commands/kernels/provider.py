@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from opsplice.commands import isolated
-from opsplice.commands.answer import Answer
+from opsplice.commands.shared import isolated
+from opsplice.commands.shared.answer import Answer
 from opsplice.errors import OpspliceError, counted
 from opsplice.files import check_folder, write_file
 from opsplice.reports.render import noted
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> Answer:
     code = {key: linked(key, data, functions, kernels[key]) for key, data in given.items()}
     changed = {key: data for key, data in code.items() if data != given[key]}
     notes = [note for (name, form), data in changed.items() for note in function_link.unchecked(data, form, name)]
-    path = write_file(output, isolated.call("opsplice.commands.kernel_provider:compiled", code, options.flags))
+    path = write_file(output, isolated.call("opsplice.commands.kernels.provider:compiled", code, options.flags))
     found = [{"name": name, "format": form, "file": str(kernels[name, form])} for name, form in code]
     said = [*(noted(note, sys.stderr) for note in notes), f"wrote {path}: {counted(len(code), 'kernel')}"]
     return Answer({"output": str(path), "kernels": found, "notes": notes}, notes=said)

@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from opsplice import packages
-from opsplice.commands.answer import Answer, aligned
-from opsplice.commands.jobs import package_options
+from opsplice.commands.shared.answer import Answer, aligned
+from opsplice.commands.shared.jobs import package_options
 from opsplice.errors import OpspliceError, counted
 from opsplice.packages import BuiltPackage, Pushed
 from opsplice.targets.registry.package_cache import Kept

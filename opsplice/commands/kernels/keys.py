@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opsplice.commands import isolated
-from opsplice.commands.answer import Answer
-from opsplice.commands.jobs import package_options
+from opsplice.commands.shared import isolated
+from opsplice.commands.shared.answer import Answer
+from opsplice.commands.shared.jobs import package_options
 from opsplice.errors import OpspliceError, printable
 from opsplice.reports.render import colored, error_text, noted, style
 

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from opsplice.commands import stdout
+from opsplice.commands.shared import stdout
 from opsplice.errors import OpspliceError
 from opsplice.reports.render import Status
 

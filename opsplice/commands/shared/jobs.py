@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
-from opsplice.commands.isolated import on_model
+from opsplice.commands.shared.isolated import on_model
 from opsplice.compiling.job import Job, Question
 from opsplice.compiling.spec_sources import PackageOptions, SpecSource, resolve
 from opsplice.reports.render import colored, columns, report_text

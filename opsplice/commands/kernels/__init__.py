@@ -1,0 +1,1 @@
+"""The actions of `opsplice kernel` that need much: keys, packages, providers."""

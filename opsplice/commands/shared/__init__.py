@@ -1,0 +1,1 @@
+"""What commands share: jobs, child processes, answers, stdout."""
