@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opsplice.measuring.timing import Paired, paired
+from opsplice.measuring.timing import paired
+from opsplice.measuring.timing.paired import Paired
 
 __all__ = ["Paired", "header", "paired"]
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from opsplice.compiling.spec_export import Exported as Exported
     from opsplice.compiling.spec_sources import PackageOptions as PackageOptions
     from opsplice.errors import OpspliceError as OpspliceError
-    from opsplice.measuring.benching import Bench as Bench
-    from opsplice.measuring.model import Verification as Verification
-    from opsplice.measuring.survey_model import Survey as Survey
+    from opsplice.measuring.cutting.records import Verification as Verification
+    from opsplice.measuring.timing.benching import Bench as Bench
+    from opsplice.measuring.timing.survey_model import Survey as Survey
     from opsplice.pattern_libraries.library_check import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
     from opsplice.reports.captured import Capture as Capture
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Bench": "opsplice.measuring.benching",
+    "Bench": "opsplice.measuring.timing.benching",
     "Capture": "opsplice.reports.captured",
     "Check": "opsplice.targets.doctor",
     "Diagnostic": "opsplice.spec_lang.syntax.spec_errors",
@@ -64,8 +64,8 @@ _HOMES = {
     "Program": "opsplice.api",
     "Report": "opsplice.reports.report",
     "SpecError": "opsplice.spec_lang.syntax.spec_errors",
-    "Survey": "opsplice.measuring.survey_model",
-    "Verification": "opsplice.measuring.model",
+    "Survey": "opsplice.measuring.timing.survey_model",
+    "Verification": "opsplice.measuring.cutting.records",
     "bench": "opsplice.api",
     "capture": "opsplice.api",
     "check_library": "opsplice.api",

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from opsplice.compiling.spec_export import Exported
-    from opsplice.measuring.benching import Bench
-    from opsplice.measuring.model import Verification
-    from opsplice.measuring.survey_model import Survey
+    from opsplice.measuring.cutting.records import Verification
+    from opsplice.measuring.timing.benching import Bench
+    from opsplice.measuring.timing.survey_model import Survey
     from opsplice.pattern_libraries.library_check import Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo
     from opsplice.reports.captured import Capture
@@ -283,8 +283,8 @@ def verify(
     trials: the kinds of trials, all by default. again: run also what is known from before.
     Takes what `compile` takes otherwise, and raises what it raises. What fails is in the result, not an error.
     """
-    from opsplice.measuring import trials as known
-    from opsplice.measuring import verification
+    from opsplice.measuring.verifying import trials as known
+    from opsplice.measuring.verifying import verification
     from opsplice.pipeline.flags import for_this_cpu
 
     flags = for_this_cpu(tuple(flags), tuple(targets))
@@ -311,7 +311,7 @@ def survey(
 
     timed: whether IREE's own code for each computation is timed. Takes what `compile` takes otherwise.
     """
-    from opsplice.measuring import surveying
+    from opsplice.measuring.timing import surveying
     from opsplice.pipeline.flags import for_this_cpu
 
     flags = for_this_cpu(tuple(flags), tuple(targets))
@@ -339,7 +339,8 @@ def bench(
     `torch` for `.pt2` files. seconds: for each match and each function.
     Takes what `compile` takes otherwise, and raises what it raises.
     """
-    from opsplice.measuring import benching, peers, verification
+    from opsplice.measuring.timing import benching, peers
+    from opsplice.measuring.verifying import verification
     from opsplice.pipeline.flags import for_this_cpu
 
     peers.check(against, model)

@@ -16,8 +16,8 @@ from opsplice.reports.render import Status, colored
 
 
 def run(options: argparse.Namespace) -> Answer:
-    from opsplice.measuring import benching, peers
-    from opsplice.measuring.verification import Options
+    from opsplice.measuring.timing import benching, peers
+    from opsplice.measuring.verifying.verification import Options
     from opsplice.reports.measured_page import page
     from opsplice.reports.render_bench import bench_text
     from opsplice.reports.render_verify import verification_text
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> Answer:
     found = verified(options, Options(options.function, inputs)) if options.verify else None
     options.flags = for_this_cpu(flags, options.target)
     job = job_of(options)
-    prepared = on_model(options, job.source, "opsplice.measuring.verification:prepare", job, False)
+    prepared = on_model(options, job.source, "opsplice.measuring.verifying.verification:prepare", job, False)
     with Status() as status:
         timed = benching.bench(
             prepared,

@@ -14,7 +14,7 @@ from opsplice.reports.render import Status, colored
 
 
 def run(options: argparse.Namespace) -> Answer:
-    from opsplice.measuring.surveying import survey
+    from opsplice.measuring.timing.surveying import survey
     from opsplice.reports.render_survey import survey_page, survey_text
 
     if options.html:

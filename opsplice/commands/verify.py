@@ -16,13 +16,13 @@ from opsplice.reports.render import Status, colored, short_location
 
 if TYPE_CHECKING:
     from opsplice.compiling.job import Job
-    from opsplice.measuring.model import Verification
-    from opsplice.measuring.verification import Options, Prepared
+    from opsplice.measuring.cutting.records import Verification
+    from opsplice.measuring.verifying.verification import Options, Prepared
 
 
 def run(options: argparse.Namespace) -> Answer:
-    from opsplice.measuring.trials import KINDS
-    from opsplice.measuring.verification import Options
+    from opsplice.measuring.verifying.trials import KINDS
+    from opsplice.measuring.verifying.verification import Options
     from opsplice.reports.render_verify import verification_text
 
     inputs, kinds = inputs_of(options), tuple(options.trials) or KINDS
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 def verified(options: argparse.Namespace, how: Options) -> Verification:
     """What verifying finds."""
-    from opsplice.measuring.verification import verify
+    from opsplice.measuring.verifying.verification import verify
 
     options.flags = for_this_cpu(options.flags, options.target)
     job, prepared = prepared_job(options)
@@ -46,7 +46,7 @@ def failed_rules(options: argparse.Namespace) -> dict[str, str]:
     """The rules whose numbers do not hold, by where they stand, and what is wrong. Raises OpspliceError if the
     program is wrong, and no match alone.
     """
-    from opsplice.measuring.verification import Options
+    from opsplice.measuring.verifying.verification import Options
 
     found = verified(options, Options())
     told = [(v.replacement, v.reason) for v in found.failed]
@@ -59,7 +59,7 @@ def failed_rules(options: argparse.Namespace) -> dict[str, str]:
 def prepared_job(options: argparse.Namespace) -> tuple[Job, Prepared]:
     """All programs, compiled in a child process."""
     job = job_of(options)
-    prepared: Prepared = on_model(options, job.source, "opsplice.measuring.verification:prepare", job)
+    prepared: Prepared = on_model(options, job.source, "opsplice.measuring.verifying.verification:prepare", job)
     return job, prepared
 
 

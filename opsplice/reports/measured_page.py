@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from opsplice.measuring.benching import IREE, KERNELS, Bench, Timed
-from opsplice.measuring.model import Verdict, Verification
+from opsplice.measuring.cutting.records import Verdict, Verification
+from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.reports.render import dims_text, short_location, unmatched_lines
 from opsplice.reports.render_bench import costs, ratio_text, time_text
 from opsplice.reports.render_verify import heading, outcome_text, whole_text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opsplice.commands.shared.answer import aligned
-from opsplice.measuring.benching import IREE, KERNELS, Bench, Timed
-from opsplice.measuring.timing import Paired
+from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
+from opsplice.measuring.timing.paired import Paired
 from opsplice.reports.render import dims_text, short_location, style
 
 _HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile", "of the core")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from opsplice.commands.shared.answer import aligned
-from opsplice.measuring.survey_model import Item, Survey
+from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.measured_page import document
 from opsplice.reports.render import short_location, style
 from opsplice.reports.render_bench import time_text

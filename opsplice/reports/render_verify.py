@@ -7,7 +7,7 @@ from html import escape
 from pathlib import PurePath
 
 from opsplice.errors import counted
-from opsplice.measuring.model import Trial, Verdict, Verification, Whole
+from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
 from opsplice.reports.render import dims_text, short_location, style
 
 _COLORS = {"ok": "green", "failed": "red", "not tried": "yellow"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opsplice import cli
-from opsplice.measuring.timing import Paired
+from opsplice.measuring.timing.paired import Paired
 
 SPEC = """
 kernel right(x: f32[m, n]) -> f32[m, n] {

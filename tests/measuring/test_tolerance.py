@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from opsplice.measuring.tolerance import judge, limit_of
+from opsplice.measuring.verifying.tolerance import judge, limit_of
 
 LIMIT = limit_of(np.dtype(np.float32), 1)
 

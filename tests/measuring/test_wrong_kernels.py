@@ -9,7 +9,7 @@ import pytest
 
 import opsplice
 from opsplice import cli
-from opsplice.measuring.model import Verification
+from opsplice.measuring.cutting.records import Verification
 
 # By the kernel's name: what computes the same, whether it has a workgroup for each row, what verifying says.
 KERNELS = {

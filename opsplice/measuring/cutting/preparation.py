@@ -20,10 +20,10 @@ from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.patterns.nodes import Number
 from opsplice.matchers.patterns.walk import parts_of
 from opsplice.matchers.terms.views import Views
-from opsplice.measuring import probes
-from opsplice.measuring.cuts import CutError, Cuts
-from opsplice.measuring.model import Place
-from opsplice.measuring.verification import Prepared, Progress, as_runnable, of_text
+from opsplice.measuring.cutting import probes
+from opsplice.measuring.cutting.cuts import CutError, Cuts
+from opsplice.measuring.cutting.records import Place
+from opsplice.measuring.verifying.verification import Prepared, Progress, as_runnable, of_text
 from opsplice.pipeline.compiler import CompileError, Step
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.ir import emit

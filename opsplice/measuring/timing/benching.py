@@ -16,13 +16,14 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
-from opsplice.measuring import peers, running
-from opsplice.measuring.machine import Machine, this_machine
-from opsplice.measuring.model import PROBE, Cut, Place
-from opsplice.measuring.runnable import Runnable
-from opsplice.measuring.timing import Paired, in_turn
-from opsplice.measuring.trials import generated, inputs_of
-from opsplice.measuring.verification import Prepared, Progress
+from opsplice.measuring.cutting.records import PROBE, Cut, Place
+from opsplice.measuring.cutting.runnable import Runnable
+from opsplice.measuring.timing import peers
+from opsplice.measuring.timing.machine import Machine, this_machine
+from opsplice.measuring.timing.paired import Paired, in_turn
+from opsplice.measuring.verifying import trial_runs
+from opsplice.measuring.verifying.trials import generated, inputs_of
+from opsplice.measuring.verifying.verification import Prepared, Progress
 from opsplice.reports.report import Replacement, Report
 
 IREE, KERNELS = "IREE", "kernels"
@@ -230,13 +231,13 @@ def alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
     kept = [value for value in inputs.values if isinstance(value, np.ndarray)]
     for value, kind in zip(inputs.values, declared, strict=False):
         if isinstance(value, np.ndarray):
-            given.push_ref(running.view(call.device, running.aligned(value), kind.dtype))
+            given.push_ref(trial_runs.view(call.device, trial_runs.aligned(value), kind.dtype))
         else:
             call.push(given, value)
     for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=True):
-        array = running.aligned(np.zeros(part.shape(inputs.sizes), kind.dtype))
+        array = trial_runs.aligned(np.zeros(part.shape(inputs.sizes), kind.dtype))
         kept.append(array)
-        given.push_ref(running.view(call.device, array, kind.dtype))
+        given.push_ref(trial_runs.view(call.device, array, kind.dtype))
     return lambda: (call.invoke(given), kept)
 
 
@@ -244,7 +245,7 @@ def _whole(program: Any, name: str, given: list[Any]) -> Callable[[], object]:
     from opsplice.runtime.direct_call import DirectCall
 
     call = DirectCall(lambda: program, name)
-    arrays = [running.aligned(value) if isinstance(value, np.ndarray) else value for value in given]
+    arrays = [trial_runs.aligned(value) if isinstance(value, np.ndarray) else value for value in given]
     return lambda: call(arrays)
 
 

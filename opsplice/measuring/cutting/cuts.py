@@ -30,7 +30,7 @@ from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Match, flat
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
-from opsplice.measuring.model import Cut, Part, SymbolicSize
+from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 from opsplice.runtime.value_text import ELEMENT_TYPES

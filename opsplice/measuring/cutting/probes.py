@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.measuring.model import PROBE
+from opsplice.measuring.cutting.records import PROBE
 from opsplice.rewrites.ir import emit
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from opsplice.errors import OpspliceError
-from opsplice.measuring import tolerance
-from opsplice.measuring.memory import Guarded
-from opsplice.measuring.model import Cut, Trial
-from opsplice.measuring.runnable import Runnable
-from opsplice.measuring.trials import KINDS, Inputs, inputs_of
+from opsplice.measuring.cutting.records import Cut, Trial
+from opsplice.measuring.cutting.runnable import Runnable
+from opsplice.measuring.verifying import tolerance
+from opsplice.measuring.verifying.guarded_memory import Guarded
+from opsplice.measuring.verifying.trials import KINDS, Inputs, inputs_of
 
 # How long a kernel may take for one call, and the oracle for one match.
 KERNEL_SECONDS, _ORACLE_SECONDS = 60, 20.0

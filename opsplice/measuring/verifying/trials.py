@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opsplice.errors import OpspliceError
-from opsplice.measuring.model import Cut, Part
+from opsplice.measuring.cutting.records import Cut, Part
 from opsplice.runtime.program import Function, ValueType
 from opsplice.runtime.value_text import ELEMENT_TYPES
 

@@ -26,14 +26,14 @@ from opsplice.matchers.ir.op_names import location_text, ops_in
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
-from opsplice.measuring import benching
-from opsplice.measuring.cuts import CutError, Cuts, Work, elements
-from opsplice.measuring.model import Cut
-from opsplice.measuring.runnable import Runnable
-from opsplice.measuring.survey_model import Item, Survey
-from opsplice.measuring.timing import in_turn
-from opsplice.measuring.trials import inputs_of
-from opsplice.measuring.verification import Progress, as_runnable, of_text
+from opsplice.measuring.cutting.cuts import CutError, Cuts, Work, elements
+from opsplice.measuring.cutting.records import Cut
+from opsplice.measuring.cutting.runnable import Runnable
+from opsplice.measuring.timing import benching
+from opsplice.measuring.timing.paired import in_turn
+from opsplice.measuring.timing.survey_model import Item, Survey
+from opsplice.measuring.verifying.trials import inputs_of
+from opsplice.measuring.verifying.verification import Progress, as_runnable, of_text
 from opsplice.pipeline.compiler import Compilation, CompileError, Step, run
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.targets.registry.store import Store

@@ -14,7 +14,7 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import call_isolated, method
-from opsplice.measuring.verdict_cache import platform_key
+from opsplice.measuring.verifying.verdict_cache import platform_key
 from opsplice.targets.registry.store import Store, key_of
 
 _WRITER = "machine 1"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opsplice import __version__
-from opsplice.measuring.model import Place, Trial, Verdict
+from opsplice.measuring.cutting.records import Place, Trial, Verdict
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same trials come to be judged in another way.

@@ -19,10 +19,10 @@ from opsplice.compiling.job import Job, Outcome
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
-from opsplice.measuring import running, tolerance, verdict_cache
-from opsplice.measuring.model import PROBE, Cut, Place, Trial, Verdict, Verification, Whole
-from opsplice.measuring.runnable import Runnable
-from opsplice.measuring.trials import KINDS, generated
+from opsplice.measuring.cutting.records import PROBE, Cut, Place, Trial, Verdict, Verification, Whole
+from opsplice.measuring.cutting.runnable import Runnable
+from opsplice.measuring.verifying import tolerance, trial_runs, verdict_cache
+from opsplice.measuring.verifying.trials import KINDS, generated
 from opsplice.reports.report import Replacement, Report
 
 Progress = Callable[[Any], None]
@@ -156,28 +156,28 @@ def _trials(
     plain, kernels, backwards = prepared.alone
     cuts = tuple(place.cut for place in places if place.cut is not None)
     inputs = tuple(_recorded(place, recorded) for place in places)
-    suite = running.Suite(prepared.text, plain, kernels, backwards, cuts, inputs, options.kinds, options.limit)
+    suite = trial_runs.Suite(prepared.text, plain, kernels, backwards, cuts, inputs, options.kinds, options.limit)
     found: list[list[Trial]] = [[] for _ in places]
     refused: dict[int, str] = {}
     number = 0
 
     def note(event: Any) -> None:
-        if isinstance(event, running.Done):
+        if isinstance(event, trial_runs.Done):
             found[event.number].append(event.trial)
-        elif isinstance(event, running.Refused):
+        elif isinstance(event, trial_runs.Refused):
             refused[event.number] = event.reason
         else:
             on_progress(event)
 
     while number < len(places):
         try:
-            call_isolated(running.run_suite, (suite, number), on_progress=note, method=method())
+            call_isolated(trial_runs.run_suite, (suite, number), on_progress=note, method=method())
             break
         except ChildCrashError as crash:
             about = crash.last_event
-            if not isinstance(about, (running.About, running.Done, running.Refused)):
+            if not isinstance(about, (trial_runs.About, trial_runs.Done, trial_runs.Refused)):
                 raise OpspliceError(f"the matches cannot be run alone: {crash.message}", details=crash.output) from None
-            kind = about.kind if isinstance(about, running.About) else "afterwards"
+            kind = about.kind if isinstance(about, trial_runs.About) else "afterwards"
             found[about.number].append(Trial(kind, None, None, 0.0, _crash(crash)))
             number = about.number + 1
     return [refused.get(number, tuple(each)) for number, each in enumerate(found)]
@@ -186,7 +186,7 @@ def _trials(
 def _crash(crash: ChildCrashError) -> str:
     name = crash.signal.name if crash.signal else f"status {crash.exit_code}"
     if name == "SIGALRM":
-        return f"it does not end within {running.KERNEL_SECONDS} s"
+        return f"it does not end within {trial_runs.KERNEL_SECONDS} s"
     return f"it crashes ({name}): it reads or writes outside of its buffers, or writes to an input"
 
 
@@ -289,7 +289,7 @@ def _evaluated(_report: Progress, job: Job, function: str, inputs: list[Any]) ->
     from opsplice.interpreter import evaluate
     from opsplice.pipeline.compiler import Compilation
 
-    with running.limited([_WHOLE_SECONDS]), Compilation(job.flags) as compilation:
+    with trial_runs.limited([_WHOLE_SECONDS]), Compilation(job.flags) as compilation:
         compilation.load(job.source)
         compilation.run_to("input")
         return evaluate(compilation.module, function, inputs, np.float64)
@@ -303,7 +303,7 @@ def prepare(on_progress: Progress, job: Job, probing: bool = True) -> Prepared:
 
     probing: whether the program notes the values of matches, which timing is better without.
     """
-    from opsplice.measuring.preparation import Preparation
+    from opsplice.measuring.cutting.preparation import Preparation
 
     return Preparation(job, on_progress, probing).all()
 

@@ -1,0 +1,1 @@
+"""What programs and their parts cost: bench and survey."""

@@ -1,0 +1,1 @@
+"""Whether numbers hold: trials in guarded memory, compared with f64."""
