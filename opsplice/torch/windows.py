@@ -1,0 +1,219 @@
+"""Pools and convolutions that PyTorch cannot take apart, in ops that IREE takes. Each has the signature of its op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opsplice.torch.formulas import Tensors, aten
+
+
+def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
+    """IREE takes batches only, and counts windows that hang over as if each did."""
+
+    def formula(
+        tensor: torch.Tensor,
+        kernel: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,),
+        ceil: bool = False,
+    ) -> Tensors:
+        kernel, stride, padding, dilation = (
+            _for_each(each, dims) for each in (kernel, stride or kernel, padding, dilation)
+        )
+        if tensor.dim() == dims + 1:
+            return [each.squeeze(0) for each in op(tensor.unsqueeze(0), kernel, stride, padding, dilation, ceil)]
+        more = _overhang(tensor.shape[-dims:], kernel, stride, padding, dilation) if ceil else None
+        if more is None:
+            return NotImplemented
+        longer = torch.nn.functional.pad(tensor, [n for each in reversed(more) for n in (0, each)], value=-torch.inf)
+        values, left = op(longer, kernel, stride, padding, dilation)
+        places, below = torch.zeros_like(left), 1
+        for size, whole in reversed(list(zip(tensor.shape[-dims:], longer.shape[-dims:], strict=True))):
+            places, left, below = places + left % whole * below, left // whole, below * size
+        return values, places
+
+    return formula
+
+
+def max_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor, *others: Any) -> torch.Tensor:
+    """IREE's compiler crashes without a batch."""
+    return adaptive_max_pool_backward(gradient, tensor, others[-1]) if tensor.dim() == 3 else NotImplemented
+
+
+def average_pool(
+    tensor: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil: bool = False,
+    *others: Any,
+) -> torch.Tensor:
+    kernel, stride, padding = (_for_each(each, 2) for each in (kernel, stride or kernel, padding))
+    over = _overhang(tensor.shape[-2:], kernel, stride, padding, (1, 1)) if ceil else None
+    if over is None or any(over):
+        return NotImplemented
+    return aten.avg_pool2d(tensor, kernel, stride, padding, False, *others)
+
+
+def _overhang(
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> list[int] | None:
+    """How far the last window reaches over each dim with its padding; None where that is not known."""
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    found = []
+    for size, extent, step, padded, apart in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        window = apart * (extent - 1) + 1
+        last = -(-(size + 2 * padded - window) // step)
+        if last * step >= size + padded:  # it would begin behind the tensor
+            last -= 1
+        found.append(max(0, last * step + window - size - 2 * padded))
+    return found
+
+
+def average_pool_backward(
+    gradient: torch.Tensor,
+    tensor: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    _ceil: bool,
+    count_padding: bool,
+    divisor: int | None,
+) -> torch.Tensor:
+    dims = len(kernel)
+    stride, padding = [*(stride or kernel)] * (dims // len(stride or kernel)), [*padding] * (dims // len(padding))
+    shares = []
+    for number in range(dims):
+        size, padded = tensor.shape[number - dims], padding[number]
+        starts = torch.arange(gradient.shape[number - dims], device=tensor.device) * stride[number] - padded
+        ends = (starts + kernel[number]).clamp(max=size + padded)
+        counts: torch.Tensor | int = ends - starts if count_padding else ends.clamp(max=size) - starts.clamp(min=0)
+        shares.append(_shares(size, starts, ends, 1 if divisor else counts, gradient))
+    return _spread(gradient, shares) / (divisor or 1)
+
+
+def adaptive_average_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return _adaptive_backward(gradient, tensor, 2)
+
+
+def adaptive_average_pool_backward_3d(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return _adaptive_backward(gradient, tensor, 3)
+
+
+def _adaptive_backward(gradient: torch.Tensor, tensor: torch.Tensor, dims: int) -> torch.Tensor:
+    shares = []
+    for dim in range(-dims, 0):
+        size, outputs = tensor.shape[dim], gradient.shape[dim]
+        at = torch.arange(outputs, device=tensor.device)
+        starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
+        shares.append(_shares(size, starts, ends, ends - starts, gradient))
+    return _spread(gradient, shares)
+
+
+def replication_pad_backward(gradient: torch.Tensor, tensor: torch.Tensor, amounts: Sequence[int]) -> torch.Tensor:
+    shares = []
+    for dim in range(-len(amounts) // 2, 0):
+        size = tensor.shape[dim]
+        copied = torch.arange(gradient.shape[dim], device=tensor.device) - amounts[-2 * dim - 2]
+        copied = copied.clamp(0, size - 1)
+        shares.append(_shares(size, copied, copied + 1, 1, gradient))
+    return _spread(gradient, shares)
+
+
+def adaptive_max_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    flat = torch.zeros_like(tensor).flatten(-2)
+    return flat.scatter_add(-1, indices.flatten(-2), gradient.flatten(-2)).view(tensor.shape)
+
+
+def convolution(
+    tensor: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """A transposed convolution of each channel apart, which IREE does not take, as a plain one over spread elements."""
+    if not transposed or groups == 1 or weight.shape[0] != groups:
+        return NotImplemented
+    dims = tensor.dim() - 2
+    stride, padding, dilation, more = (_for_each(each, dims) for each in (stride, padding, dilation, output_padding))
+    around: list[int] = []
+    for number in reversed(range(dims)):
+        dim, step = number + 2, stride[number]
+        apart = torch.nn.functional.pad(tensor.unsqueeze(dim + 1), [0, 0] * (dims - 1 - number) + [0, step - 1])
+        tensor = apart.flatten(dim, dim + 1).narrow(dim, 0, (tensor.shape[dim] - 1) * step + 1)
+        reach = dilation[number] * (weight.shape[dim] - 1) - padding[number]
+        around += [reach, reach + more[number]]
+    mirrored = weight.flatten(0, 1).unsqueeze(1).flip(list(range(2, dims + 2)))
+    spread, one, none = aten.constant_pad_nd(tensor, around), [1] * dims, [0] * dims
+    return aten.convolution(spread, mirrored, bias, one, none, dilation, False, none, groups)
+
+
+def convolution_backward(
+    gradient: torch.Tensor,
+    tensor: torch.Tensor,
+    weight: torch.Tensor,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    wanted: Sequence[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """A transposed convolution is the gradient of a plain one, so its own gradients are plain ones.
+
+    One number for all dims, as `padding="valid"` gives it, is written out: IREE reads past the end of shorter lists.
+    """
+    if not transposed:
+        lists = (stride, padding, dilation, output_padding)
+        stride, padding, dilation, output_padding = (_for_each(dim, tensor.dim() - 2) for dim in lists)
+        if (stride, padding, dilation, output_padding) == tuple(map(list, lists)):
+            return NotImplemented
+        return aten.convolution_backward(
+            gradient, tensor, weight, bias_sizes, stride, padding, dilation, False, output_padding, groups, wanted
+        )
+    of_tensor = of_weight = of_bias = None
+    none = [0] * len(stride)
+    if wanted[0]:
+        of_tensor = aten.convolution(gradient, weight, None, stride, padding, dilation, False, none, groups)
+        for dim in range(2, tensor.dim()):  # what output_padding adds may be as wide as a stride
+            of_tensor = of_tensor.narrow(dim, 0, tensor.shape[dim])
+    if wanted[1]:
+        of_weight = aten.convolution_backward(
+            tensor, gradient, weight, None, stride, padding, dilation, False, none, groups, [False, True, False]
+        )[1]
+    if wanted[2]:
+        of_bias = gradient.sum([0, *range(2, gradient.dim())])
+    return of_tensor, of_weight, of_bias
+
+
+def _for_each(numbers: Sequence[int], dims: int) -> list[int]:
+    return list(numbers) * dims if len(numbers) == 1 else list(numbers)
+
+
+def _shares(
+    size: int, starts: torch.Tensor, ends: torch.Tensor, counts: torch.Tensor | int, like: torch.Tensor
+) -> torch.Tensor:
+    """What part of each output each of `size` inputs is, a row for each output."""
+    at = torch.arange(size, device=like.device)
+    inside = (at >= starts.unsqueeze(-1)) & (at < ends.unsqueeze(-1))
+    weights = inside.to(like.dtype)
+    return weights / (counts.unsqueeze(-1).to(like.dtype) if isinstance(counts, torch.Tensor) else counts)
+
+
+def _spread(gradient: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The gradient of an average over windows, a matrix for each of the last dims."""
+    for dim, matrix in enumerate(shares, gradient.dim() - len(shares)):
+        gradient = (gradient.movedim(dim, -1) @ matrix).movedim(-1, dim)
+    return gradient
