@@ -39,7 +39,8 @@ def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
     def load(source: str, name: str) -> Function:
         if source not in built:
-            output = folder / f"{Path(source).stem}.so"
+            # A library that is loaded once is not read again from a path of the same name.
+            output = folder / f"{source.replace('/', '-')}.so"
             more = []
             if source.startswith("quantised"):
                 flag, feature = VNNI.get(request.param, ("", None))

@@ -245,8 +245,8 @@ def test_views_of_what_does_not_lie_in_order():
     assert torch.equal(compiled(x), f(x))
 
 
-def test_a_recurrent_layer_is_compiled_where_pytorch_hands_it_over(monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "allow_rnn", True)
+@torch._dynamo.config.patch(allow_rnn=True)
+def test_a_recurrent_layer_is_compiled_where_pytorch_hands_it_over():
     x = torch.randn(2, 3, 4)
     for biases in (True, False):
         torch._dynamo.reset()

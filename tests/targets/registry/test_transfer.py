@@ -220,7 +220,8 @@ class Killed(Meter):
 def test_a_killed_push_leaves_no_name(requests: int, layer: Layer, name: str, tmp_path: Path):
     source = Layout(tmp_path / "layout")
     found = made(source, tmp_path, 100_000)
-    layer.next("PUT", f"/{name}/manifests/1", Fault(pause=0.3))
+    # The name is not written before the process that asks for it is dead, however late that is.
+    layer.next("PUT", f"/{name}/manifests/1", Fault(early=True))
     killed(
         lambda: transfer.copy(source, layer.remote(name), found, found.variants, "1"),
         lambda: len(layer.seen) >= requests,
