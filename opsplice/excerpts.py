@@ -17,7 +17,9 @@ def excerpt(line: str, first: int, last: int, width: int = WIDTH) -> tuple[str, 
     last = max(min(last, len(line)), first + 1)
     if len(line) > width:
         start = max(0, first - width // 3)
-        line, first, last = line[start : start + width], first - start, min(last - start, width)
+        shown = ("..." if start else line[:3]) + line[start + 3 : start + width]
+        line = shown if start + width >= len(line) else shown[:-3] + "..."
+        first, last = first - start, min(last - start, width)
     cells = [_cell(character) for character in line]
     before, marked = sum(map(_width, cells[:first])), sum(map(_width, cells[first:last]))
     return "".join(cells), " " * before + "^" + "~" * (marked - 1)

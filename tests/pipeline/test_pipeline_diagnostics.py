@@ -72,6 +72,8 @@ def test_long_lines_are_windowed_around_the_caret():
     excerpt, caret = render([Diagnostic("error", "here", Location("m", 1, 5001))], line_reader(text)).splitlines()[1:]
     assert len(excerpt) < 130
     assert excerpt[caret.index("^")] == "%"
+    assert excerpt.endswith("...")
+    assert "| ..." in excerpt
 
 
 def test_a_place_without_text_shows_no_excerpt():
