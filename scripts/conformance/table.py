@@ -69,7 +69,7 @@ def _by_reason(of_word: Outcomes, outcomes: Outcomes) -> list[str]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (name, variant), outcome in of_word.items():
         other = outcomes.get((name, "rules" if variant == "plain" else "plain"))
-        same = other is not None and other.word == outcome.word
+        same = other is None or other.word == outcome.word
         if same and variant == "rules":
             continue  # said of IREE alone
         # Numbers that are wrong differ from case to case.
@@ -85,10 +85,14 @@ def _names(names: Sequence[str]) -> str:
 
 def section(suite: str, module: Any, names: Sequence[str], outcomes: Outcomes) -> str:
     """What the page says of a suite with cases of these names, of those that ran to their end."""
-    ran = [name for name in names if all((name, variant) in outcomes for variant in _ROWS)]
-    outcomes = {(name, variant): outcomes[name, variant] for name in ran for variant in _ROWS}
+    outcomes = {task: outcomes[task] for variant in _ROWS for name in names if (task := (name, variant)) in outcomes}
     used = ", ".join(f"{name} {version}" for name, version in versions(module.PACKAGES).items())
-    part = "" if len(ran) == len(names) else f" {len(ran)} of {len(names)} cases were run."
+    ran = {title: sum(of == variant for _, of in outcomes) for variant, title in _ROWS.items()}
+    part = "".join(
+        f" {count} of {len(names)} cases were run {'on ' * (title == _ROWS['plain'])}{title}."
+        for title, count in ran.items()
+        if count < len(names)
+    )
     parts = [
         f"## {module.TITLE}",
         "",
