@@ -34,6 +34,8 @@ def verification_text(found: Verification, *, color: bool = False, verbose: bool
 
 def heading(found: Verification) -> str:
     """What came out, in a line."""
+    if not found.report.replacements:
+        return "no rule matched: nothing is replaced. `opsplice explain` shows how far patterns go"
     counts = {outcome: sum(1 + len(v.same) for v in found.verdicts if v.outcome == outcome) for outcome in _WORDS}
     said = [f"{counts['ok']} verified"]
     said += [f"{counts['failed']} failed"] if counts["failed"] else []
