@@ -28,6 +28,7 @@ from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Found
+from opsplice.measuring.verifying.tolerance import difference
 from opsplice.packaging import package_folder
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.report import Replacement
@@ -277,7 +278,7 @@ def _value(generator: np.random.Generator, kind: ValueType) -> Any:
 
 def _judged(subject: str, results: Any, wanted: Any) -> Finding:
     pairs = list(zip(*(each if isinstance(each, list) else [each] for each in (results, wanted)), strict=True))
-    off = max(_difference(np.asarray(a), np.asarray(b)) for a, b in pairs)
+    off = max(difference(np.asarray(a), np.asarray(b)) for a, b in pairs)
     limit = max(_tolerance(np.asarray(b).dtype) for _, b in pairs)
     said = f"off from the compiler's own code by {off:.1e} of the largest number"
     if off <= limit:
@@ -287,14 +288,3 @@ def _judged(subject: str, results: Any, wanted: Any) -> Finding:
 
 def _tolerance(kind: np.dtype) -> float:
     return 0.0 if kind.kind in "biu" else _TOLERANCES[kind.itemsize]
-
-
-def _difference(result: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference as a part of the largest number, or of 1; of NaN and infinities it is none or infinite."""
-    a, b = result.astype(np.float64), wanted.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    if same.all():
-        return 0.0
-    largest = max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
-    off = np.where(same, 0.0, np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b)))
-    return float(np.nan_to_num(off, nan=np.inf).max()) / largest

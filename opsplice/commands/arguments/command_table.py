@@ -46,6 +46,9 @@ SHARED = """\
       named, and runs on the first that it finds. Default: what the --iree-... flags say, or this machine's kind of
       CPU
   --dim=NAME=SIZE  the size of a symbolic dim of a model in ONNX, as batch=8; the others stay dynamic
+  --function=NAME  the function to run (default: all)
+  --input=VALUE...  a value, once for each input in their order, as for `opsplice run` (default: random numbers)
+  --inputs=@FILE  all inputs in their order: @inputs.npz
   --require-match  fail if a rule matches nothing
   --build-timeout=SECONDS  the longest that the compiler of a kernel may take (default: 600)
   --no-code  build and run nothing of the specs: take prebuilt artifacts only (docs/security.md)
@@ -129,9 +132,9 @@ verify [flags]: check that the numbers of replacements hold, match by match and 
   --target
   --dim
   @packages
-  --function=NAME  the function to run (default: all)
-  --input=VALUE...  a value, once for each input in their order, as for `opsplice run` (default: random numbers)
-  --inputs=@FILE  all inputs in their order: @inputs.npz
+  --function
+  --input
+  --inputs
   --tolerance=PART  how far floats may be off, as a part of the largest of their row (default: by type and length of
       sums)
   --trials=KIND,...  the trials to run (default: all): {TRIALS}
@@ -151,9 +154,9 @@ bench [flags]: time each match and the whole program with and without kernels, a
   --target
   --dim
   @packages
-  --function=NAME  the function to run (default: all)
-  --input=VALUE...  a value, once for each input in their order, as for `opsplice run` (default: random numbers)
-  --inputs=@FILE  all inputs in their order: @inputs.npz
+  --function
+  --input
+  --inputs
   --against=NAME,...  other runtimes on the same inputs: onnxruntime (.onnx files), torch (.pt2 files)
   --seconds=SECONDS [1]  how long to time each match and each function (default: 1)
   --html=FILE  write a page with all results; it needs no other file
