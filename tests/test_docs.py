@@ -176,3 +176,11 @@ def parser_text(spec: str) -> str:
     """A spec without the comment that it begins with."""
     assert parser.parse(spec).rules
     return spec[spec.index("kernel") :]
+
+
+def test_the_modules_that_architecture_names_are_there() -> None:
+    folders = ("opsplice", "matchers", "rewrites", "spec_lang", "targets", "scripts", "tests")
+    paths = [path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text()))
+    assert len(named) > 100
+    assert [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in paths)] == []
