@@ -1,0 +1,100 @@
+"""Types of values: dims, element types, tensors and buffers, and what is declared to have one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opsplice.spec_lang.syntax.tree.source import Span
+
+if TYPE_CHECKING:
+    from opsplice.spec_lang.syntax.tree.conditions import Arithmetic, Literal
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dim of a shape: a symbol `n`, a size `64`, a pack `...m` (any number of dims) or `?` (any size).
+
+    Of a kernel's result it may be arithmetic, `ceildiv(k, 64)`. Exactly one field after `span` is set, or none for `?`.
+    """
+
+    span: Span
+    symbol: str | None = None
+    size: int | None = None
+    pack: str | None = None
+    sum: Arithmetic | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The name that the dim binds, if any."""
+        return self.symbol or self.pack
+
+    def __str__(self) -> str:
+        if self.pack is not None:
+            return f"...{self.pack}"
+        if self.size is not None:
+            return str(self.size)
+        if self.sum is not None:
+            return self.sum.span.written
+        return self.symbol or "?"
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """An element type, `f32`, or a type variable, `T`."""
+
+    span: Span
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a buffer.
+
+    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. One that is `copied`
+    is dense, and the program makes a copy where a match has it in another layout. One that is `optional` is a null
+    pointer where a match has none.
+    """
+
+    span: Span
+    dims: tuple[Dim, ...]
+    element: ScalarType
+    strided: bool = False
+    optional: bool = False
+    copied: bool = False
+
+    def __str__(self) -> str:
+        return "tensor<" + " x ".join([*map(str, self.dims), self.element.name]) + ">"
+
+
+Type = ScalarType | TensorType
+
+
+@dataclass(frozen=True)
+class TypeVariable:
+    """`T` or `T in {f32, f16}` in angle brackets; no choices means any element type."""
+
+    span: Span
+    name: str
+    choices: tuple[ScalarType, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpVariable:
+    """`op act` in the angle brackets of a pattern: an op, or a pattern, that is said where the pattern is used."""
+
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """default: what a scalar of a pattern is at a match that has none."""
+
+    span: Span
+    name: str
+    type: Type
+    default: Literal | None = None
