@@ -245,6 +245,8 @@ class _Formatter:
         at = f" at {rule.phase}" if rule.phase else ""
         priority = f" priority {rule.priority}" if rule.priority else ""
         where = f" where {_condition(rule.where)}" if rule.where else ""
+        if not (rule.replaces or rule.attributes):
+            return f"keep {rule.pattern}{at}{priority}{where}"
         subject = f"{rule.pattern}{at}{priority}{where} with "
         if rule.attributes:
             return f"annotate {subject}{{{', '.join(map(_attribute, rule.attributes))}}}"

@@ -30,8 +30,8 @@ _MAX_EARLIER = 12  # more than this many earlier rules together are not asked wh
 
 
 def in_order(rules: Sequence[tree.Rule]) -> list[tree.Rule]:
-    """The rules as they are tried. Those that only set attributes take nothing from others."""
-    return sorted((rule for rule in rules if not rule.attributes), key=lambda rule: -rule.priority)
+    """The rules as they are tried. Those without a replacement take nothing from others."""
+    return sorted((rule for rule in rules if rule.replaces), key=lambda rule: -rule.priority)
 
 
 def unreachable(spec: LoadedSpec, *, patterns: bool = True) -> tuple[Diagnostic, ...]:

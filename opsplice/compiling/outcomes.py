@@ -129,7 +129,7 @@ def _replacement(
         function=as_known(match.function),
         location=match.location,
         dims={name: _dim(size) for name, size in match.dims.items()},
-        kernel=rule.kernel or ("" if rule.attributes else "mlir"),
+        kernel=rule.kernel or ("mlir" if rule.code else ""),
         action=action,
         reason=reason,
         lost=lost,

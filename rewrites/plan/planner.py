@@ -53,6 +53,9 @@ Resolver = Callable[[tree.ArtifactClause, str, ProgramTarget], Artifact]
 Generate = Callable[[tree.ArtifactClause, generation.Request, ProgramTarget], Artifact]
 
 
+_KEPT = "a rule keeps the compiler's code here"
+
+
 def _no_code(_match: Match, rule: tree.Rule, _computed: tree.Computed | None = None) -> Written:
     raise OpspliceError(f"there is no kernel {rule.kernel}")
 
@@ -142,16 +145,21 @@ class _Planner:
         for same in of_pattern.values():
             same.sort(key=lambda match: (-match.held, order[match]))  # the longer alternative first
         chosen: dict[Match, Action] = {}
+        kept: set[Match] = set()
         annotations: list[Annotation] = []
         reasons: dict[Match, list[Left]] = {}
         for rule in self.rules:
             for match in of_pattern.get(rule.pattern, ()):
-                if match in chosen and not rule.attributes:
+                if (match in chosen or match in kept) and not rule.attributes:
                     continue
                 try:
                     if rule.attributes:
                         check_condition(self.views, rule.where, match, "the rule's")
                         self._annotate(match, rule, annotations)
+                    elif not rule.replaces:
+                        check_condition(self.views, rule.where, match, "the rule's")
+                        kept.add(match)
+                        raise LeaveError(_KEPT)
                     else:
                         chosen[match] = self._action(match, rule)
                 except LeaveError as left:

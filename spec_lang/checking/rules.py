@@ -66,7 +66,7 @@ def check_rule(
         values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
         if any(isinstance(value, int) and not -PAST_I64 <= value < PAST_I64 for value in values):
             report(error(attribute.span, "an integer that is set is an i64, which cannot hold this"))
-    if rule.attributes:
+    if not rule.replaces:
         return
     if rule.code is not None:
         if pattern is not None:

@@ -49,7 +49,7 @@ def mistakes(spec: LoadedSpec) -> Iterator[Diagnostic]:
             why = unmatchable(call.callee, is_end=call in ends) or _misspelt(call)
             if why is not None:
                 yield never_matches(pattern, why, call.callee_span)
-    replaced = [spec.patterns[rule.pattern] for rule in spec.rules if not rule.attributes]
+    replaced = [spec.patterns[rule.pattern] for rule in spec.rules if rule.replaces]
     reached = {each.name: each for pattern in replaced for each in (pattern, *reached_patterns(pattern, spec))}
     for pattern in reached.values():
         for call in _calls(pattern):

@@ -285,6 +285,12 @@ class Nodes(ExpressionNodes):
         where_span = self._span(parts[-2], close)
         return tree.Rule(span, str(pattern), name_span, "", where_span, (), False, where, *settled, None, attributes)
 
+    def kept(self, parts: list[Any]) -> tree.Rule:
+        word, pattern, at, priority, where = parts
+        settled = (at[0] if at else None, at[1] if at else None, priority or 0)
+        name_span = self._span(pattern, pattern)
+        return tree.Rule(self._span(word, pattern), str(pattern), name_span, "", name_span, (), True, where, *settled)
+
     def at(self, parts: list[Any]) -> tuple[str, Span]:
         return "".join(map(str, parts[1:])), self._span(parts[1], parts[-1])
 

@@ -53,6 +53,18 @@ def test_a_rule_whose_condition_fails_leaves_the_match_to_the_next(bench):
 
 
 @pytest.mark.parametrize(
+    ("kept", "planned"),
+    [
+        ("keep mul where n == 8", (["one"], ["a rule keeps the compiler's code here"])),
+        ("keep mul where n == 9", (["two", "one"], [])),
+    ],
+)
+def test_a_rule_that_keeps_goes_before_others_of_its_pattern_only(bench, kept, planned):
+    rules = f"{kept}\nreplace mul with two(a, b)\nreplace neg_abs with one(a)"
+    assert summary(bench(CHAIN, KERNELS + rules).plan()) == planned
+
+
+@pytest.mark.parametrize(
     ("where", "planned"), [("weight(b)", ["one"]), ("not weight(b)", ["one"]), ("weight(a)", []), ('inside("a.b")', [])]
 )
 def test_a_condition_on_an_input_of_an_alternative_that_is_not_taken(bench, where, planned):

@@ -323,6 +323,7 @@ RULES = st.one_of(
     st.tuples(SUBJECTS, USED, listed(st.one_of(NAMES, SIGNED)), st.sampled_from(["", " otherwise keep"])).map(
         "replace {0[0]} with {0[1]} ( {0[2]} ){0[3]}".format
     ),
+    SUBJECTS.map("keep {}".format),
     SUBJECTS.map("annotate {} with {{ a.b = 1 , c }}".format),
     st.just('run "canonicalize, cse" at input'),
 )

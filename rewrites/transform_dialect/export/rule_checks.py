@@ -33,6 +33,8 @@ def check_call(rule: tree.Rule, call: KernelCall) -> None:
 def check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
     """Raise GapError for a rule that does something that is not exported."""
     what, pattern = f"`{rule.title}`", spec.patterns[rule.pattern]
+    if not (rule.replaces or rule.attributes):
+        raise GapError.at(rule.span, what, "a spec says what is replaced, not what stays")
     if rule.attributes:
         _check_attributes(rule, spec)
     elif rule.kernel in spec.kernels:

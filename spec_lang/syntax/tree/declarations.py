@@ -221,10 +221,11 @@ def argument(expr: Expr) -> Argument:
 
 @dataclass(frozen=True)
 class Rule:
-    """`replace pattern at phase priority 1 where ... with kernel(args) otherwise keep`; `annotate pattern with {...}`.
+    """`replace pattern at phase priority 1 where ... with kernel(args) otherwise keep`; `annotate pattern with {...}`;
+    `keep pattern where ...`: the compiler's code, whatever later rules say of the pattern.
 
     kernel: what takes the pattern's place: a kernel, or another pattern, which is then written out as ops; "" when it
-    is `code`, or when the rule only sets `attributes` on the op that makes the first result.
+    is `code`, or when the rule only sets `attributes` on the op that makes the first result, or keeps what is there.
     args: names of the pattern's parameters, dims of the pattern (for scalar parameters), numbers, or what is computed
     from parameters.
     keep: leave the compiler's own code for targets without an artifact.
@@ -250,7 +251,14 @@ class Rule:
         """The rule in a few words, for messages."""
         if self.attributes:
             return f"annotate {self.pattern}"
+        if not self.replaces:
+            return f"keep {self.pattern}"
         return f"replace {self.pattern} with {self.kernel or 'mlir'}"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it puts anything in the place of its pattern."""
+        return bool(self.kernel) or self.code is not None
 
     @property
     def called(self) -> tuple[str, ...]:

@@ -576,3 +576,9 @@ def test_what_rules_write_is_put_in_by_a_function(sides: Sider, context: ir.Cont
         back = import_spec(ir.Module.parse(made.text))
     assert not back.left_out
     assert back.text.count("util.call @opsplice_call_0_p_0") == 1
+
+
+def test_a_rule_that_keeps_has_no_counterpart() -> None:
+    found = exported(f"keep p where n == 8\n{REDUCE}")
+    (gap,) = found.gaps[0][1]
+    assert str(gap).endswith("`keep p`: a spec says what is replaced, not what stays")
