@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from opsplice.spec_lang.checking.signature_binding import dims_of
+from opsplice.spec_lang.checking.types.signature_binding import dims_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 

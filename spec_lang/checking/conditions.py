@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
-from opsplice.spec_lang.checking.inference import Report, check_element
-from opsplice.spec_lang.checking.signature_binding import dims_of, element_of
+from opsplice.spec_lang.checking.types.element_types import Report, check_element
+from opsplice.spec_lang.checking.types.signature_binding import dims_of, element_of
 from opsplice.spec_lang.checking.walks import children
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary

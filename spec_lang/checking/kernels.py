@@ -14,11 +14,8 @@ from opsplice.spec_lang.checking.conditions import (
     check_condition,
     check_parameters,
 )
-from opsplice.spec_lang.checking.inference import (
-    Report,
-    check_element,
-)
-from opsplice.spec_lang.checking.signature_binding import dims_of, element_of
+from opsplice.spec_lang.checking.types.element_types import Report, check_element
+from opsplice.spec_lang.checking.types.signature_binding import dims_of, element_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error, warning
 from opsplice.spec_lang.syntax.tree import Dim, ScalarType, Span, TensorType, Type

@@ -11,7 +11,7 @@ from opsplice.spec_lang.checking.conditions import (
     check_parameters,
     name_span,
 )
-from opsplice.spec_lang.checking.inference import Report
+from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.walks import children, expressions, forms, named_values, pattern_factors, reached
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import error, warning

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from opsplice.spec_lang.checking.inference import Report, check_element
-from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
+from opsplice.spec_lang.checking.types.element_types import Report, check_element
+from opsplice.spec_lang.checking.types.signature_binding import Binding, dims_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import error
 from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type

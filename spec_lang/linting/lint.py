@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
-from opsplice.spec_lang.checking.signature_binding import Binding, dims_of
+from opsplice.spec_lang.checking.types.signature_binding import Binding, dims_of
 from opsplice.spec_lang.checking.walks import children, expressions, named_values, pattern_factors, reached
 from opsplice.spec_lang.dims import decide, dim_conditions, judge
 from opsplice.spec_lang.linting.unused import (

@@ -1,0 +1,1 @@
+"""The type of each value in a pattern."""
