@@ -40,8 +40,8 @@ from opsplice.matchers.patterns.nodes import (
     Within,
 )
 from opsplice.matchers.terms.attributes import ROUNDING
+from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS
 from opsplice.matchers.terms.terms import Apply, Reduce
-from opsplice.matchers.terms.views import FRONTEND_CONSTANTS
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Structured ops whose name does not say what their body computes.

@@ -127,6 +127,13 @@ def mentions(index: Index, loop: Loop) -> bool:
     return mentions(index.whole, loop) if isinstance(index, Part) else index == loop
 
 
+def replaced(index: Index, loop: Loop, other: Index) -> Index:
+    """An index with another one in place of a loop in it."""
+    if isinstance(index, Flat):
+        return Flat(tuple(replaced(part, loop, other) for part in index.parts), index.sizes)
+    return other if index == loop else index
+
+
 # ---- terms -------------------------------------------------------------------------------------------------------
 
 

@@ -9,21 +9,14 @@ under any loop order, elementwise ops on tensors, broadcasts, transposes and res
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Extent, extent_of_dim, extent_of_number, groups
-from opsplice.matchers.ir.tensor_values import (
-    defining_op,
-    element_type,
-    shape_of,
-    signless,
-)
-from opsplice.matchers.terms import constants
+from opsplice.matchers.dims.extents import Extent, extent_of_dim, extent_of_number
+from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import (
     BECOMES,
@@ -35,51 +28,34 @@ from opsplice.matchers.terms.canonical import (
     readings,
     unchanged,
 )
-from opsplice.matchers.terms.structured_ops import (
-    Operand,
-    Scalar,
-    Structured,
-    attributes_of,
-    loop_sizes,
-    loops_of_output,
-)
+from opsplice.matchers.terms.ops.combiners import chosen, is_neutral
+from opsplice.matchers.terms.ops.composite_ops import attention, softmax
+from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of
+from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
+from opsplice.matchers.terms.ops.structured_ops import Scalar, Structured, attributes_of, loops_of_output
 from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
     Apply,
     Constant,
     DimSize,
-    Flat,
     Index,
     Loop,
     LoopIndex,
     Part,
     Reduce,
-    Sized,
     Started,
     Term,
     flatten,
     mentions,
-    split,
+    replaced,
 )
-from opsplice.spec_lang.syntax import vocabulary
 from opsplice.spec_lang.syntax.vocabulary import identity
 
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
-# Frontends' own constants, and the attribute that holds the number.
-FRONTEND_CONSTANTS = {
-    "flow.tensor.constant": "value",
-    "stablehlo.constant": "value",
-    "torch.constant.float": "value",
-    "torch.constant.int": "value",
-    "torch.vtensor.literal": "value",
-    "tosa.const": "values",
-}
-_SEVERAL = 2
 # Values in order, as a dict: one that is added to another brings its hashes along.
 Reads = dict[ir.Value, None]
-_MAXIMA = frozenset({"arith.maximumf"})
 
 
 @dataclass(frozen=True)
@@ -138,7 +114,7 @@ class Views:
         key = (access, index, sizes)
         if key not in self._split:
             whole = flatten(tuple(map(self._fresh, sizes)), sizes)
-            self._split[key] = Access(access.value, tuple(_replaced(i, index, whole) for i in access.indices))
+            self._split[key] = Access(access.value, tuple(replaced(i, index, whole) for i in access.indices))
         return self._split[key]
 
     def split_reduction(self, term: Reduce, loop: Loop, sizes: tuple[int, ...]) -> Reduce | None:
@@ -154,7 +130,7 @@ class Views:
     def _at_other(self, term: Term, loop: Loop, other: Index) -> Term | None:
         """A term with another index in place of a loop."""
         if isinstance(term, Access):
-            indices = tuple(_replaced(index, loop, other) for index in term.indices)
+            indices = tuple(replaced(index, loop, other) for index in term.indices)
             return None if any(mentions(index, loop) for index in indices) else Access(term.value, indices)
         if isinstance(term, Apply):
             args = tuple(self._at_other(arg, loop, other) for arg in term.args)
@@ -300,24 +276,23 @@ class Views:
     def _read(self, access: Access) -> Step | None:
         value: ir.Value = access.value
         op = defining_op(value)
-        if op is not None and op.name in FRONTEND_CONSTANTS:
-            return _constant(op, FRONTEND_CONSTANTS[op.name])
-        if op is None or shape_of(value) is None:
+        if op is None or (shape_of(value) is None and op.name not in FRONTEND_CONSTANTS):
             return None
         name = op.name
-        if name == "arith.constant":
-            return _constant(op)
+        if name == "arith.constant" or name in FRONTEND_CONSTANTS:
+            number = constant_of(op, FRONTEND_CONSTANTS.get(name, "value"))
+            return None if number is None else Step(number, None)
         if name.startswith(("arith.", "math.")) and len(op.results) == 1:
             return None if not rounds_to_nearest(op) else Step(self._elementwise(op, access.indices), op)
         if name.startswith("linalg."):
             return self._linalg(op, value, access.indices)
         if name == "iree_linalg_ext.attention":
-            attention = self._attention(op, access.indices)
-            return None if attention is None else Step(attention, op)
+            made = attention(op, access.indices, self._fresh)
+            return None if made is None else Step(made, op)
         if name in ("tensor.expand_shape", "tensor.collapse_shape"):
-            return Step(self._regrouped(op, access.indices), op)
+            return Step(regrouped(op, access.indices, self.extent), op)
         if name == "tensor.reshape":
-            source = self._reshaped(op, access.indices)
+            source = reshaped(op, access.indices, self.extent)
             return None if source is None else Step(source, op)
         if name in ("tensor.cast", "flow.tensor.tie_shape"):
             return Step(Access(op.operands[0], access.indices), op)
@@ -332,46 +307,6 @@ class Views:
         if name == "tensor.splat" or (name == "tensor.from_elements" and len(op.operands) == 1):
             return Step(Access(op.operands[0], ()), op)
         return None
-
-    def _sizes(self, value: ir.Value, axes: Iterable[int]) -> tuple[Sized, ...]:
-        """The sizes of some dims. One that is known at run time only is None, and follows from the others.
-
-        Where there are several such, each says what it is computed from: equal indices mean equal sizes then.
-        """
-        shape = shape_of(value)
-        assert shape is not None
-        sizes = {axis: shape[axis] for axis in axes}
-        if list(sizes.values()).count(None) < _SEVERAL:
-            return tuple(sizes.values())
-        return tuple(self.extent(DimSize(value, axis)) if size is None else size for axis, size in sizes.items())
-
-    def _regrouped(self, op: ir.Operation, indices: tuple[Index, ...]) -> Access:
-        """The element of the source that an element of an expanded or a collapsed tensor is."""
-        written = ir.ArrayAttr(op.attributes["reassociation"])
-        several = [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in written]
-        source = op.operands[0]
-        if op.name == "tensor.expand_shape":
-            made = op.results[0]
-            return Access(source, tuple(flatten(tuple(indices[i] for i in g), self._sizes(made, g)) for g in several))
-        pieces = [split(index, self._sizes(source, g)) for g, index in zip(several, indices, strict=True)]
-        if not several:
-            pieces = [(UNIT,) * len(shape_of(source) or ())]
-        return Access(source, tuple(index for piece in pieces for index in piece))
-
-    def _reshaped(self, op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
-        """The same for a reshape, where it can be told which dims become which; None where it cannot."""
-        source, made = op.operands[0], op.results[0]
-        if not isinstance(source.type, ir.RankedTensorType) or not isinstance(made.type, ir.RankedTensorType):
-            return None
-        sides = [tuple(self.extent(DimSize(v, a)) for a in range(v.type.rank)) for v in (source, made)]
-        found: list[Index] = []
-        regrouped = groups(*sides)
-        if regrouped is None:
-            return None
-        for old, new in regrouped:
-            whole = flatten(tuple(indices[i] for i in new), self._sizes(made, new))
-            found.extend(split(whole, self._sizes(source, old)))
-        return Access(source, tuple(found) if regrouped else (UNIT,) * source.type.rank)
 
     def _elementwise(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
         args = self.elements(op, indices)
@@ -392,7 +327,7 @@ class Views:
 
     def _linalg(self, op: ir.Operation, value: ir.Value, indices: tuple[Index, ...]) -> Step | None:
         if op.name == "linalg.softmax":
-            return Step(self._softmax(op, indices), op)
+            return Step(softmax(op, indices, self._fresh), op)
         structured = self.structured(op)
         if structured is None:
             return None
@@ -430,7 +365,7 @@ class Views:
         combine = structured.yielded_op(number)
         if combine is None or not rounds_to_nearest(combine):
             return None
-        op, operands = _chosen(combine) if combine.name == "arith.select" else (combine.name, list(combine.operands))
+        op, operands = chosen(combine) if combine.name == "arith.select" else (combine.name, list(combine.operands))
         accumulator = structured.accumulator(number)
         sides = [v for v in operands if v != accumulator]
         if len(operands) != 2 or len(sides) != 1:
@@ -444,88 +379,9 @@ class Views:
         total = Reduce(name, reduction, contribution)
         start = structured.operands[structured.inputs + number].at(body.loops)
         known = self.resolve(start)
-        if isinstance(known, Constant) and _is_neutral(name, known, neutral):
+        if isinstance(known, Constant) and is_neutral(name, known, neutral):
             return total
         return Started(name, (start, total), (), kind)
-
-    def _softmax(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
-        axis = ir.IntegerAttr(op.attributes["dimension"]).value
-        source, kind = op.operands[0], element_type(op.operands[0])
-        shape = shape_of(source)
-        assert shape is not None
-
-        def at(index: Index) -> Term:
-            return Access(source, (*indices[:axis], index, *indices[axis + 1 :]))
-
-        return self._softmax_of(at, indices[axis], shape[axis], kind)
-
-    def _softmax_of(self, at: Callable[[Index], Term], index: Index, size: int | None, kind: str) -> Term:
-        """The softmax of `at` over an index of `size`, at `index`."""
-
-        def reduced(combiner: str, make: Callable[[Index], Term]) -> Term:
-            loop = self._fresh(size)
-            body = make(loop)
-            return Reduce(combiner, (loop,), body) if isinstance(loop, Loop) else body
-
-        peak = reduced("arith.maximumf", at)
-
-        def shifted(index: Index) -> Term:
-            return Apply("math.exp", (Apply("arith.subf", (at(index), peak), (), kind),), (), kind)
-
-        return Apply("arith.divf", (shifted(index), reduced("arith.addf", shifted)), (), kind)
-
-    def _attention(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
-        """`contract(softmax(contract(q, k) * scale + mask), v)`; None where the op does anything else besides.
-
-        A mask of booleans is read as IREE does it: minus infinity in place of the score where it is false. Where the
-        scale or a mask is of a wider type than the rest, all is computed in that, and the result cut short.
-        """
-        maps = [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
-        operands = tuple(map(Operand.of, op.operands, maps))
-        body = op.regions[0].blocks[0]
-        made = element_type(op.results[0])
-        if len(op.results) != 1 or len(maps) != len(op.operands) or len(maps) not in (5, 6):
-            return None
-        if len(body.operations) != 1 or body.operations[0].operands[0] != body.arguments[0]:
-            return None  # the scores are changed in the body
-        if any(element_type(v) != made for v in (*op.operands[:3],)):
-            return None
-        beside = [element_type(v) for v in list(op.operands)[3:-1] if element_type(v) != "i1"]
-        kind = max((made, *beside), key=lambda name: vocabulary.bits(name) or 0)
-        if not all(map(vocabulary.is_float, (made, *beside))):
-            return None
-        loops = loops_of_output(operands[-1].map, indices)
-        names = [{each for each in operand.map if isinstance(each, int)} for operand in operands]
-        summed, keys = (names[0] & names[1]) - names[-1], (names[1] & names[2]) - names[-1]
-        if loops is None or len(keys) != 1 or len(summed) != 1:
-            return None
-        (along,), (depth,) = keys, summed
-        sizes = loop_sizes(operands)
-
-        def element(number: int, at: dict[int, Index]) -> Term:
-            access = operands[number].at(at)
-            own = element_type(op.operands[number])
-            return access if own in (kind, "i1") else Apply("arith.extf", (access,), (), kind)
-
-        def score(index: Index) -> Term:
-            inner = self._fresh(sizes.get(depth))
-            at = {**loops, along: index, depth: inner}
-            product: Term = Apply("arith.mulf", (element(0, at), element(1, at)), (), kind)
-            if isinstance(inner, Loop):
-                product = Reduce("arith.addf", (inner,), product)
-            product = Apply("arith.mulf", (product, element(3, at)), (), kind)
-            if len(maps) == 5:
-                return product
-            mask = element(4, at)
-            if element_type(op.operands[4]) == "i1":
-                return Apply("arith.select", (mask, product, Constant(-math.inf, kind)), (), kind)
-            return Apply("arith.addf", (product, mask), (), kind)
-
-        index = self._fresh(sizes.get(along))
-        weight = self._softmax_of(score, index, sizes.get(along), kind)
-        product = Apply("arith.mulf", (weight, element(2, {**loops, along: index})), (), kind)
-        total = Reduce("arith.addf", (index,), product) if isinstance(index, Loop) else product
-        return total if made == kind else Apply("arith.truncf", (total,), (), made)
 
 
 class _Body:
@@ -551,8 +407,7 @@ class _Body:
     def _read_op(self, op: Scalar) -> None:
         args: list[Term | None] = []
         if op.name == "arith.constant":
-            step = _constant(op.op)
-            self.terms[op.results[0]] = None if step is None else step.term
+            self.terms[op.results[0]] = constant_of(op.op)
         elif op.name == "linalg.index":
             self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.op.attributes["dim"]).value])
         elif op.name.startswith(("arith.", "math.")):
@@ -580,47 +435,6 @@ class _Body:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
-
-
-def _replaced(index: Index, loop: Loop, other: Index) -> Index:
-    """An index with another one in place of a loop in it."""
-    if isinstance(index, Flat):
-        return Flat(tuple(_replaced(part, loop, other) for part in index.parts), index.sizes)
-    return other if index == loop else index
-
-
-def _chosen(select: ir.Operation) -> tuple[str, list[ir.Value]]:
-    """The op that a comparison of two values and a choice between them are, such as a maximum, and the values."""
-    compared = defining_op(select.operands[0])
-    if compared is None or compared.name not in ("arith.cmpf", "arith.cmpi"):
-        return select.name, []
-    sides = {value: Access(value, ()) for value in (*compared.operands, *list(select.operands)[1:])}
-    test = Apply(compared.name, tuple(sides[v] for v in compared.operands), attributes_of(compared), "i1")
-    kind = element_type(select.results[0])
-    made = canonical(
-        Apply(select.name, (test, *(sides[v] for v in list(select.operands)[1:])), (), kind), lambda term: term
-    )
-    found = isinstance(made, Apply) and made.op != select.name and len(sides) == 2
-    return (made.op, list(sides)) if found else (select.name, [])
-
-
-def _constant(op: ir.Operation, name: str = "value") -> Step | None:
-    attribute = op.attributes[name]
-    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-        attribute = attribute.get_splat_value()
-    if isinstance(attribute, ir.FloatAttr):
-        return Step(Constant(attribute.value, str(attribute.type)), None)
-    if isinstance(attribute, ir.BoolAttr):
-        return Step(Constant(int(attribute.value), "i1"), None)
-    if isinstance(attribute, ir.IntegerAttr):
-        return Step(Constant(int(attribute.value), signless(str(attribute.type))), None)
-    return None
-
-
-def _is_neutral(combiner: str, known: Constant, neutral: int | float) -> bool:
-    value = -known.value if known.type == "i1" else known.value  # all ones is -1, and a bool that is true 1
-    # Some frontends start a maximum at the lowest finite number of its type: the same for all inputs but -inf.
-    return value == neutral or (combiner in _MAXIMA and value == constants.lowest(known.type))
 
 
 def is_view(step: Step) -> bool:

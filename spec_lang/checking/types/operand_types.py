@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
-from opsplice.spec_lang.checking.types.signature_binding import (
-    dims_of,
-    element_of,
-    merge_dims,
-    possible_elements,
-)
+from opsplice.spec_lang.checking.types.signature_binding import dims_of, element_of, merge_dims, possible_elements
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.tree import Dim, Expr, ScalarType, Span, Type
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from opsplice.errors import counted
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
-from opsplice.spec_lang.checking.types.signature_binding import (
-    Binding,
-    dims_of,
-    element_of,
-)
+from opsplice.spec_lang.checking.types.signature_binding import Binding, dims_of, element_of
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 

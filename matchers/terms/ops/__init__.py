@@ -1,0 +1,1 @@
+"""What payload ops compute, kind by kind."""
