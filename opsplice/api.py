@@ -453,7 +453,7 @@ def lint(specs: SpecPath | Iterable[SpecPath], *, packages: PackageOptions | Non
 
 def format(text: str) -> str:  # noqa: A001 - the name of the command
     """The text of a `.splice` file as `opsplice format` writes it. Raises SpecError for text that is no spec."""
-    from opsplice.spec_lang import formatter
+    from opsplice.spec_lang.formatting import formatter
 
     return formatter.format(text)
 

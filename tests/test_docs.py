@@ -14,7 +14,7 @@ import pytest
 
 import opsplice
 from opsplice import cli
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.syntax import parser
 from tests import command_line
 from tests.packages import install

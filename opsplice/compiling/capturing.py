@@ -37,7 +37,7 @@ from opsplice.rewrites.ir.executable_targets import targets_of
 from opsplice.rewrites.link import fallback
 from opsplice.rewrites.plan.planner import plan
 from opsplice.rewrites.reference.plain_c import reference
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact

@@ -32,7 +32,7 @@ from opsplice.packaging.package_parts import (
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import c_types
 from opsplice.rewrites.plan.clause_choice import newness, of_backend, runs_on
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter, one_line
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Artifact
@@ -189,12 +189,12 @@ class _Builder:
     def _clause(self, kernel: tree.Kernel, clause: tree.ArtifactClause, target: Target) -> str | None:
         """A clause for a target, as text; None if it was left out."""
         if clause.is_plugin:
-            return formatter.clause_text(replace(clause, path="", flags=None, links=()))
+            return one_line.clause_text(replace(clause, path="", flags=None, links=()))
         if runs_on_host(clause):
             for path in with_imports(clause.file):
                 self.files[inside(path, self.root, str(clause.span))] = read_file(path)
             own = inside(clause.file, self.root, str(clause.span))
-            return formatter.clause_text(replace(clause, path=self._from(clause, own)))
+            return one_line.clause_text(replace(clause, path=self._from(clause, own)))
         try:
             artifact = self._artifact(kernel, clause, target)
         except MissingToolError as error:
@@ -205,7 +205,7 @@ class _Builder:
         stored = self._add(kernel, clause, target, artifact)
         backend = "cpu" if target.program.is_cpu else target.name.partition(":")[0]
         written = replace(clause, backend=backend, arch=target.program.arch or None, flags=None, links=())
-        return formatter.clause_text(replace(written, path=self._from(clause, stored)))
+        return one_line.clause_text(replace(written, path=self._from(clause, stored)))
 
     def _add(self, kernel: tree.Kernel, clause: tree.ArtifactClause, target: Target, artifact: Artifact) -> str:
         """Add an artifact, and return its path in the package."""

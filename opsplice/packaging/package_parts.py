@@ -17,7 +17,7 @@ from opsplice.compiling import prebuilt
 from opsplice.compiling.spec_sources import SpecSource
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import one_line
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.libraries import reference
 from opsplice.spec_lang.loading.loader import LoadedSpec
@@ -81,7 +81,7 @@ def read(source: SpecSource) -> Contents:
     return Contents(
         inside(source.path, root, source.given),
         tuple(Part(target, wanted, {**common, **files}) for (target, wanted), files in special.items()),
-        tuple(formatter.signature(kernel) for spec in specs for kernel in spec.kernels),
+        tuple(one_line.signature(kernel) for spec in specs for kernel in spec.kernels),
         any(map(runs_on_host, clauses)),
     )
 

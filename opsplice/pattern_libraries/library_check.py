@@ -35,7 +35,7 @@ from opsplice.reports.report import Replacement
 from opsplice.rewrites.reference import example_program
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.runtime.program import Function, ValueType
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import LoadedSpec

@@ -78,7 +78,7 @@ def _specs() -> list[bytes]:
 def _read_spec(data: bytes) -> None:
     """Parsed, checked and linted; written anew by the formatter it loads again."""
     from opsplice.compiling import linting
-    from opsplice.spec_lang import formatter
+    from opsplice.spec_lang.formatting import formatter
     from opsplice.spec_lang.loading import loader
 
     text = loader.decoded(data, "s.splice")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import opsplice
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 
 PROJECT = Path(__file__).parents[2] / "kernels"
 PACKAGE = PROJECT / "opsplice_kernels"

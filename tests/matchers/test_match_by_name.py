@@ -6,7 +6,7 @@ import pytest
 
 from opsplice.compiling import linting
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text
 
 KINDS = "x: tensor<m x n x f32>, y: tensor<m x n x f32>"

@@ -7,7 +7,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 

@@ -12,7 +12,7 @@ import opsplice
 from opsplice.compiling.linting import findings
 from opsplice.compiling.spec_export import export_spec
 from opsplice.errors import OpspliceError
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load
 from opsplice.targets.build import shaders
 from tests.plain import Plain

@@ -16,7 +16,7 @@ from opsplice.cli import main
 from opsplice.compiling import linting
 from opsplice.errors import OpspliceError
 from opsplice.matchers.patterns.graph import MAX_USES, compile_pattern
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.loader import MAX_BYTES, MAX_IMPORT_DEPTH, load, load_text
 from opsplice.spec_lang.syntax.spec_errors import SpecError

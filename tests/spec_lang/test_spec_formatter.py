@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from opsplice.spec_lang import formatter
 from opsplice.spec_lang.checking.checker import check
-from opsplice.spec_lang.formatter import WIDTH
+from opsplice.spec_lang.formatting import formatter
+from opsplice.spec_lang.formatting.formatter import WIDTH
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import parse
 from opsplice.spec_lang.syntax.spec_errors import SpecError, render

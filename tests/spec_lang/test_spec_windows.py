@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import SpecError

@@ -30,7 +30,7 @@ from opsplice.rewrites.transform_dialect.importing.shims import read_call
 from opsplice.rewrites.transform_dialect.importing.spec_actions import Action, attribute_set, read_action
 from opsplice.rewrites.transform_dialect.importing.spec_matchers import Matcher
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Input, Reading
-from opsplice.spec_lang import formatter
+from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import vocabulary
 from opsplice.spec_lang.syntax.expression_nodes import RESERVED

@@ -7,7 +7,6 @@ places, such as inside a type, move to the line before.
 from __future__ import annotations
 
 import re
-import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,17 +14,31 @@ from functools import partial
 from pathlib import Path
 
 from opsplice.spec_lang.checking.walks import children
+from opsplice.spec_lang.formatting.one_line import (
+    INDENT,
+    argument_text,
+    arithmetic_text,
+    attribute_text,
+    clause_text,
+    code_text,
+    condition_text,
+    default_text,
+    flat_text,
+    head_text,
+    joined,
+    quote,
+    result_text,
+    tail_text,
+    type_text,
+    variables_text,
+)
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import blank_codes, parse
 from opsplice.spec_lang.syntax.tree import Span
 
 WIDTH = 100
-_INDENT = 2
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"')
 _BLANK_LINE = re.compile(r"\n[ \t\r\f]*\n")
-_LABEL_WORD = re.compile(r"\([^)]*\)|\.\.\.[A-Za-z0-9_]+|[A-Za-z0-9_]+|,|->")
-_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
-_ATOM = 3
 
 
 def format(text: str, path: Path | None = None) -> str:  # noqa: A001
@@ -147,7 +160,7 @@ class _Formatter:
     def _item(self, item: tree.Item) -> _Line:
         match item:
             case tree.Import():
-                layout = partial("import {}".format, _quote(item.path))
+                layout = partial("import {}".format, quote(item.path))
             case tree.Kernel():
                 layout = partial(self._kernel, item)
             case tree.Builds():
@@ -157,25 +170,25 @@ class _Formatter:
             case tree.Rule():
                 layout = partial(self._rule, item)
             case tree.Run():
-                layout = partial("run {} at {}".format, _quote(item.passes), item.phase)
+                layout = partial("run {} at {}".format, quote(item.passes), item.phase)
             case tree.Code():
-                layout = partial(_code, item)
+                layout = partial(code_text, item)
         return _Line(item.span.start, item.span.end, layout)
 
     def _kernel(self, kernel: tree.Kernel) -> str:
-        head = f"kernel {kernel.name}{_variables(kernel.type_variables)}("
-        parameters = [(p.span, f"{p.name}: {_kernel_type(p.type)}") for p in kernel.parameters]
-        results = [(r.span, _result(r)) for r in kernel.results]
-        where = f" where {_condition(kernel.where)}" if kernel.where else ""
+        head = f"kernel {kernel.name}{variables_text(kernel.type_variables)}("
+        parameters = [(p.span, f"{p.name}: {type_text(p.type)}") for p in kernel.parameters]
+        results = [(r.span, result_text(r)) for r in kernel.results]
+        where = f" where {condition_text(kernel.where)}" if kernel.where else ""
         open_, close = self._parameter_brackets(kernel)
         end = kernel.results[-1].span.end
-        made = _joined(results)
+        made = joined(results)
         if len(results) > 1:
             results_open, results_close = self._find("(", close), self._find(")", end)
             made = f"({made})"
             if self._has_comments(results_open, results_close):
                 made = f"({self._broken(results, results_open, results_close)})"
-        given = _joined(parameters)
+        given = joined(parameters)
         opening = made.partition("\n")[0]
         if self._has_comments(open_, close) or len(f"{head}{given}) -> {opening}{where} {{") > WIDTH:
             given = self._broken(parameters, open_, close)
@@ -196,7 +209,7 @@ class _Formatter:
         lines = []
         if kernel.grid:
             start = self.text.rfind("grid", kernel.span.start, kernel.grid[0].span.start)
-            grid = f"grid ({', '.join(_arithmetic(size) for size in kernel.grid)})"
+            grid = f"grid ({', '.join(arithmetic_text(size) for size in kernel.grid)})"
             lines.append(_Line(start, kernel.grid[-1].span.end, partial(str, grid)))
         if kernel.workgroup_span is not None:
             span = kernel.workgroup_span
@@ -204,7 +217,7 @@ class _Formatter:
             lines.append(_Line(span.start, span.end, partial(str, workgroup)))
         if kernel.symbol is not None and kernel.symbol_span is not None:
             start = self.text.rfind("symbol", kernel.span.start, kernel.symbol_span.start)
-            symbol = f"symbol {_quote(kernel.symbol)}"
+            symbol = f"symbol {quote(kernel.symbol)}"
             lines.append(_Line(start, kernel.symbol_span.end, partial(str, symbol)))
         for clause in kernel.artifacts:
             lines.append(_Line(clause.span.start, clause.span.end, partial(clause_text, clause)))
@@ -215,12 +228,12 @@ class _Formatter:
         return self._block(f"builds {builds.name} {{", self._find("{", builds.name_span.end), lines, builds.span.end)
 
     def _pattern(self, pattern: tree.Pattern) -> str:
-        head = f"pattern {pattern.name}{_variables(pattern.type_variables, pattern.op_variables)}("
-        parameters = [(p.span, f"{p.name}: {p.type}{_default(p)}") for p in pattern.parameters]
+        head = f"pattern {pattern.name}{variables_text(pattern.type_variables, pattern.op_variables)}("
+        parameters = [(p.span, f"{p.name}: {p.type}{default_text(p)}") for p in pattern.parameters]
         open_, close = self._parameter_brackets(pattern)
         through = f" through {', '.join(pattern.through)}" if pattern.through else ""
-        tail = f"){through}{f' where {_condition(pattern.where)}' if pattern.where else ''} {{"
-        given = _joined(parameters)
+        tail = f"){through}{f' where {condition_text(pattern.where)}' if pattern.where else ''} {{"
+        given = joined(parameters)
         if self._has_comments(open_, close) or len(head + given + tail) > WIDTH:
             given = self._broken(parameters, open_, close)
         brace = self._find("{", pattern.where.span.end if pattern.where else close)
@@ -235,8 +248,8 @@ class _Formatter:
         last_end = self._put_trailing(out, brace + 1)
         body: list[str] = []
         for line in lines:
-            last_end = self._put(body, line, _INDENT, last_end)
-        self._put_comments(body, last_end, end - 1, _INDENT, end)
+            last_end = self._put(body, line, INDENT, last_end)
+        self._put_comments(body, last_end, end - 1, INDENT, end)
         if not body and out == [header]:
             return f"{header}}}"
         return "\n".join([*out, *body, "}"])
@@ -244,52 +257,52 @@ class _Formatter:
     def _rule(self, rule: tree.Rule) -> str:
         at = f" at {rule.phase}" if rule.phase else ""
         priority = f" priority {rule.priority}" if rule.priority else ""
-        where = f" where {_condition(rule.where)}" if rule.where else ""
+        where = f" where {condition_text(rule.where)}" if rule.where else ""
         if not (rule.replaces or rule.attributes):
             return f"keep {rule.pattern}{at}{priority}{where}"
         subject = f"{rule.pattern}{at}{priority}{where} with "
         if rule.attributes:
-            return f"annotate {subject}{{{', '.join(map(_attribute, rule.attributes))}}}"
+            return f"annotate {subject}{{{', '.join(map(attribute_text, rule.attributes))}}}"
         if rule.code is not None:
-            return f"replace {subject}{_code(rule.code)}{' otherwise keep' if rule.keep else ''}"
+            return f"replace {subject}{code_text(rule.code)}{' otherwise keep' if rule.keep else ''}"
         head = f"replace {subject}{rule.kernel}("
-        args = [(a.span, _argument(a)) for a in rule.args]
+        args = [(a.span, argument_text(a)) for a in rule.args]
         tail = f"){' otherwise keep' if rule.keep else ''}"
-        given = _joined(args)
+        given = joined(args)
         open_ = self._find("(", rule.kernel_span.end)
         close = self._find(")", rule.args[-1].span.end if args else open_)
         if self._has_comments(open_, close) or len(head + given + tail) > WIDTH:
-            items = [(a.span, partial(self._argument, a)) for a in rule.args]
-            lines = self._elements(items, _INDENT, open_, close)
+            items = [(a.span, partial(self._laid_argument, a)) for a in rule.args]
+            lines = self._elements(items, INDENT, open_, close)
             given = "\n" + "\n".join(lines) + "\n" if lines else ""
         return head + given + tail
 
-    def _argument(self, arg: tree.Argument) -> str:
+    def _laid_argument(self, arg: tree.Argument) -> str:
         if isinstance(arg, tree.Computed):
-            return self._expr(arg.expr, _INDENT, _INDENT, 1)
-        return _argument(arg)
+            return self._expr(arg.expr, INDENT, INDENT, 1)
+        return argument_text(arg)
 
     # ---- bodies ----
 
     def _let(self, let: tree.Let) -> str:
         target = f"{', '.join(let.names)} = "
-        return target + self._expr(let.expr, _INDENT, _INDENT + len(target))
+        return target + self._expr(let.expr, INDENT, INDENT + len(target))
 
     def _values(self, values: Sequence[tree.Expr]) -> str:
         first, end = values[0].span.end, values[-1].span.end
         commented = self._has_comments(first, end)
-        texts = [self._expr(value, _INDENT, _INDENT, 1) for value in values]
+        texts = [self._expr(value, INDENT, INDENT, 1) for value in values]
         flat = ", ".join(texts)
-        if len(texts) == 1 or (not commented and "\n" not in flat and _INDENT + len(flat) <= WIDTH):
+        if len(texts) == 1 or (not commented and "\n" not in flat and INDENT + len(flat) <= WIDTH):
             return flat
         items = [(v.span, partial(str, text)) for v, text in zip(values, texts, strict=True)]
-        return "\n".join(self._elements(items, _INDENT, first, end, last_comma=False)).lstrip()
+        return "\n".join(self._elements(items, INDENT, first, end, last_comma=False)).lstrip()
 
     def _expr(self, expr: tree.Expr, indent: int, column: int, reserve: int = 0) -> str:
         """An expression that starts at a column; what it breaks into stands deeper than indent."""
         if isinstance(expr, tree.Alternatives):
             return self._alternatives(expr, indent, column, reserve)
-        flat = _flat(expr).replace("\n", "\n" + " " * indent)
+        flat = flat_text(expr).replace("\n", "\n" + " " * indent)
         open_ = self._open_bracket(expr)
         if open_ is None:
             return flat
@@ -298,18 +311,18 @@ class _Formatter:
         commented = self._has_comments(open_, close)
         if not commented and (not args or column + len(flat.partition("\n")[0]) + reserve <= WIDTH):
             return flat
-        deeper = indent + _INDENT
+        deeper = indent + INDENT
         items = [(arg.span, partial(self._expr, arg, deeper, deeper, 1)) for arg in args]
         rest = isinstance(expr, tree.Call) and expr.rest
         lines = self._elements(items, deeper, open_, close)
         if rest:
             lines.append(f"{' ' * deeper}...,")
-        tail = _tail(expr).replace("\n", "\n" + " " * indent)
-        return f"{_head(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){tail}"
+        tail = tail_text(expr).replace("\n", "\n" + " " * indent)
+        return f"{head_text(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){tail}"
 
     def _alternatives(self, expr: tree.Alternatives, indent: int, column: int, reserve: int) -> str:
         """`a | b`, each on a line of its own where they do not fit on one, or a comment stands between them."""
-        fits = column + len(_flat(expr)) + reserve <= WIDTH
+        fits = column + len(flat_text(expr)) + reserve <= WIDTH
         texts: list[str] = []
         comments: list[list[_Comment]] = []
         position = expr.span.start
@@ -337,7 +350,7 @@ class _Formatter:
 
     def _broken(self, items: Iterable[tuple[Span, str]], open_: int, close: int) -> str:
         """A declaration's list between brackets, one element a line."""
-        lines = self._elements([(span, partial(str, text)) for span, text in items], _INDENT, open_, close)
+        lines = self._elements([(span, partial(str, text)) for span, text in items], INDENT, open_, close)
         return "\n" + "\n".join(lines) + "\n" if lines else ""
 
     def _elements(
@@ -369,222 +382,4 @@ class _Formatter:
         return out
 
 
-def _code(code: tree.Code) -> str:
-    """MLIR stays as it is written, but for its margin."""
-    lines = code.text.expandtabs(4).rstrip().split("\n")
-    if len(lines) == 1:
-        return f"mlir {{ {code.text.strip()} }}" if code.text.strip() else "mlir {}"
-    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
-    body = [lines[0].strip(), *(line[margin:].rstrip() for line in lines[1:])]
-    while body and not body[0]:
-        del body[0]
-    return "\n".join(["mlir {", *(" " * _INDENT * bool(line) + line for line in body), "}"])
-
-
-def _argument(arg: tree.Argument) -> str:
-    if isinstance(arg, tree.Computed):
-        return _flat(arg.expr)
-    return arg.name if isinstance(arg, tree.Name) else _squeezed(arg.span)
-
-
 # ---- what never breaks -----------------------------------------------------------------------------------------------
-
-
-def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
-
-
-def _joined(items: Iterable[tuple[Span, str]]) -> str:
-    return ", ".join(text for _, text in items)
-
-
-def _squeezed(span: Span) -> str:
-    """The source text of something without blanks in it, such as a number."""
-    return "".join(span.text.split())
-
-
-def _variables(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpVariable, ...] = ()) -> str:
-    if not variables and not ops:
-        return ""
-    written = [v.name + (f" in {{{', '.join(map(str, v.choices))}}}" if v.choices else "") for v in variables]
-    return f"<{', '.join([*written, *(f'op {o.name}' for o in ops)])}>"
-
-
-def _kernel_type(written: tree.Type) -> str:
-    if isinstance(written, tree.ScalarType):
-        return str(written)
-    words = " strided" * written.strided + " copied" * written.copied + " optional" * written.optional
-    return f"{written.element}[{', '.join(map(str, written.dims))}]{words}"
-
-
-def _default(parameter: tree.Parameter) -> str:
-    return "" if parameter.default is None else f" = {_squeezed(parameter.default.span)}"
-
-
-def _result(result: tree.KernelResult) -> str:
-    if result.type is None:
-        return result.name
-    named = result.span.start != result.type.span.start
-    return f"{result.name}: {_kernel_type(result.type)}" if named else _kernel_type(result.type)
-
-
-def signature(kernel: tree.Kernel) -> str:
-    """What a kernel takes and makes, on one line: `scale<T in {f32, f64}>(x: T[n], gain: T) -> T[n]`."""
-    taken = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
-    made = ", ".join(map(_result, kernel.results))
-    made = made if len(kernel.results) == 1 else f"({made})"
-    return f"{kernel.name}{_variables(kernel.type_variables)}({taken}) -> {made}"
-
-
-def clause_text(clause: tree.ArtifactClause, file: str = "") -> str:
-    """A clause of a kernel as it is written. file: what stands for the path, "" for the path itself."""
-    words = [clause.backend]
-    if clause.arch is not None:
-        words.append(clause.arch)
-    if needed := [*clause.features, *map(str, clause.limits)]:
-        words.append(f"when {' and '.join(needed)}")
-    if file or clause.path:
-        words.append(file or _quote(clause.path))
-    if clause.form is not None:
-        words.append(f"as {clause.form}")
-    if clause.flags is not None:
-        words.append(f"flags {_quote(clause.flags)}")
-    if clause.links:
-        words.append(f"links {_quote(shlex.join(clause.links))}")
-    if clause.shared:
-        words.append(f"shared {clause.shared}")
-    return " ".join(words)
-
-
-def _condition(condition: tree.Condition) -> str:
-    match condition:
-        case tree.Comparison():
-            return f"{_arithmetic(condition.left)} {condition.op} {_arithmetic(condition.right)}"
-        case tree.Predicate():
-            quoted = condition.name in tree.OF_THE_ROOT
-            return f"{condition.name}({_quote(condition.value) if quoted else condition.value})"
-        case tree.Membership():
-            return f"{condition.variable} in {{{', '.join(map(str, condition.choices))}}}"
-        case tree.Is():
-            form, call = _flat(condition.form), condition.form
-            plain = isinstance(call, tree.Call) and not (_tail(call) or call.optional)
-            return f"{condition.value} is {'not ' * condition.negated}{form if plain else f'({form})'}"
-    if condition.op == "not":
-        (operand,) = condition.operands
-        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
-        return f"not {_condition(operand)}" if bare else f"not ({_condition(operand)})"
-    parts = []
-    for operand in condition.operands:
-        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
-        bare = bare or (condition.op == "or" and isinstance(operand, tree.Logical) and operand.op == "and")
-        parts.append(_condition(operand) if bare else f"({_condition(operand)})")
-    return f" {condition.op} ".join(parts)
-
-
-def _arithmetic(value: tree.DimExpr) -> str:
-    if isinstance(value, tree.Literal):
-        return _squeezed(value.span)
-    if isinstance(value, tree.DimRef):
-        return value.name
-    if isinstance(value, tree.Property):
-        return str(value)
-    if value.op not in _PRECEDENCE:
-        return f"{value.op}({_arithmetic(value.left)}, {_arithmetic(value.right)})"
-    own = _PRECEDENCE[value.op]
-    left, right = _arithmetic(value.left), _arithmetic(value.right)
-    if _precedence(value.left) < own:
-        left = f"({left})"
-    if _precedence(value.right) <= own:
-        right = f"({right})"
-    return f"{left} {value.op} {right}"
-
-
-def _precedence(value: tree.DimExpr) -> int:
-    return _PRECEDENCE.get(value.op, _ATOM) if isinstance(value, tree.Arithmetic) else _ATOM
-
-
-def _flat(expr: tree.Expr) -> str:
-    if isinstance(expr, tree.Name):
-        return expr.name
-    if isinstance(expr, tree.Constant):
-        return _constant(expr)
-    if isinstance(expr, tree.Wildcard):
-        return "_"
-    args = [_flat(child) for child in children(expr)]
-    if isinstance(expr, tree.Alternatives):
-        return " | ".join(args)
-    if isinstance(expr, tree.Call) and expr.rest:
-        args.append("...")
-    return f"{_head(expr)}({', '.join(args)}){_tail(expr)}"
-
-
-def _constant(constant: tree.Constant) -> str:
-    if not constant.span.source.text.startswith("const(", constant.span.start) and constant.high is None:
-        written = _squeezed(constant.span)
-        if not written.startswith("const("):
-            return written
-    high = f"..{_arithmetic(constant.high)}" if constant.high is not None else ""
-    return f"const({_arithmetic(constant.value)}{high})"
-
-
-def _head(expr: tree.Expr) -> str:
-    """What stands before an expression's arguments."""
-    match expr:
-        case tree.Call():
-            return (_quote(expr.callee) if expr.quoted else expr.callee) + "?" * expr.optional
-        case tree.Uses():
-            return expr.kind
-        case tree.Contract():
-            return f"contract{_subscripts(expr.subscripts)}"
-        case tree.Reduce():
-            return f"reduce {expr.combiner}{_subscripts(expr.subscripts)}"
-        case tree.Rearrange():
-            return f"{expr.kind}{_subscripts(expr.subscripts)}"
-    raise AssertionError(f"{expr} has no arguments")
-
-
-def _tail(expr: tree.Expr) -> str:
-    """What stands behind an expression's arguments."""
-    attributes = getattr(expr, "attributes", ())
-    type_ = getattr(expr, "type", None)
-    words = [*map(_attribute, attributes), *["..."] * getattr(expr, "regions", False)]
-    written = f" {{{', '.join(words)}}}" if words else ""
-    body = getattr(expr, "body", None)
-    written += f" {_code(body)}" if body is not None else ""
-    return written + (f" : {type_}" if type_ is not None else "")
-
-
-def _attribute(attribute: tree.Attribute) -> str:
-    if attribute.absent:
-        return f"!{attribute.name}"
-    if attribute.variable is not None:
-        return f"{attribute.name} = ?{attribute.variable}"
-    if attribute.choices:
-        return f"{attribute.name} in {{{', '.join(_attribute_value(c, attribute.bare) for c in attribute.choices)}}}"
-    if attribute.value is None:
-        return attribute.name
-    if isinstance(attribute.value, (str, tuple, tree.MlirText)):
-        return f"{attribute.name} = {_attribute_value(attribute.value, attribute.bare)}"
-    return f"{attribute.name} = {_squeezed(attribute.span).partition('=')[2]}"
-
-
-def _attribute_value(value: tree.AttributeValue, bare: bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    if isinstance(value, tree.MlirText):
-        return f"mlir {_quote(value.text)}"
-    if isinstance(value, str):
-        return value if bare else _quote(value)
-    return str(value)
-
-
-def _subscripts(subscripts: tree.Subscripts) -> str:
-    """The labels as they were written, `mk` or `m k`: which of the two it is makes no difference to the tree."""
-    span = subscripts.span
-    words = _LABEL_WORD.findall(span.text)
-    words = [re.sub(r"\s*([+/])\s*", r" \1 ", re.sub(r"\s*([()*])\s*", r"\1", word)) for word in words]
-    operands, _, result = " ".join(words).partition("->")
-    return f"[{operands.replace(' ,', ',').strip()} -> {result.strip()}]"

@@ -1,0 +1,1 @@
+"""Specs written as text again."""

@@ -1,0 +1,240 @@
+"""Parts of a spec as text on one line: types, signatures, clauses, conditions and expressions."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+
+from opsplice.spec_lang.checking.walks import children
+from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax.tree import Span
+
+INDENT = 2
+
+
+_LABEL_WORD = re.compile(r"\([^)]*\)|\.\.\.[A-Za-z0-9_]+|[A-Za-z0-9_]+|,|->")
+
+
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
+
+
+_ATOM = 3
+
+
+def code_text(code: tree.Code) -> str:
+    """MLIR stays as it is written, but for its margin."""
+    lines = code.text.expandtabs(4).rstrip().split("\n")
+    if len(lines) == 1:
+        return f"mlir {{ {code.text.strip()} }}" if code.text.strip() else "mlir {}"
+    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
+    body = [lines[0].strip(), *(line[margin:].rstrip() for line in lines[1:])]
+    while body and not body[0]:
+        del body[0]
+    return "\n".join(["mlir {", *(" " * INDENT * bool(line) + line for line in body), "}"])
+
+
+def argument_text(arg: tree.Argument) -> str:
+    if isinstance(arg, tree.Computed):
+        return flat_text(arg.expr)
+    return arg.name if isinstance(arg, tree.Name) else _squeezed(arg.span)
+
+
+def quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def joined(items: Iterable[tuple[Span, str]]) -> str:
+    return ", ".join(text for _, text in items)
+
+
+def _squeezed(span: Span) -> str:
+    """The source text of something without blanks in it, such as a number."""
+    return "".join(span.text.split())
+
+
+def variables_text(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpVariable, ...] = ()) -> str:
+    if not variables and not ops:
+        return ""
+    written = [v.name + (f" in {{{', '.join(map(str, v.choices))}}}" if v.choices else "") for v in variables]
+    return f"<{', '.join([*written, *(f'op {o.name}' for o in ops)])}>"
+
+
+def type_text(written: tree.Type) -> str:
+    if isinstance(written, tree.ScalarType):
+        return str(written)
+    words = " strided" * written.strided + " copied" * written.copied + " optional" * written.optional
+    return f"{written.element}[{', '.join(map(str, written.dims))}]{words}"
+
+
+def default_text(parameter: tree.Parameter) -> str:
+    return "" if parameter.default is None else f" = {_squeezed(parameter.default.span)}"
+
+
+def result_text(result: tree.KernelResult) -> str:
+    if result.type is None:
+        return result.name
+    named = result.span.start != result.type.span.start
+    return f"{result.name}: {type_text(result.type)}" if named else type_text(result.type)
+
+
+def signature(kernel: tree.Kernel) -> str:
+    """What a kernel takes and makes, on one line: `scale<T in {f32, f64}>(x: T[n], gain: T) -> T[n]`."""
+    taken = ", ".join(f"{p.name}: {type_text(p.type)}" for p in kernel.parameters)
+    made = ", ".join(map(result_text, kernel.results))
+    made = made if len(kernel.results) == 1 else f"({made})"
+    return f"{kernel.name}{variables_text(kernel.type_variables)}({taken}) -> {made}"
+
+
+def clause_text(clause: tree.ArtifactClause, file: str = "") -> str:
+    """A clause of a kernel as it is written. file: what stands for the path, "" for the path itself."""
+    words = [clause.backend]
+    if clause.arch is not None:
+        words.append(clause.arch)
+    if needed := [*clause.features, *map(str, clause.limits)]:
+        words.append(f"when {' and '.join(needed)}")
+    if file or clause.path:
+        words.append(file or quote(clause.path))
+    if clause.form is not None:
+        words.append(f"as {clause.form}")
+    if clause.flags is not None:
+        words.append(f"flags {quote(clause.flags)}")
+    if clause.links:
+        words.append(f"links {quote(shlex.join(clause.links))}")
+    if clause.shared:
+        words.append(f"shared {clause.shared}")
+    return " ".join(words)
+
+
+def condition_text(condition: tree.Condition) -> str:
+    match condition:
+        case tree.Comparison():
+            return f"{arithmetic_text(condition.left)} {condition.op} {arithmetic_text(condition.right)}"
+        case tree.Predicate():
+            quoted = condition.name in tree.OF_THE_ROOT
+            return f"{condition.name}({quote(condition.value) if quoted else condition.value})"
+        case tree.Membership():
+            return f"{condition.variable} in {{{', '.join(map(str, condition.choices))}}}"
+        case tree.Is():
+            form, call = flat_text(condition.form), condition.form
+            plain = isinstance(call, tree.Call) and not (tail_text(call) or call.optional)
+            return f"{condition.value} is {'not ' * condition.negated}{form if plain else f'({form})'}"
+    if condition.op == "not":
+        (operand,) = condition.operands
+        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
+        return f"not {condition_text(operand)}" if bare else f"not ({condition_text(operand)})"
+    parts = []
+    for operand in condition.operands:
+        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
+        bare = bare or (condition.op == "or" and isinstance(operand, tree.Logical) and operand.op == "and")
+        parts.append(condition_text(operand) if bare else f"({condition_text(operand)})")
+    return f" {condition.op} ".join(parts)
+
+
+def arithmetic_text(value: tree.DimExpr) -> str:
+    if isinstance(value, tree.Literal):
+        return _squeezed(value.span)
+    if isinstance(value, tree.DimRef):
+        return value.name
+    if isinstance(value, tree.Property):
+        return str(value)
+    if value.op not in _PRECEDENCE:
+        return f"{value.op}({arithmetic_text(value.left)}, {arithmetic_text(value.right)})"
+    own = _PRECEDENCE[value.op]
+    left, right = arithmetic_text(value.left), arithmetic_text(value.right)
+    if _precedence(value.left) < own:
+        left = f"({left})"
+    if _precedence(value.right) <= own:
+        right = f"({right})"
+    return f"{left} {value.op} {right}"
+
+
+def _precedence(value: tree.DimExpr) -> int:
+    return _PRECEDENCE.get(value.op, _ATOM) if isinstance(value, tree.Arithmetic) else _ATOM
+
+
+def flat_text(expr: tree.Expr) -> str:
+    if isinstance(expr, tree.Name):
+        return expr.name
+    if isinstance(expr, tree.Constant):
+        return constant_text(expr)
+    if isinstance(expr, tree.Wildcard):
+        return "_"
+    args = [flat_text(child) for child in children(expr)]
+    if isinstance(expr, tree.Alternatives):
+        return " | ".join(args)
+    if isinstance(expr, tree.Call) and expr.rest:
+        args.append("...")
+    return f"{head_text(expr)}({', '.join(args)}){tail_text(expr)}"
+
+
+def constant_text(constant: tree.Constant) -> str:
+    if not constant.span.source.text.startswith("const(", constant.span.start) and constant.high is None:
+        written = _squeezed(constant.span)
+        if not written.startswith("const("):
+            return written
+    high = f"..{arithmetic_text(constant.high)}" if constant.high is not None else ""
+    return f"const({arithmetic_text(constant.value)}{high})"
+
+
+def head_text(expr: tree.Expr) -> str:
+    """What stands before an expression's arguments."""
+    match expr:
+        case tree.Call():
+            return (quote(expr.callee) if expr.quoted else expr.callee) + "?" * expr.optional
+        case tree.Uses():
+            return expr.kind
+        case tree.Contract():
+            return f"contract{_subscripts(expr.subscripts)}"
+        case tree.Reduce():
+            return f"reduce {expr.combiner}{_subscripts(expr.subscripts)}"
+        case tree.Rearrange():
+            return f"{expr.kind}{_subscripts(expr.subscripts)}"
+    raise AssertionError(f"{expr} has no arguments")
+
+
+def tail_text(expr: tree.Expr) -> str:
+    """What stands behind an expression's arguments."""
+    attributes = getattr(expr, "attributes", ())
+    type_ = getattr(expr, "type", None)
+    words = [*map(attribute_text, attributes), *["..."] * getattr(expr, "regions", False)]
+    written = f" {{{', '.join(words)}}}" if words else ""
+    body = getattr(expr, "body", None)
+    written += f" {code_text(body)}" if body is not None else ""
+    return written + (f" : {type_}" if type_ is not None else "")
+
+
+def attribute_text(attribute: tree.Attribute) -> str:
+    if attribute.absent:
+        return f"!{attribute.name}"
+    if attribute.variable is not None:
+        return f"{attribute.name} = ?{attribute.variable}"
+    if attribute.choices:
+        return f"{attribute.name} in {{{', '.join(_attribute_value(c, attribute.bare) for c in attribute.choices)}}}"
+    if attribute.value is None:
+        return attribute.name
+    if isinstance(attribute.value, (str, tuple, tree.MlirText)):
+        return f"{attribute.name} = {_attribute_value(attribute.value, attribute.bare)}"
+    return f"{attribute.name} = {_squeezed(attribute.span).partition('=')[2]}"
+
+
+def _attribute_value(value: tree.AttributeValue, bare: bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, tree.MlirText):
+        return f"mlir {quote(value.text)}"
+    if isinstance(value, str):
+        return value if bare else quote(value)
+    return str(value)
+
+
+def _subscripts(subscripts: tree.Subscripts) -> str:
+    """The labels as they were written, `mk` or `m k`: which of the two it is makes no difference to the tree."""
+    span = subscripts.span
+    words = _LABEL_WORD.findall(span.text)
+    words = [re.sub(r"\s*([+/])\s*", r" \1 ", re.sub(r"\s*([()*])\s*", r"\1", word)) for word in words]
+    operands, _, result = " ".join(words).partition("->")
+    return f"[{operands.replace(' ,', ',').strip()} -> {result.strip()}]"
