@@ -34,6 +34,7 @@ from opsplice.matchers.patterns.nodes import (
     Number,
     Product,
     Result,
+    Setting,
     Tie,
     Whole,
     Window,
@@ -71,7 +72,8 @@ _NAMED = WANTED | ENDING
 
 # What patterns are made of whose search reads what views read and nothing else.
 _LOCAL = frozenset(
-    {Accumulated, Anything, Apply, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Tie, Whole}
+    {Accumulated, Anything, Apply, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Setting}
+    | {Tie, Whole}
     | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Code, tree.Comparison, tree.DimRef, tree.Literal}
     | {tree.Logical, tree.MlirText, tree.Property}
 )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Number
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Number, Setting
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.canonical import COMPARISONS, WIDTHS
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started
@@ -137,7 +137,7 @@ class _Outlines:
             return _Outline(kind, node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
         if isinstance(node, Accumulated):
             return self._of(node.node, depth)._replace(kind="accumulated")
-        if isinstance(node, Named):
+        if isinstance(node, (Named, Setting)):
             return self._of(node.node, depth)
         if isinstance(node, Choice):
             options = tuple(dict.fromkeys(self._of(option, depth) for option in node.options))

@@ -29,6 +29,7 @@ from opsplice.matchers.patterns.nodes import (
     Number,
     Product,
     Result,
+    Setting,
     Tie,
     Whole,
     Window,
@@ -171,6 +172,8 @@ class _Builder:
             return self._is_rearranged(let.expr, pattern) if len(let.names) == 1 else self._uses(let.expr, position)
         if isinstance(expr, tree.Alternatives):
             return any(self._is_rearranged(option, pattern) for option in expr.options)
+        if isinstance(expr, tree.Setting):
+            return self._is_rearranged(expr.arg, pattern)
         if isinstance(expr, tree.Call) and expr.optional and self._is_rearranged(expr.args[0], pattern):
             return True
         return isinstance(expr, tree.Rearrange) or self._uses(expr, 0)
@@ -302,6 +305,10 @@ class _Builder:
             return self._node(("anything",), Anything)
         if isinstance(expr, tree.Alternatives):
             return self._choice([partial(self._lower, option, labels, scope) for option in expr.options])
+        if isinstance(expr, tree.Setting):
+            node, target = self._lower(expr.arg, labels, scope), self._lower(expr.name, (), scope)
+            value = Constant(expr.value.value, scope.element(self.types[expr.name]))
+            return self._node(("setting", id(node), id(target), value), lambda: Setting(node, target, value))
         if isinstance(expr, tree.Uses):
             return self._uses_asked(expr, labels, scope)
         if isinstance(expr, tree.Constant):

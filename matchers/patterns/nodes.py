@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.matchers.terms.terms import Apply, Reduce
+from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.spec_lang.syntax import tree
 
 
@@ -96,6 +96,15 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
+class Setting:
+    """A node with which a scalar, `target`, is a number."""
+
+    node: Node
+    target: Node
+    value: Constant
+
+
+@dataclass(frozen=True, eq=False)
 class Named:
     """A node that a condition asks about by name."""
 
@@ -122,7 +131,7 @@ class Accumulated:
     node: Reduce
 
 
-Node = Input | Number | Whole | Anything | Choice | Named | Accumulated | Apply | Reduce
+Node = Input | Number | Whole | Anything | Choice | Setting | Named | Accumulated | Apply | Reduce
 
 
 @dataclass(frozen=True, eq=False)

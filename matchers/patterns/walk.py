@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Tie, Whole, Window
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Setting, Tie, Whole, Window
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
@@ -90,4 +90,5 @@ def is_judged(node: Any) -> bool:
 def heads(node: Any) -> list[Any]:
     """The nodes that a payload may begin with where it begins with this one: behind choices and names."""
     children = [] if is_judged(node) else children_of(node)
+    children = children[:1] if isinstance(node, Setting) else children
     return [head for child in children for head in heads(child)] or [node]

@@ -55,7 +55,8 @@ class Match:
     roots:  the payload values that a replacement takes the place of, one for each result of the pattern.
     root_sizes: the sizes of each root, axis by axis.
     inputs: what each parameter is; shapes: the sizes of each tensor parameter, by position of its type in the pattern.
-    dims:   the size of each dim of the pattern; types: the element type of each type variable.
+    dims:   the size of each dim of the pattern, and its integers that are known.
+    types:  the element type of each type variable.
     ops:    the payload ops that the match accounts for, the roots' own among them.
     held:   how many ops of the pattern it is made of; alternatives and optional ops make a difference here.
     ones_first: whether the pattern has dims of size one of the first root before its others, which the program has not.

@@ -8,7 +8,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Number
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Number, Setting
 from opsplice.matchers.search.matches import Kind
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
@@ -132,7 +132,7 @@ class Reader:
             return next(self.chain(term), None) is not None
         if isinstance(node, Choice):
             return any(self.may_hold(option, term) for option in node.options)
-        if isinstance(node, Named):
+        if isinstance(node, (Named, Setting)):
             return self.may_hold(node.node, term)
         if isinstance(node, Accumulated):
             return self.may_hold(node.node, self.accumulation(node, term))

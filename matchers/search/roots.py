@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from iree.compiler import ir
@@ -13,6 +14,7 @@ from opsplice.matchers.search.matches import Kind, Match, Size
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.state import Attempt, State
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Sized
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 
 class Roots:
@@ -55,13 +57,14 @@ class Roots:
 
     def match(self, function: str) -> Match:
         sizes = [(name, size) for name, (size, _) in self.state.dims.items()]
+        numbers = (*sizes, *self.state.integers.items(), *self._integers())
         return Match(
             pattern=self.graph.pattern,
             roots=tuple(self.state.roots[i].value for i in range(len(self.graph.results))),
             root_sizes=tuple(self._sizes(self.state.roots[i]) for i in range(len(self.graph.results))),
             inputs=dict(self.state.inputs),
             shapes=dict(self.state.shapes),
-            dims={n: size for n, size in (*sizes, *self.state.integers.items()) if "." not in n},
+            dims={n: size for n, size in numbers if "." not in n},
             types={n: element for n, element in self.state.types.items() if "." not in n},
             ops=tuple(self.state.ops),
             held=len(self.state.held),
@@ -71,6 +74,16 @@ class Roots:
             order=self.state.attempt.order,
             split=self._split() if self.state.attempt.order is not None else (),
         )
+
+    def _integers(self) -> Iterator[tuple[str, int]]:
+        """The scalars that are integers and numbers here."""
+        for parameter in self.graph.pattern.parameters:
+            if isinstance(parameter.type, tree.ScalarType) and vocabulary.is_integer(parameter.type.name):
+                bound = self.state.inputs.get(parameter.name)
+                default = None if parameter.default is None else parameter.default.value
+                number = default if bound is None else bound.constant
+                if isinstance(number, int):
+                    yield parameter.name, number
 
     def _split(self) -> tuple[tuple[Size, ...], ...]:
         """The sizes of the dims that each axis of the first root stands for, where it is several."""

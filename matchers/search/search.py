@@ -27,6 +27,7 @@ from opsplice.matchers.patterns.nodes import (
     Named,
     Number,
     Product,
+    Setting,
     Whole,
 )
 from opsplice.matchers.patterns.walk import heads, nodes_of
@@ -262,6 +263,8 @@ class Search:
         elif isinstance(node, Choice):
             for option in self._options(node, term):
                 yield lambda option=option: [(option, term)]
+        elif isinstance(node, Setting):
+            yield lambda: [(node.node, term), (node.target, node.value)]
         elif isinstance(node, Named):
             yield lambda: self._name(node, term)
         elif isinstance(node, Accumulated):

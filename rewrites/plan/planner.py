@@ -42,8 +42,10 @@ from opsplice.rewrites.plan.clause_choice import (
     unfit,
     with_features,
 )
+from opsplice.rewrites.spelling.dim_bounds import fixed
 from opsplice.spec_lang.checking.computed_arguments import launched
 from opsplice.spec_lang.checking.patterns import certain
+from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
 
@@ -359,12 +361,22 @@ def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
 
 
 def _check_passed(match: Match, rule: tree.Rule) -> None:
-    """A part that a match need not have, and has, is part of what it computes: a kernel must be given it."""
-    passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)}
-    left = (name for name in match.inputs if name not in passed and not name.startswith("_"))
-    dropped = sorted({*left} - certain(match.pattern))
+    """A part that a match need not have, and has, is part of what it computes: a kernel must be given it.
+
+    So must a scalar that an alternative says, unless the rule's condition says the number.
+    """
+    passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)} | {*fixed(rule.where)}
+    left = {name for name in match.inputs if name not in passed and not name.startswith("_")}
+    said = {part.name.name for part in expressions(match.pattern) if isinstance(part, tree.Setting)}
+    usual = {p.name for p in match.pattern.parameters if p.default is not None and _is_default(p, match)}
+    dropped = sorted(left - (certain(match.pattern) - said) - usual)
     if dropped:
         raise LeaveError(f"it has {' and '.join(dropped)}, which the rule does not pass")
+
+
+def _is_default(parameter: tree.Parameter, match: Match) -> bool:
+    bound = match.inputs.get(parameter.name)
+    return bound is None or (parameter.default is not None and bound.constant == parameter.default.value)
 
 
 def _name(rule: tree.Rule) -> str:

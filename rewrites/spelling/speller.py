@@ -204,6 +204,8 @@ class _Speller:
         if isinstance(expr, tree.Uses) and expr.kind == "accumulated":
             self.accumulated.add(expr.arg)
             return self._value(expr.arg, scope)
+        if isinstance(expr, tree.Setting):
+            return self._value(expr.arg, scope)
         if isinstance(expr, tree.Alternatives) and self.spelling.option is not None:
             return self._value(expr.options[self.spelling.option], scope)
         what = f"`{_written(expr)}`"

@@ -133,4 +133,6 @@ def _behind(expr: Expr) -> tuple[Expr, ...]:
     """What a result may be made by besides an expression itself: alternatives, and the operand of an optional op."""
     if isinstance(expr, tree.Alternatives):
         return expr.options
+    if isinstance(expr, tree.Setting):
+        return (expr.arg,)
     return expr.args[:1] if isinstance(expr, tree.Call) and expr.optional else ()

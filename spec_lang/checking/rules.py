@@ -33,7 +33,7 @@ RULE_PHASES = (
 )  # fmt: skip
 
 # Parts that say what a program may have.
-_SEVERAL = (tree.Alternatives, tree.Uses, tree.Wildcard)
+_SEVERAL = (tree.Alternatives, tree.Setting, tree.Uses, tree.Wildcard)
 
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
 PLACEHOLDER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -59,8 +59,10 @@ def check_rule(
         dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
         dims |= factors(pattern, dims)
         bound = attribute_variables(pattern)
+        scalars = [p for p in pattern.parameters if isinstance(p.type, ScalarType)]
+        integers = [p.name for p in scalars if vocabulary.is_integer(element_of(p.type).name)]
         names = Names(
-            {**dims, **dict.fromkeys(bound)},
+            {**dims, **dict.fromkeys([*bound, *integers])},
             [v.name for v in pattern.type_variables],
             [p.name for p in pattern.parameters],
         )
@@ -296,7 +298,10 @@ def _misfit(
         return None
     may_lack = parameter.default is not None if scalar else isinstance(wanted.type, TensorType) and wanted.type.optional
     if arg.name not in used and not may_lack:
-        advice = f"give it a default, {arg.name}: {parameter.type} = 1.0" if scalar else "make the buffer `optional`"
+        number = 0 if vocabulary.is_integer(element_of(parameter.type).name) else 1.0
+        advice = (
+            f"give it a default, {arg.name}: {parameter.type} = {number}" if scalar else "make the buffer `optional`"
+        )
         return f"not every match says what {arg.name} is", f"no result, or not every alternative, needs it; {advice}"
     if scalar and isinstance(parameter.type, TensorType) and not elementwise:
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None

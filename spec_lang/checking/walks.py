@@ -15,6 +15,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
         return expr.args
     if isinstance(expr, tree.Alternatives):
         return expr.options
+    if isinstance(expr, tree.Setting):
+        return expr.arg, expr.name
     if isinstance(expr, (tree.Reduce, tree.Rearrange, tree.Uses)):
         return (expr.arg,)
     return ()

@@ -302,6 +302,8 @@ class _Formatter:
         """An expression that starts at a column; what it breaks into stands deeper than indent."""
         if isinstance(expr, tree.Alternatives):
             return self._alternatives(expr, indent, column, reserve)
+        if isinstance(expr, tree.Setting):
+            return self._setting(expr, indent, column, reserve)
         flat = flat_text(expr).replace("\n", "\n" + " " * indent)
         open_ = self._open_bracket(expr)
         if open_ is None:
@@ -319,6 +321,12 @@ class _Formatter:
             lines.append(f"{' ' * deeper}...,")
         tail = tail_text(expr).replace("\n", "\n" + " " * indent)
         return f"{head_text(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){tail}"
+
+    def _setting(self, expr: tree.Setting, indent: int, column: int, reserve: int) -> str:
+        said = tail_text(expr)
+        open_, close = ("(", ")") if isinstance(expr.arg, tree.Alternatives) else ("", "")
+        written = self._expr(expr.arg, indent, column + len(open_), reserve + len(said) + len(close))
+        return f"{open_}{written}{close}{said}"
 
     def _alternatives(self, expr: tree.Alternatives, indent: int, column: int, reserve: int) -> str:
         """`a | b`, each on a line of its own where they do not fit on one, or a comment stands between them."""

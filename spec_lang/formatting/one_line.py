@@ -164,6 +164,8 @@ def flat_text(expr: tree.Expr) -> str:
     args = [flat_text(child) for child in children(expr)]
     if isinstance(expr, tree.Alternatives):
         return " | ".join(args)
+    if isinstance(expr, tree.Setting):
+        return (f"({args[0]})" if isinstance(expr.arg, tree.Alternatives) else args[0]) + tail_text(expr)
     if isinstance(expr, tree.Call) and expr.rest:
         args.append("...")
     return f"{head_text(expr)}({', '.join(args)}){tail_text(expr)}"
@@ -196,6 +198,8 @@ def head_text(expr: tree.Expr) -> str:
 
 def tail_text(expr: tree.Expr) -> str:
     """What stands behind an expression's arguments."""
+    if isinstance(expr, tree.Setting):
+        return f" with {expr.name.name} = {_squeezed(expr.value.span)}"
     attributes = getattr(expr, "attributes", ())
     type_ = getattr(expr, "type", None)
     words = [*map(attribute_text, attributes), *["..."] * getattr(expr, "regions", False)]

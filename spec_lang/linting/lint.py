@@ -314,7 +314,7 @@ def _may_end_by_name(pattern: tree.Pattern, spec: LoadedSpec) -> bool:
         lets = named_values(inside)
         if isinstance(expr, tree.Name) and expr.name in lets:
             scopes.append((inside, lets[expr.name]))
-        elif isinstance(expr, (tree.Uses, tree.Rearrange)):
+        elif isinstance(expr, (tree.Setting, tree.Uses, tree.Rearrange)):
             scopes.append((inside, expr.arg))
         elif isinstance(expr, tree.Alternatives):
             scopes += [(inside, option) for option in expr.options]

@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 _MAX_DIGITS = 20
 RESERVED = frozenset(
     {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
-    | {"transpose", "pack", "only", "shared", "accumulated", "through"}
+    | {"transpose", "pack", "only", "shared", "accumulated", "through", "with"}
 )
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
 _PROPERTIES = ("bits", "rank")
@@ -115,6 +115,11 @@ class ExpressionNodes:
         for part in parts[::2]:
             options += part.options if isinstance(part, tree.Alternatives) else (part,)
         return self._nest(tree.Alternatives(self._span(parts[0], parts[-1]), tuple(options)), *options)
+
+    def setting(self, parts: list[Any]) -> tree.Setting:
+        arg, _, word, _, value = parts
+        name = tree.Name(self._span(word, word), str(word))
+        return self._nest(tree.Setting(self._span(arg, value), arg, name, value), arg)
 
     def call(self, parts: list[Any]) -> tree.Call | tree.Uses:
         callee, given, optional, _, args, close, attributes, body, type_ = parts

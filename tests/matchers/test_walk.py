@@ -29,6 +29,7 @@ FIELDS = {
     nodes.Number: "low high",
     nodes.Whole: "op operands attributes labels number count element rest regions body",
     nodes.Choice: "options",
+    nodes.Setting: "node target value",
     nodes.Named: "name node",
     nodes.Accumulated: "node",
     nodes.Anything: "",

@@ -86,6 +86,83 @@ def test_one_pattern_and_one_kernel_do_every_attention(tmp_path, name):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6, err_msg=function)
 
 
+# What is behind the product, as a number: 0 nothing, 1 the positive part, 2 exp, 3 what lies between two numbers.
+ACTIVATED = """
+kernel product(x: f32[m, k], w: f32[k, n], activation: i32, low: f32, high: f32) -> f32[m, n] {
+  cpu "product.c" as bitcode }
+kernel positive(x: f32[m, k], w: f32[k, n]) -> f32[m, n] { cpu "product.c" as bitcode }
+pattern activated(y: tensor<...m x f32>, which: i32) {
+  maximumf(y, 0.0) with which = 1 | exp(y) with which = 2
+}
+pattern layer(
+  x: tensor<m x k x f32>, w: tensor<k x n x f32>, activation: i32 = 0, low: f32 = -inf, high: f32 = inf,
+) {
+  y = contract[m k, k n -> m n](x, w)
+  y | activated(y, activation) | minimumf(maximumf(y, low), high) with activation = 3
+}
+replace layer where activation == 1 and k == 3 with positive(x, w)
+replace layer where activation != 2 or n == 5 with product(x, w, activation, low, high)
+"""
+PRODUCT = """
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+void product(const float *x, const float *w, int32_t activation, float low, float high, float *out, size_t m, size_t k,
+             size_t n) {
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (size_t l = 0; l < k; ++l) sum += x[i * k + l] * w[l * n + j];
+      if (activation == 1) sum = sum < 0 ? 0 : sum;
+      if (activation == 2) sum = expf(sum);
+      if (activation == 3) sum = sum < low ? low : sum > high ? high : sum;
+      out[i * n + j] = sum;
+    }
+}
+void positive(const float *x, const float *w, float *out, size_t m, size_t k, size_t n) {
+  product(x, w, 1, 0, 0, out, m, k, n);
+}
+"""
+LAYER = """
+func.func @{name}(%x: tensor<4x{k}xf32>, %w: tensor<{k}x{n}xf32>) -> tensor<4x{n}xf32> {{
+  %start = arith.constant dense<0.0> : tensor<4x{n}xf32>
+  %low = arith.constant dense<-1.0> : tensor<4x{n}xf32>
+  %high = arith.constant dense<0.5> : tensor<4x{n}xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<4x{k}xf32>, tensor<{k}x{n}xf32>)
+    outs(%start : tensor<4x{n}xf32>) -> tensor<4x{n}xf32>
+  {body}
+  return %r : tensor<4x{n}xf32>
+}}
+"""
+POSITIVE = "%r = arith.maximumf %y, %start : tensor<4x{n}xf32>"
+EXP = "%r = math.exp %y : tensor<4x{n}xf32>"
+NEITHER = "%r = math.absf %y : tensor<4x{n}xf32>"
+CLAMPED = """%l = arith.maximumf %y, %low : tensor<4x{n}xf32>
+  %r = arith.minimumf %l, %high : tensor<4x{n}xf32>"""
+LAYERS_BY_NAME = {
+    "positive": (POSITIVE, 7, 5, "product", 1),
+    "positive_by_itself": (POSITIVE, 3, 5, "positive", 1),
+    "exp": (EXP, 7, 5, "product", 2),
+    "neither": (NEITHER, 7, 6, "product", 0),
+    "clamped": (CLAMPED, 7, 6, "product", 3),
+}
+
+
+def test_the_alternative_that_holds_says_what_a_scalar_is(pairs):
+    """The kernel is passed the number, and rules can ask for it; exp of 6 columns is for no rule but as a product."""
+    shown = {name: (body, k, n) for name, (body, k, n, _, _) in LAYERS_BY_NAME.items()} | {"kept": (EXP, 7, 6)}
+    text = "".join(LAYER.format(name=n, k=k, n=m, body=body.format(n=m)) for n, (body, k, m) in shown.items())
+    pair = pairs(text, ACTIVATED, {"product.c": PRODUCT})
+    found = {r.function.lstrip("@"): (r.kernel, r.dims.get("activation")) for r in pair.spliced.report.replacements}
+    wanted = {name: (kernel, which) for name, (_, _, _, kernel, which) in LAYERS_BY_NAME.items()}
+    assert found == wanted | {"kept": ("product", 0)}
+    random = np.random.default_rng(5)
+    for name, (_, k, n) in shown.items():
+        x, w = (random.normal(size=shape).astype(np.float32) for shape in ((4, k), (k, n)))
+        same = (program.run(name, x, w) for program in (pair.spliced, pair.plain))
+        np.testing.assert_allclose(*same, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
 DENSE = """
 import "opsplice:strided"
 kernel attend(q: f32[...b, m, d] copied, k: f32[...b, n, d] copied, v: f32[...b, n, e] copied, scale: f32)

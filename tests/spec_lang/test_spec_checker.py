@@ -408,6 +408,35 @@ def test_what_may_be_left_out_has_a_default_or_an_optional_buffer():
     assert "give it a default, s: f32 = 1.0" in second
 
 
+def test_an_alternative_says_what_a_scalar_is():
+    kernel = 'kernel k(x: f32[n], i: i32) -> f32[n] { cpu "k.c" }\n'
+    pattern = "pattern p(x: tensor<n x f32>, i: i32{}, s: f32 = 0.5) {{ sin(x) {} | exp(x) with i = 1 }}\n"
+    rule = "replace p where i < 2 and n > i with k(x, i)"
+    assert messages(kernel + pattern.format(" = 0", "") + rule) == []
+    assert messages(kernel + pattern.format("", "with i = 0 with s = 1") + rule) == []
+    assert "not every match says what i is" in messages(kernel + pattern.format("", "") + rule)[0]
+    assert "default, i: i32 = 0" in messages(kernel + pattern.format("", "") + rule)[0]
+    inside = kernel + pattern.format(" = 0", "").replace("{ sin", "where i < 2 { sin")
+    assert "unknown dim i" in messages(inside)[0]  # what holds has set it
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("absf(x) with i = 1.5", "1.5 is not an integer, and i: i8 is"),
+        ("absf(x) with i = 300", "i: i8 cannot hold 300"),
+        ("absf(x) with j = 1", "unknown name j"),
+        ("absf(x) with x = 1", "an alternative says what a scalar is, and x is none; declare it as a parameter"),
+        ("y = absf(x) negf(y) with y = 1", "an alternative says what a scalar is, and y is none"),
+        ("absf(x) with t = 1", "an alternative says what a scalar is, and t is none"),
+        ("absf(x) | x with i = 1", "an op must make a result, but this is the parameter x"),
+    ],
+)
+def test_what_an_alternative_cannot_set(body, expected):
+    spec = "pattern q<T>(x: tensor<n x f32>, i: i8 = 0, t: T = 1) {{ {} }}"
+    assert any(expected in message for message in messages(spec.format(body)))
+
+
 def test_strided_buffers_are_fine():
     text = 'kernel k(strided: f32[...b, m, 3] strided, y: f32[m]) -> f32[...b, m] strided { grid (m, b) cpu "k.c" }'
     assert messages(text) == []

@@ -52,6 +52,10 @@ symbol "k_{T}" grid(ceildiv(m,16))
 cpu x86_64 when avx2 and fma "k.c" flags "-O3" as bitcode}
 pattern p(x:tensor<4x?xf32>,y:tensor<...m x n x f32>,z:f32=-0.5){a=mulf(x,- 1.5) b=reduce addf[ ...m n->...m ](y,)
 cmpf(a,const( 1/n .. 2 )){predicate=ogt},b}
+pattern q(x:tensor<n x f32>,i : i32=0, s:f32=0){exp(x|absf(x) with i=1 with s = - 2.5) | ((sin(x)|cos(x)) with i= 2)
+with s=3}
+pattern r(x:tensor<n x f32>,i : i32=0){absf(x) with i=1
+| (minimumf(maximumf(broadcast[n->n](x),-1.5),another_name_that_is_long_enough) with i = 2)}
 replace p where n*(2+1)>=4 with k(y,0.5,)otherwise keep
 builds  vectors{cpu x86_64 when avx2 file  flags "-mavx2" cpu file}
 replace p with k(pack [...m n->...m (n/8)  8]( x ),- 1)
@@ -76,6 +80,15 @@ pattern p(x: tensor<4 x ? x f32>, y: tensor<...m x n x f32>, z: f32 = -0.5) {
   a = mulf(x, -1.5)
   b = reduce addf[...m n -> ...m](y)
   cmpf(a, const(1 / n..2)) {predicate = ogt}, b
+}
+
+pattern q(x: tensor<n x f32>, i: i32 = 0, s: f32 = 0) {
+  exp(x | absf(x) with i = 1 with s = -2.5) | (sin(x) | cos(x)) with i = 2 with s = 3
+}
+
+pattern r(x: tensor<n x f32>, i: i32 = 0) {
+  absf(x) with i = 1
+  | minimumf(maximumf(broadcast[n -> n](x), -1.5), another_name_that_is_long_enough) with i = 2
 }
 
 replace p where n * (2 + 1) >= 4 with k(y, 0.5) otherwise keep

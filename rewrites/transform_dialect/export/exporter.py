@@ -252,7 +252,12 @@ class _Exporter:
             why = "IREE refuses it as ops: " + "; ".join(d.message for d in error.error_diagnostics)
             raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why) from None
         made = parsed.body.operations[0].operation
-        equal_dims.check(self.spec.patterns[rule.pattern], instance, made)
+        pattern = self.spec.patterns[rule.pattern]
+        for parameter, value in zip(pattern.parameters, made.regions[0].blocks[0].arguments, strict=False):
+            if not any(value.uses):
+                why = "an alternative has no op that reads it, and a matcher has one for each of its inputs"
+                raise GapError.at(parameter.span, f"the input {parameter.name}", why)
+        equal_dims.check(pattern, instance, made)
         return made.clone(ir.InsertionPoint(self.module.body)).operation
 
     def _matches(self, rule: tree.Rule) -> tuple[dict[ir.Value, Match], dict[str, str]]:

@@ -65,6 +65,7 @@ class _Inference:
         self.report = report
         self.signatures = signatures
         self.variables = pattern.type_variables
+        self.parameters = frozenset(p.name for p in pattern.parameters)
         self.casts = "cast" in pattern.through
         self.values: dict[str, Value] = {p.name: self._known(p.type) for p in pattern.parameters}
         self.later = {name for let in pattern.body for name in let.names}
@@ -136,6 +137,9 @@ class _Inference:
                 return self.alternatives(expr)
             case tree.Uses():
                 return self.value(expr.arg)
+            case tree.Setting():
+                self._check_setting(expr)
+                return self.value(expr.arg)
             case tree.Call(optional=True):
                 return self.optional(expr)
             case tree.Call():
@@ -174,6 +178,18 @@ class _Inference:
             if isinstance(value, Number):
                 self._settle(option, value, element_of(made).name)
         return made
+
+    def _check_setting(self, expr: tree.Setting) -> None:
+        kind, name = self.value(expr.name), expr.name.name
+        if kind is None:
+            return
+        if not isinstance(kind, ScalarType) or name not in self.parameters or not vocabulary.is_element(kind.name):
+            advice = f"declare it as a parameter of one type, such as {name}: i32 = 0"
+            self.fail(expr.name.span, f"an alternative says what a scalar is, and {name} is none", advice)
+        elif isinstance(expr.value.value, float) and not vocabulary.is_float(kind.name):
+            self.fail(expr.value.span, f"{expr.value.value} is not an integer, and {name}: {kind} is")
+        elif not vocabulary.holds(kind.name, expr.value.value):
+            self.fail(expr.value.span, f"{name}: {kind} cannot hold {expr.value.value}")
 
     def _merged(self, left: Type, right: Type) -> Type | None:
         """What two types have in common, or None if they differ. A scalar goes with a tensor that it spreads over."""

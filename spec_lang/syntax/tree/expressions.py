@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opsplice.spec_lang.syntax.tree.conditions import DimExpr
+from opsplice.spec_lang.syntax.tree.conditions import DimExpr, Literal
 from opsplice.spec_lang.syntax.tree.source import Span
 from opsplice.spec_lang.syntax.tree.types import Type
 
@@ -55,6 +55,16 @@ class Uses:
     span: Span
     kind: str
     arg: Expr
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`e with activation = 1`: e, and where that holds, the scalar is this number."""
+
+    span: Span
+    arg: Expr
+    name: Name
+    value: Literal
 
 
 @dataclass(frozen=True)
@@ -184,7 +194,7 @@ class Rearrange:
     pieces: tuple[tuple[str, int], ...] = ()
 
 
-Expr = Name | Constant | Wildcard | Alternatives | Uses | Call | Contract | Reduce | Rearrange
+Expr = Name | Constant | Wildcard | Alternatives | Setting | Uses | Call | Contract | Reduce | Rearrange
 
 
 @dataclass(frozen=True)

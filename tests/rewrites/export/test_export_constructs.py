@@ -377,6 +377,10 @@ KERNEL = 'kernel k(x: f32[m, n]) -> f32[m, n] { cpu "k.c" }\n'
         ("pattern p(x: tensor<m x n x f32>) { y = exp(x) | sin(x) negf(y | cos(x)) }", "2:41: `exp(x) | sin(x)`"),
         ('pattern p(x: tensor<m x n x f32>) { negf("a.b"(x)) }', '2:42: "a.b"'),
         ('pattern p(x: tensor<m x n x f32>) { "a.b"(x) {c = d} : tensor<m x n x f32> }', "2:47: the attribute `c`"),
+        (
+            "pattern p(x: tensor<m x n x f32>, i: i32) { sin(x) with i = 1 | exp(x) with i = 2 }",
+            "2:35: the input i: an",
+        ),
         ("pattern p(x: tensor<n x n x f32>) { negf(x) }", "2:11: the dim `n`: inputs share it although no op"),
     ],
 )
