@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from opsplice import frontends
-from opsplice.compiling.job import Job, Outcome, Question
+from opsplice.compiling.job import Job, Outcome, Question, plugin_builder
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
 from opsplice.errors import OpspliceError, counted
 from opsplice.files import read_file
@@ -52,6 +52,7 @@ class Program:
     commands: the files of what it calls on the host, by module.
     providers: folders of kernels that are not in it, or one `.vmfb` of them.
     parameters: its weights, as far as it does not hold them: in archives or in memory.
+    specs: those that it was compiled with, whose kernels a plugin is built of where none is given.
     """
 
     vmfb: bytes = field(repr=False)
@@ -61,6 +62,7 @@ class Program:
     commands: Mapping[str, Path] = field(default_factory=dict, repr=False)
     providers: tuple[Path, ...] = ()
     parameters: Parameters = ()
+    specs: tuple[SpecSource, ...] = field(default=(), repr=False)
 
     def run(
         self,
@@ -72,7 +74,8 @@ class Program:
     ) -> Any:
         """Call a function (None: the only one) with numpy arrays and numbers.
 
-        plugins: the files with what the program imports; later ones shadow earlier ones.
+        plugins: the files with what the program imports; later ones shadow earlier ones. Where none is given, one is
+        built of the files that the kernels name.
         parameters: archives with weights that it does not come with, or that take the place of those that it does:
         `.irpa`, `.gguf` or `.safetensors`, as `"SCOPE=FILE"`, or the file alone for no scope and the scope `model`.
         Returns its result, or a list where there are several. Raises OpspliceError for a function that is not there,
@@ -143,7 +146,8 @@ class Program:
             sources: list[Any] = [*self.providers, *([self.provided] if self.provided else [])]
             provider = Provider(sources, functions) if sources else None
             commands = Commands(self.commands) if self.commands else None
-            self._programs[key] = load_program(self.vmfb, device, libraries, provider, commands, weights)
+            build = plugin_builder(self.specs)
+            self._programs[key] = load_program(self.vmfb, device, libraries, provider, commands, weights, build)
         return self._programs[key]
 
 
@@ -205,7 +209,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
     if require_match:
         check_matched(outcome.report)
     made = (outcome.vmfb, outcome.report, outcome.warnings, outcome.provided, outcome.commands)
-    return Program(*made, parameters=source.parameters)
+    return Program(*made, parameters=source.parameters, specs=job.specs)
 
 
 def load(

@@ -13,12 +13,14 @@ from opsplice.api import check_matched
 from opsplice.commands.shared import stdout
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import compile_job
+from opsplice.compiling.job import plugin_builder
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.runtime.providers import Provider, split_plugins
 from opsplice.runtime.weights import Parameters, found_beside, joined, read_archives
 
 if TYPE_CHECKING:
+    from opsplice.compiling.spec_sources import SpecSource
     from opsplice.isolation.isolate import ChildCrashError
     from opsplice.runtime.value_text import Value
 
@@ -72,6 +74,7 @@ def run(options: argparse.Namespace) -> Answer:
         commands,
         weights,
         options.output,
+        tuple(options.spec) if report is not None else (),
         limit=2**62 if options.json else _SHOWN,
     )
     with stdout.kept_free():
@@ -83,7 +86,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 @dataclass(frozen=True)
 class _Run:
-    """A call of a program. limit: how many elements of a result are shown."""
+    """A call of a program. specs: those that it was compiled with. limit: how many elements of a result are shown."""
 
     vmfb: bytes | Path
     function: str | None
@@ -94,6 +97,7 @@ class _Run:
     commands: dict[str, Path]
     weights: Parameters
     output: str | None
+    specs: tuple[SpecSource, ...]
     limit: int
 
 
@@ -125,7 +129,8 @@ def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:
     from opsplice.runtime.program import load_program
 
     known = Commands(job.commands) if job.commands else None
-    program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.weights)
+    build = plugin_builder(job.specs)
+    program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.weights, build)
     results = program.call(job.function, *job.inputs)
     return [values.format_value(each, limit=job.limit) for each in results], _save(job.output, results)
 

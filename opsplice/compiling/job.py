@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,3 +48,14 @@ class Outcome:
     provided: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
     commands: Mapping[str, Path] = field(default_factory=dict)
     parameters: Parameters = ()
+
+
+def plugin_builder(specs: Sequence[SpecSource]) -> Callable[[Collection[str]], Sequence[Path]]:
+    """What builds a plugin with functions that a program imports, of the specs that it was compiled with."""
+
+    def build(imports: Collection[str]) -> Sequence[Path]:
+        from opsplice.compiling import plugin_kernels  # what only few programs need takes long to load
+
+        return plugin_kernels.for_program(specs, imports)
+
+    return build

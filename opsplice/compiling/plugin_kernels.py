@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from opsplice.compiling import prebuilt
 from opsplice.compiling.spec_files import load_splice
 from opsplice.compiling.spec_sources import SpecPath, SpecSource, resolve
 from opsplice.errors import OpspliceError
@@ -23,9 +24,11 @@ from opsplice.targets.link import function_link
 from opsplice.targets.plugins import plugin_build
 from opsplice.targets.plugins.plugin_build import Built, Source
 from opsplice.targets.plugins.plugin_source import SIZE, Argument, Function
-from opsplice.targets.registry.store import Store
+from opsplice.targets.registry.store import Store, key_of
 
 SUFFIXES = (".so", ".sos")
+# Part of every key. Raise it when the same plugin is to be kept in another way.
+_WRITER = "plugin 1"
 FUNCTIONS_SUFFIX = ".spv"
 
 
@@ -64,6 +67,31 @@ def build(
     if len(targets) > 1:
         raise OpspliceError("a .so holds code for one architecture", hint="write a .sos, which holds several")
     return plugin_build.build_system(source.path.stem, sources[targets[0]], targets[0])
+
+
+def for_program(specs: Iterable[SpecSource], imports: Collection[str]) -> list[Path]:
+    """A plugin for this machine with the functions that a program imports, of the kernels of the specs that it was
+    compiled with; none where these name no file for one of them.
+
+    Raises OpspliceError for code that may not be built, and what compilers and linkers say.
+    """
+    (target,) = _targets((), "host")
+    kernels: list[tree.Kernel] = []
+    for spec in specs:
+        if spec.path.suffix == ".splice":
+            loaded = prebuilt.only(load_splice(spec, hint=""), no_code=False)
+            kernels += [kernel for kernel in loaded.kernels.values() if _has_file(kernel, imports)]
+    there = {function.symbol for kernel in kernels for function, _ in functions_of(kernel)}
+    if not kernels or not there.issuperset(imports):
+        return []
+    built = plugin_build.build_system("kernels", list(_sources(kernels, target)), target)
+    return [Store().put(key_of(_WRITER, built.data), ".so", built.data).path]
+
+
+def _has_file(kernel: tree.Kernel, imports: Collection[str]) -> bool:
+    """Whether a kernel is one of the functions that a program imports, and says what these are built of."""
+    named = any(clause.is_plugin and clause.path for clause in kernel.artifacts)
+    return named and not kernel.is_scalar and any(function.symbol in imports for function, _ in functions_of(kernel))
 
 
 def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
@@ -107,12 +135,12 @@ def _not_imported(who: str) -> OpspliceError:
 
 def _sources(kernels: Iterable[tree.Kernel], target: CpuTarget) -> Iterator[Source]:
     """The files of kernels for a target, each once."""
-    files: dict[tuple[Path, tuple[str, ...]], list[tree.Kernel]] = {}
+    files: dict[tuple[Path, tuple[str, ...], tuple[Path, ...]], list[tree.Kernel]] = {}
     for kernel in kernels:
         clause = _clause_for(kernel, target)
-        files.setdefault((clause.file, clause.words), []).append(kernel)
-    for (path, flags), of_file in files.items():
-        yield Source(path, flags, partial(_functions_in, path.name, of_file))
+        files.setdefault((clause.file, clause.words, clause.linked), []).append(kernel)
+    for (path, flags, links), of_file in files.items():
+        yield Source(path, flags, partial(_functions_in, path.name, of_file), links)
 
 
 def _clause_for(kernel: tree.Kernel, target: CpuTarget) -> tree.ArtifactClause:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -193,13 +193,14 @@ def load_program(
     provider: Provider | None = None,
     commands: Commands | None = None,
     weights: Parameters = (),
+    build: Callable[[Collection[str]], Sequence[Path]] | None = None,
 ) -> LoadedProgram:
     """Loads a compiled program (its bytes, or the path of a .vmfb) onto a device.
 
     device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...
     plugins: the files with functions that the program imports; later ones shadow earlier ones.
     provider: what gives the program kernels that it does not hold. commands: what it may call on the host.
-    weights: its parameters.
+    weights: its parameters. build: what makes a plugin with what the program imports, where none is given.
 
     Raises OpspliceError when there is no such file or device, the program is damaged, the device cannot run it, a
     plugin is not for this machine, or the plugins lack what the program imports.
@@ -212,6 +213,8 @@ def load_program(
     module = read_module(vmfb, name, instance)
     local = runtime_devices.takes_plugins(device)
     imports, optional, types = _imports(module) if local else (frozenset[str](), frozenset[str](), {})
+    if imports and not found and build is not None:
+        found = runtime_devices.read_plugins(build(imports), device)
     runtime_devices.check_imports(name, imports or (), types, found)
     if optional and not found:
         found = _some_plugin(name)

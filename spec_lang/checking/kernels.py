@@ -93,7 +93,7 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
         if clause.shared and clause.backend not in _SHARING:
             message = f"the code says how much memory a workgroup shares on {clause.backend}"
             report(error(clause.span, message, f"`shared` is for {' and '.join(_SHARING)}"))
-        if clause.links and (clause.backend != "cpu" or clause.form not in (None, "object", "provided")):
+        if clause.links and (clause.backend != "cpu" or clause.form not in (None, "object", "provided", "plugin")):
             what = clause.backend if clause.backend != "cpu" else f"as {clause.form}"
             report(error(clause.span, f"archives are linked with objects for CPUs, and this clause is `{what}`"))
         for name in LIMITS:

@@ -65,6 +65,8 @@ _MOST_LINES = 40
 _WIDEST = 400
 
 _LACKS_TYPE = re.compile(r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b")
+_LACKS_OPENMP = re.compile(r"'?omp\.h'?(?:: No such file| file not found)")
+OPENMP = "apt-get install libomp-dev for clang, or gcc; zig has no OpenMP"
 
 Made = TypeVar("Made")
 
@@ -73,8 +75,8 @@ class TimeLimitError(OpspliceError):
     """A compiler did not end in time."""
 
 
-class TooOldError(OpspliceError):
-    """A compiler does not know a type of the source."""
+class UnfitError(OpspliceError):
+    """A compiler lacks what a source needs, and another one may have it."""
 
 
 @dataclass(frozen=True)
@@ -200,14 +202,15 @@ def types_of(toolchain: Toolchain, command: Sequence[str], source: Path) -> Mapp
     return prototypes.of_ir(text) if toolchain.family == "clang" else prototypes.of_go(text)
 
 
-def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path) -> None:
-    """Runs a compiler; raises OpspliceError with its lines when it fails."""
+def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path, *, hosted: bool = False) -> None:
+    """Runs a compiler; raises OpspliceError with its lines when it fails. hosted: it has the system's headers."""
     done = run_program(command)
     if done.returncode != 0:
-        kind = TooOldError if _LACKS_TYPE.search(done.stderr) else OpspliceError
+        lacks = _LACKS_TYPE.search(done.stderr) or _LACKS_OPENMP.search(done.stderr)
+        kind = UnfitError if lacks else OpspliceError
         raise kind(
             f"{toolchain.name} cannot compile {source.name}",
-            hint=_hint(done.stderr, toolchain),
+            hint=_hint(done.stderr, toolchain, hosted),
             details=shown(done.stderr, done.returncode),
         )
 
@@ -254,12 +257,12 @@ def build_with_first(
 ) -> Made:
     """What `build` makes with the preferred compiler that makes `form` for `target`.
 
-    Where that one is too old for a type of the source, with the next. Raises OpspliceError when there is no compiler,
-    and what `build` raises.
+    Where that one lacks what the source needs, such as a type or OpenMP, with the next. Raises OpspliceError when there
+    is no compiler, and what `build` raises.
     """
     *others, last = _fitting(target, form, environ)
     for toolchain in others:
-        with contextlib.suppress(TooOldError):
+        with contextlib.suppress(UnfitError):
             return build(toolchain)
     return build(last)
 
@@ -417,8 +420,12 @@ def read_dependencies(path: Path, folder: Path) -> frozenset[Path]:
     return frozenset((folder / re.sub(r"\\([ #\\])", r"\1", name).replace("$$", "$")).resolve() for name in names)
 
 
-def _hint(stderr: str, toolchain: Toolchain) -> str | None:
+def _hint(stderr: str, toolchain: Toolchain, hosted: bool) -> str | None:
     header = re.search(r"fatal error: '?([^':\s]+)'?(?:: No such file| file not found)", stderr)
+    if hosted and _LACKS_OPENMP.search(stderr):
+        return OPENMP
+    if header is not None and hosted:
+        return f'install what has <{header.group(1)}>, or name its folder: flags "-I FOLDER"'
     if header is not None:
         return (
             f"kernels are built without a C library: besides your own headers there are <stddef.h>, <stdint.h>, "

@@ -8,6 +8,7 @@ system. It must not know specs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.targets.artifacts import arch as archs
-from opsplice.targets.artifacts import temporary_folders
+from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 from opsplice.targets.build import bf16_helpers, compiler_flags, linker, toolchains
@@ -28,7 +29,15 @@ from opsplice.targets.registry.store import Store, key_of
 Chooser = Callable[[frozenset[str]], Sequence[Function]]
 
 _LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".S": "assembler-with-cpp", ".s": "assembler"}
+# What a plugin is linked with.
+LINKED = (".a", ".so")
 _LINKED = ("-l", "-L", "-Wl,")
+# Flags that compilers and linkers both need.
+_BOTH = ("-fopenmp", "-pthread")
+_LACKING = re.compile(r"(?:cannot find -l|unable to find (?:\w+ )*library '?(?:-l)?)([\w.+-]+)")
+_LACKS_OPENMP = re.compile(
+    r"cannot find -l(?:omp|gomp)\b|(?:undefined symbol:|undefined reference to) .?(?:__kmpc_|GOMP_|omp_)"
+)
 _SYSTEM_FLAGS = ("-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-fno-math-errno")
 _LINK_FLAGS = (
     *("-flavor", "gnu", "--build-id=none", "-nostdlib", "-static", "-shared", "--no-undefined"),
@@ -39,11 +48,13 @@ _LINK_FLAGS = (
 
 @dataclass(frozen=True)
 class Source:
-    """A file with kernels. flags: the user's, for the compiler; choose: which functions the plugin takes of it."""
+    """A file with kernels. flags: the user's, for the compiler; choose: which functions the plugin takes of it; links:
+    the archives that it is linked with, and of a system library also others of the system."""
 
     path: Path
-    flags: tuple[str, ...]
-    choose: Chooser
+    flags: tuple[str, ...] = ()
+    choose: Chooser = lambda _: ()
+    links: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,15 +100,16 @@ def _system(name: str, sources: Sequence[Source], target: CpuTarget, toolchain: 
             _check_types(functions, _types_hosted(toolchain, source, target), source.path.name)
         glue = Path(folder) / "plugin.c"
         glue.write_text(plugin_source.write(name, functions, standalone=False), encoding="utf-8")
-        built.append(_compile_hosted(toolchain, Source(glue, (), lambda _: ()), Path(folder) / "plugin.o", target))
+        built.append(_compile_hosted(toolchain, Source(glue), Path(folder) / "plugin.o", target))
         if helpers := bf16_helpers.code_for(undefined):
             path = Path(folder) / "bf16.c"
             path.write_text(helpers, encoding="utf-8")
-            built.append(_compile_hosted(toolchain, Source(path, (), lambda _: ()), path.with_suffix(".o"), target))
+            built.append(_compile_hosted(toolchain, Source(path), path.with_suffix(".o"), target))
         output = Path(folder) / "plugin.so"
         runtime = {"zig": "-lc++"}.get(toolchain.name, "-lstdc++")
         given = [compiler_flags.checked(s.flags, "library", s.path.resolve().parent) for s in sources]
-        libraries = [f for flags in given for f in flags if f.startswith(_LINKED)]
+        libraries = [word for source in sources for path in source.links for word in _link_words(path)]
+        libraries += [f for flags in given for f in flags if f.startswith((*_LINKED, *_BOTH))]
         libraries += [runtime] if any(_LANGUAGES.get(s.path.suffix) == "c++" for s in sources) else []
         _link([*toolchain.command, "-shared", "-Wl,-z,defs", *map(str, built), *libraries, "-lm", "-o", str(output)])
         return Built(output.read_bytes(), tuple(functions), toolchain.version())
@@ -145,7 +157,7 @@ def _embedded(
     built: list[Path] = []
     types: dict[str, Mapping[str, str]] = {}
     for source in sources:
-        request = ArtifactRequest(source.path, (), "object", source.flags)
+        request = ArtifactRequest(source.path, (), "object", source.flags, source.links)
         artifact = cpu.resolve(request, target, store, environ)
         built.append(artifact.path)
         types[source.path.name] = artifact.signatures
@@ -209,7 +221,7 @@ def _compile_hosted(toolchain: toolchains.Toolchain, source: Source, output: Pat
             hint=f"accepted: {' '.join((*_LANGUAGES, '.o'))}; embedded plugins (-o kernels.sos) take .ll too",
         )
     command = [*_command_hosted(toolchain, source, target), "-c", "-o", str(output)]
-    toolchains.run_compiler(toolchain, command, source.path.resolve())
+    toolchains.run_compiler(toolchain, command, source.path.resolve(), hosted=True)
     return output
 
 
@@ -227,14 +239,30 @@ def _command_hosted(toolchain: toolchains.Toolchain, source: Source, target: Cpu
     return [*command, *toolchains.incbin_flags(path.parent), "-x", _LANGUAGES[path.suffix], str(path)]
 
 
+def _link_words(path: Path) -> list[str]:
+    """What links an archive, or a shared library that is found again where it lies."""
+    source_inputs.check_file(path, LINKED)
+    path = path.absolute()
+    return [str(path)] if path.suffix == ".a" else [str(path), f"-Wl,-rpath,{path.parent}"]
+
+
 def _link(command: Sequence[str]) -> None:
     done = toolchains.run_program(command)
     if done.returncode == 0:
         return
     said = done.stderr.strip()
+    if _LACKS_OPENMP.search(said) and "-fopenmp" in command:
+        raise toolchains.UnfitError("the plugin does not link", details=said, hint=toolchains.OPENMP)
     hint = None
-    if "duplicate symbol" in said or "multiple definition" in said:
+    if _LACKS_OPENMP.search(said):
+        hint = 'a plugin with OpenMP says so: cpu "k.c" as plugin flags "-fopenmp"'
+    elif "duplicate symbol" in said or "multiple definition" in said:
         hint = "make helpers static, and give each kernel a symbol of its own"
     elif "undefined symbol" in said or "undefined reference" in said:
-        hint = 'name the library that has it: cpu "k.c" as plugin flags "-lblas"; embedded plugins have no libraries'
+        hint = (
+            'name the library that has it: cpu "k.c" as plugin flags "-lblas", or links "libblas.so" for a file; '
+            "embedded plugins have archives only"
+        )
+    elif (lacking := _LACKING.search(said)) is not None:
+        hint = f'install {lacking[1]} with its files for development, or name its file: links "lib{lacking[1]}.so"'
     raise OpspliceError("the plugin does not link", details=said, hint=hint)

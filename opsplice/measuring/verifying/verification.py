@@ -316,4 +316,4 @@ def of_text(job: Job, text: str) -> Job:
 
 def as_runnable(job: Job, outcome: Outcome) -> Runnable:
     """A compiled program with its job's weights."""
-    return Runnable.of(outcome, job.source.parameters)
+    return Runnable.of(outcome, job.source.parameters, job.specs)
