@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
@@ -48,13 +48,14 @@ class Artifacts:
             raise _needed_by(clause, error) from None
         flags = (*made.flags, *clause.words)
         try:
-            return _artifact(ArtifactRequest(made.path, (request.name,), flags=flags), target, self.store)
+            built = _artifact(ArtifactRequest(made.path, (request.name,), flags=flags), target, self.store)
         except OpspliceError as error:
             # Nobody knows it by its name in the store.
             error.message = error.message.replace(made.path.name, f"what {clause.file.name} made")
             what = f"{made.path} is what {clause.file} made for {told(request)}"
             error.details = "\n".join(filter(None, [error.details, what]))
             raise _needed_by(clause, error) from None
+        return replace(built, shared=made.shared)
 
     def _resolved(
         self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, find: Callable[..., Artifact]

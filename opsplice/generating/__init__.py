@@ -1,7 +1,7 @@
-"""For authors of generators, the Python files of clauses `as generated`: what they are called with."""
+"""For authors of generators, the Python files of clauses `as generated`: what they are called with, and return."""
 
 from __future__ import annotations
 
-from opsplice.rewrites.plan.generation import Request
+from opsplice.rewrites.plan.generation import Code, Request
 
-__all__ = ["Request"]
+__all__ = ["Code", "Request"]

@@ -240,7 +240,7 @@ def _object(path: str) -> ir.Attribute:
 
 def _layout(call: KernelCall) -> ir.Attribute:
     """The interface. Indirect bindings let IREE record commands once and submit them again."""
-    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for _, is_written in interface.bindings(call)]
+    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for *_, is_written in interface.bindings(call)]
     bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
     count = len(interface.words(call))
     held = f"constants = {count}, " if count else ""

@@ -26,7 +26,7 @@ from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output
 
 @dataclass(frozen=True)
 class Word:
-    """A word of 32 bits. kind: `flag`, `first` or `stride`. name: what it is of."""
+    """A word of 32 bits. kind: `flag`, `first` or `stride`. name: what it is of, as conditions call it."""
 
     kind: str
     name: str
@@ -48,14 +48,14 @@ def words(call: KernelCall) -> list[Word]:
         name = strides.name_of(call, buffer)
         if name in optional:
             assert isinstance(buffer, Buffer), "a result is always there"
-            found.append(Word("flag", f"whether {name} is there", Amount.of(int(buffer.value is not None))))
+            found.append(Word("flag", f"has({name})", Amount.of(int(buffer.value is not None))))
         if buffer.layout is None:
             continue
         if not packs(call):
-            found.append(Word("first", f"first element of {name}", buffer.layout.offset))
+            found.append(Word("first", f"first({name})", buffer.layout.offset))
         for dim, runs in zip(buffer.shape, buffer.layout.dims, strict=True):
             if dim.pack is None:
-                found.append(Word("stride", f"stride of {name} along {dim}", runs[0][1] if runs else NONE))
+                found.append(Word("stride", f"stride({name}, {dim})", runs[0][1] if runs else NONE))
     return found
 
 

@@ -74,7 +74,7 @@ class Output:
 class Choice:
     """The artifact for a target of the program, and the clause of the kernel that it comes from.
 
-    artifact: None where a plugin has the code at run time.
+    artifact: None where a plugin has the code at run time, and before it is generated.
     """
 
     target: ProgramTarget
@@ -101,6 +101,7 @@ class KernelCall:
     dims:    the kernel's dims in order of their first appearance; the size of a pack is a tuple.
     choices: the artifact for each target of the program that has one.
     kept:    the targets that have none; the program does not come here on these.
+    types:   type variables of the kernel, and the elements that they stand for.
     """
 
     match: Match
@@ -112,6 +113,12 @@ class KernelCall:
     dims: Mapping[str, Size | tuple[Size, ...]]
     choices: tuple[Choice, ...] = ()
     kept: tuple[ProgramTarget, ...] = ()
+    types: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether some of its code is written for it."""
+        return any(choice.clause.is_generated for choice in self.choices)
 
     @property
     def launches(self) -> tuple[KernelCall, ...]:
@@ -145,7 +152,7 @@ class KernelCall:
     @property
     def imported(self) -> tuple[str, ...]:
         """The formats of the targets whose code imports a function of C by its name, from a plugin at run time."""
-        importing = [c for c in self.choices if c.artifact is None and not self.kernel.is_scalar]
+        importing = [c for c in self.choices if c.clause.is_plugin and not self.kernel.is_scalar]
         return tuple(sorted({choice.target.format for choice in importing}))
 
     @property

@@ -95,6 +95,7 @@ class Signature:
             arguments=arguments,
             outputs=outputs,
             dims=self._in_order(),
+            types=self.types,
         )
         laid_out = call if inner else strides.nearest(self.views, call)
         if laid_out is None:

@@ -21,6 +21,7 @@ from typing import Any
 from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
+from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import KernelCall, Scalar
 from opsplice.spec_lang.dims import dim_conditions
@@ -41,8 +42,11 @@ _DIGITS = 10  # of a digest in a symbol
 _SUFFIXES: dict[str, tuple[str, ...]] = {
     "cpu": (".c", ".ll"),
     "cuda": (".cu", ".ll", ".ptx"),
+    "rocm": (".hsaco",),
     "vulkan": (".comp", ".slang", ".wgsl"),
+    "metal": (".metal",),
 }
+_BINARY = (".hsaco",)
 _WITH_INCLUDES = (".c", ".cu", ".comp", ".slang")
 
 
@@ -56,10 +60,13 @@ class Request:
     types:     type variables and the elements that they stand for.
     elements:  of the parameters in order, then of the results that are not written in place.
     numbers:   the scalar parameters that are known numbers.
-    buffers:   the elements of what a dispatch binds, in order. words: what each of its words is of, and the element
-               type; functions of C on CPUs get scalars, dims and strides as their signature says.
+    layout:    of strided and optional buffers: {"first(x)": 0, "stride(x, n)": 1, "has(bias)": 1}; None where only
+               known at run time.
+    buffers:   what a dispatch binds, in order: names and elements. words: its words, alike; functions of C on CPUs get
+               scalars, dims and strides as their signature says.
     grid:      as the kernel writes it, such as ("ceildiv(m, 16)",). workgroup: its threads, on GPUs.
-    target:    "cpu", "cuda" or "vulkan". arch: such as "x86_64" or "sm_80". features: without signs, such as "avx2".
+    target:    "cpu", "cuda", "rocm", "vulkan" or "metal". arch: such as "x86_64" or "sm_80".
+    features:  without signs, such as "avx2".
     """
 
     name: str
@@ -68,7 +75,8 @@ class Request:
     types: Mapping[str, str]
     elements: tuple[str, ...]
     numbers: Mapping[str, int | float]
-    buffers: tuple[str, ...]
+    layout: Mapping[str, int | None]
+    buffers: tuple[tuple[str, str], ...]
     words: tuple[tuple[str, str], ...]
     grid: tuple[str, ...]
     workgroup: tuple[int, ...]
@@ -76,8 +84,24 @@ class Request:
     arch: str = ""
     features: frozenset[str] = frozenset()
 
+    def known(self, name: str) -> int | float | None:
+        """The number that a scalar, a dim or a word of `layout` is, None where only known at run time."""
+        return {**self.numbers, **self.dims, **self.layout}.get(name)
 
-def request_of(call: KernelCall, types: Mapping[str, str], count: Callable[[Any], int | None]) -> Request:
+
+@dataclass(frozen=True)
+class Code:
+    """What a generator returns: a text, or the bytes of a code object, and its kind, such as ".cu".
+
+    shared: the bytes that a launch gives each workgroup to share, for CUDA and ROCm.
+    """
+
+    text: str | bytes
+    suffix: str
+    shared: int = 0
+
+
+def request_of(call: KernelCall, count: Callable[[Any], int | None]) -> Request:
     """The request for a call, for no target yet. count: a size as one number, None if only known at run time."""
     sizes: Mapping[str, Size | tuple[Size, ...]] = call.dims
     results = (o.element for o in call.outputs if o.alias is None)
@@ -85,12 +109,13 @@ def request_of(call: KernelCall, types: Mapping[str, str], count: Callable[[Any]
         name="",
         kernel=call.symbol,
         dims=MappingProxyType({name: count(size) for name, size in sizes.items()}),
-        types=MappingProxyType(dict(types)),
+        types=MappingProxyType(dict(call.types)),
         elements=(*(a.element for a in call.arguments), *results),
         numbers=MappingProxyType(
             {a.name: a.number for a in call.arguments if isinstance(a, Scalar) and a.number is not None}
         ),
-        buffers=tuple(element for element, _ in interface.bindings(call)),
+        layout=MappingProxyType({word.name: word.amount.number for word in stride_words.words(call)}),
+        buffers=tuple((name, element) for name, element, _ in interface.bindings(call)),
         words=tuple(interface.words(call)),
         grid=tuple(dim_conditions.written(size) for size in call.kernel.grid),
         workgroup=call.kernel.workgroup,
@@ -108,10 +133,11 @@ def for_target(request: Request, target: ProgramTarget) -> Request:
 
 @dataclass(frozen=True)
 class Generated:
-    """The text that a generator made, in the store. flags: what compiling it needs besides the clause's own."""
+    """What a generator made, in the store. flags: what compiling it needs besides the clause's. shared: see `Code`."""
 
     path: Path
     flags: tuple[str, ...]
+    shared: int = 0
 
 
 class Generators:
@@ -135,18 +161,20 @@ class Generators:
             made = function(request)
         except (Exception, SystemExit) as error:
             raise _failed(f"{path.name} failed for {told(request)}", path, error) from None
-        text, suffix = _checked(made, self._modules[path], path, request)
-
-        def write(output: Path) -> None:
-            output.write_text(text, encoding="utf-8")
-
+        code = _checked(made, self._modules[path], path, request)
         try:
-            entry = self._store.get_or_build(key_of(_WRITER, text), suffix, write)
+            data = code.text.encode() if isinstance(code.text, str) else code.text
         except UnicodeEncodeError as error:
             raise OpspliceError(f"what {path.name} returned for {told(request)} is no text: {error}") from None
+
+        def write(output: Path) -> None:
+            output.write_bytes(data)
+
+        entry = self._store.get_or_build(key_of(_WRITER, data), code.suffix, write)
         # What it includes stands beside the generator, not in the store.
-        beside = suffix in _WITH_INCLUDES and any(_is_file(path.parent / n) for n in source_inputs.quoted_names(text))
-        return Generated(entry.path, (f"-I{path.parent}",) if beside else ())
+        included = source_inputs.quoted_names(str(code.text)) if code.suffix in _WITH_INCLUDES else ()
+        beside = any(_is_file(path.parent / name) for name in included)
+        return Generated(entry.path, (f"-I{path.parent}",) if beside else (), code.shared)
 
 
 def told(request: Request) -> str:
@@ -182,21 +210,23 @@ def _function(module: ModuleType, path: Path, request: Request) -> Callable[[Req
     raise OpspliceError(f"{path} has no function '{request.kernel}', nor '{_ANY}'", hint=hint)
 
 
-def _checked(made: Any, module: ModuleType, path: Path, request: Request) -> tuple[str, str]:
-    """The text and suffix that a generator returned."""
+def _checked(made: Any, module: ModuleType, path: Path, request: Request) -> Code:
+    """The code that a generator returned."""
     accepted = _SUFFIXES[request.target]
     hint = f"return (text, suffix), or text alone with SUFFIX in the file; for {request.target} {' or '.join(accepted)}"
     who = f"{path.name} returned"
-    text, suffix = made, getattr(module, "SUFFIX", None)
-    if isinstance(made, tuple) and len(made) == 2:
+    text, suffix, shared = made, getattr(module, "SUFFIX", None), 0
+    if isinstance(made, Code):
+        text, suffix, shared = made.text, made.suffix, made.shared
+    elif isinstance(made, tuple) and len(made) == 2:
         text, suffix = made
     elif isinstance(made, str) and suffix is None:
         raise OpspliceError(f"{who} a text for {told(request)} and does not say of what kind", hint=hint)
-    if not isinstance(text, str) or not isinstance(suffix, str):
+    if not isinstance(text, bytes if suffix in _BINARY else str) or not isinstance(suffix, str):
         raise OpspliceError(f"{who} {_kind(made)} for {told(request)}", hint=hint)
     if suffix not in accepted:
         raise OpspliceError(f"{who} a {suffix!r} for {told(request)}", hint=hint)
-    return text, suffix
+    return Code(text, suffix, shared)
 
 
 def _kind(value: Any) -> str:

@@ -169,7 +169,8 @@ class _Planner:
         actions = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
         laid_out = strides.laid_out(self.views, actions, self.covered)
-        return Plan(tuple(laid_out), tuple(annotations), alone)
+        coded = [self._generated(each) if isinstance(each, KernelCall) else each for each in laid_out]
+        return Plan(tuple(coded), tuple(annotations), alone)
 
     def _annotate(self, match: Match, rule: tree.Rule, annotations: list[Annotation]) -> None:
         """Add the rule's attributes that no earlier rule sets on the op. Raises _LostError if one does."""
@@ -237,11 +238,32 @@ class _Planner:
 
         signature = Signature(match, rule, kernel, self.views, self.write, launch)
         call = signature.scalar_call() if kernel.is_scalar else signature.call(inner)
-        request = generation.request_of(call, signature.types, product)
-        choices = self._choices(rule, kernel, request)
-        if any(c.clause.is_generated and c.target.is_cpu for c in choices):
-            call = dataclasses.replace(call, symbol=request.name)
+        choices = self._choices(rule, kernel, call.symbol)
         call = dataclasses.replace(call, choices=choices, kept=self._without(choices))
+        return call if call.is_generated else self._ready(call)
+
+    def _generated(self, call: KernelCall) -> KernelCall:
+        """The call with the code that is generated for the values that its buffers lie in."""
+        call = call.mapped(self._generated)
+        if not call.is_generated:
+            return call
+        request = generation.request_of(call, product)
+
+        def made(choice: Choice) -> Choice:
+            if not choice.clause.is_generated or self.generate is None:
+                return choice
+            key = (choice.clause, request.name, choice.target)
+            if key not in self.resolved:
+                told = generation.for_target(request, choice.target)
+                self.resolved[key] = self.generate(choice.clause, told, choice.target)
+            return dataclasses.replace(choice, artifact=self.resolved[key])
+
+        on_cpu = any(c.clause.is_generated and c.target.is_cpu for c in call.choices)
+        symbol = request.name if on_cpu else call.symbol
+        return self._ready(dataclasses.replace(call, symbol=symbol, choices=tuple(map(made, call.choices))))
+
+    def _ready(self, call: KernelCall) -> KernelCall:
+        """The call with what its approach needs."""
         approach = approach_of(call)
         approach.check(call)
         return approach.prepared(call) if self.read else call
@@ -286,28 +308,23 @@ class _Planner:
 
     # ---- artifacts ------------------------------------------------------------------------------------------------
 
-    def _choices(self, rule: tree.Rule, kernel: tree.Kernel, request: generation.Request) -> tuple[Choice, ...]:
+    def _choices(self, rule: tree.Rule, kernel: tree.Kernel, symbol: str) -> tuple[Choice, ...]:
         clauses = {target: clause_for(kernel, target) for target in self.targets}
         self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
         check_one_way(kernel, [clause for clause in clauses.values() if clause is not None])
         generation.check_agree(kernel, [(t, clause) for t, clause in clauses.items() if clause is not None])
         resolve = self.resolve_function if kernel.is_scalar else self.resolve
-        return tuple(Choice(t, c, self._artifact(c, request, t, resolve)) for t, c in clauses.items() if c is not None)
+        return tuple(Choice(t, c, self._artifact(c, symbol, t, resolve)) for t, c in clauses.items() if c is not None)
 
     def _artifact(
-        self, clause: tree.ArtifactClause, request: generation.Request, target: ProgramTarget, resolve: Resolver
+        self, clause: tree.ArtifactClause, symbol: str, target: ProgramTarget, resolve: Resolver
     ) -> Artifact | None:
-        if clause.is_plugin:
+        if clause.is_plugin or (clause.is_generated and self.generate is not None):
             return None
-        key = (clause, request.name if clause.is_generated else request.kernel, target)
+        key = (clause, symbol, target)
         if key not in self.resolved:
-            generated = clause.is_generated and self.generate is not None
-            self.resolved[key] = self._generated(clause, request, target) if generated else resolve(*key)
+            self.resolved[key] = resolve(*key)
         return self.resolved[key]
-
-    def _generated(self, clause: tree.ArtifactClause, request: generation.Request, target: ProgramTarget) -> Artifact:
-        assert self.generate is not None
-        return self.generate(clause, generation.for_target(request, target), target)
 
     def _check_missing(self, rule: tree.Rule, kernel: tree.Kernel, missing: Sequence[ProgramTarget]) -> None:
         if not missing:

@@ -46,9 +46,6 @@ _STRIDED_FORMS = (None, "object", "bitcode", "plugin", "dispatch", "generated")
 _SHARING = ("cuda", "rocm")
 
 
-_GENERATED_FOR = ("cpu", "cuda", "vulkan", "spirv", "wgsl")
-
-
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
@@ -180,10 +177,7 @@ def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report)
 
 
 def _check_generated(clause: tree.ArtifactClause, report: Report) -> None:
-    if clause.backend in BACKENDS and clause.backend not in _GENERATED_FOR:
-        message = f"`as generated` is for cpu, cuda and vulkan, and this clause is for {clause.backend}"
-        report(error(clause.span, message, "name a file that holds the code"))
-    elif clause.path and not clause.path.endswith(".py"):
+    if clause.path and not clause.path.endswith(".py"):
         message = f"{clause.path} is no Python file, and a generator is one"
         report(error(clause.path_span, message, "without `as generated` the file is the code itself"))
 

@@ -111,6 +111,7 @@ class Artifact:
     entry:     the entry point of a GPU's code; "" where the kernel's symbol is called.
     signatures: the types of its functions as LLVM writes them, `float (float, i32)`, by name; where they were read.
     harmless: its functions that may run on any numbers: they have no loops, read no memory and cannot trap.
+    shared: the bytes that a launch gives each workgroup to share, if whatever made the code says so.
     """
 
     path: Path
@@ -123,3 +124,4 @@ class Artifact:
     entry: str = ""
     signatures: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
+    shared: int = 0

@@ -112,8 +112,6 @@ def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _
         ptx.check_target(module, name, target, built_by=toolchain)
         entry = _entry(module, request)
         ptx.check_externs(module, name)
-        if module.dynamic_shared:
-            notes += (f"{name} has 'extern __shared__' memory, of which a launch gives as much as its export asks for",)
         # Without what may stand behind the text: IREE and the driver read it up to the first zero.
         output.write_bytes(text.encode("utf-8", "surrogateescape"))
         notes += ptxas.check(assembler, output, name, f"sm_{target.sm}{module.target.removeprefix(f'sm_{module.sm}')}")

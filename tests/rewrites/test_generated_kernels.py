@@ -323,8 +323,6 @@ def test_a_missing_file(spliced):
 
 
 REFUSED = {
-    "rocm": ('rocm "scale.py" as generated', "`as generated` is for cpu, cuda and vulkan, .* for rocm"),
-    "metal": ('metal "scale.py" as generated', "`as generated` is for cpu, cuda and vulkan, .* for metal"),
     "no Python": ('cpu "scale.c" as generated', r"scale\.c is no Python file, and a generator is one"),
     "no form": ('cpu "scale.py"', "write `as generated` if it writes the code"),
     "no file": ("cpu as generated", "only what is `as plugin` may have none"),
@@ -359,3 +357,70 @@ def test_what_stands_beside_the_generator_is_imported(spliced):
     assert "writing.py:1: in <module>: 1 / 0" in failure.value.details
     assert "python_files.py" not in failure.value.details
     assert "importlib" not in failure.value.details
+
+
+STRIDED_SPEC = """
+kernel scores(q: f32[...b, m, d] strided, bias: f32[m, n] strided optional, k: f32[...b, n, d] strided)
+    -> f32[...b, m, n] strided {
+  grid (b)
+  cpu "scores.py" as generated
+}
+pattern p(q: tensor<...b x m x d x f32>, k: tensor<...b x n x d x f32>, bias: tensor<m x n x f32>) {
+  addf?(contract[...b m d, ...b n d -> ...b m n](q, k), broadcast[m n -> ...b m n](bias))
+}
+replace p with scores(q, bias, k)
+"""
+STRIDED = """
+from opsplice.generating import Request
+
+def generate(request: Request):
+    at = lambda name, *dims: " + ".join(f"{dim} * {request.known(f'stride({name}, {dim})')}" for dim in dims)
+    m, n, d = (request.dims[name] for name in "mnd")
+    bias = f"bias[{at('bias', 'm', 'n')}]" if request.layout["has(bias)"] else "0"
+    return f'''#include <stddef.h>
+void {request.name}(const float *q, const float *bias, const float *k, float *out, size_t b_, size_t m_, size_t d_,
+                    size_t n_, size_t q_m, size_t q_d, size_t b_m, size_t b_n, size_t k_n, size_t k_d, size_t o_m,
+                    size_t o_n, size_t group) {{
+  for (size_t m = 0; m < {m}; ++m)
+    for (size_t n = 0; n < {n}; ++n) {{
+      float sum = {bias};
+      for (size_t d = 0; d < {d}; ++d) sum += q[{at('q', 'm', 'd')}] * k[{at('k', 'n', 'd')}];
+      out[{at('out', 'm', 'n')}] = sum;
+    }}
+}}
+''', ".c"
+"""
+STRIDED_MODEL = """
+func.func @heads_behind(%q: tensor<5x2x8xf32>, %k: tensor<2x8x6xf32>) -> tensor<2x5x6xf32> {
+  %e = tensor.empty() : tensor<2x5x8xf32>
+  %t = linalg.transpose ins(%q : tensor<5x2x8xf32>) outs(%e : tensor<2x5x8xf32>) permutation = [1, 0, 2]
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<2x5x6xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e0 : tensor<2x5x6xf32>) -> tensor<2x5x6xf32>
+  %0 = linalg.batch_matmul ins(%t, %k : tensor<2x5x8xf32>, tensor<2x8x6xf32>)
+      outs(%f : tensor<2x5x6xf32>) -> tensor<2x5x6xf32>
+  return %0 : tensor<2x5x6xf32>
+}
+func.func @biased(%q: tensor<2x5x8xf32>, %k: tensor<2x8x6xf32>, %bias: tensor<5x6xf32>) -> tensor<2x5x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x5x6xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x5x6xf32>) -> tensor<2x5x6xf32>
+  %0 = linalg.batch_matmul ins(%q, %k : tensor<2x5x8xf32>, tensor<2x8x6xf32>)
+      outs(%f : tensor<2x5x6xf32>) -> tensor<2x5x6xf32>
+  %b = linalg.broadcast ins(%bias : tensor<5x6xf32>) outs(%e : tensor<2x5x6xf32>) dimensions = [0]
+  %1 = arith.addf %0, %b : tensor<2x5x6xf32>
+  return %1 : tensor<2x5x6xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def laid_out(pairs):
+    return pairs(STRIDED_MODEL, STRIDED_SPEC, {"scores.py": STRIDED})
+
+
+def test_strides_are_numbers_of_the_request(laid_out):
+    values = np.random.default_rng(3).integers(-8, 8, (3, 2, 5, 8)).astype(np.float32)
+    k, bias = np.resize(values[1], (2, 8, 6)), np.resize(values[2], (5, 6))
+    laid_out.run("heads_behind", values[0].reshape(5, 2, 8), k)
+    laid_out.run("biased", values[0], k, bias)

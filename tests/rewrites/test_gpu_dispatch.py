@@ -315,14 +315,14 @@ void main() {{ result[gl_GlobalInvocationID.x] = x[gl_GlobalInvocationID.x] + fl
     [
         (".ptx", ".param .f32 s, .param .u32 n", None),
         (".ptx", ".param .b32 s, .param .s32 n", None),
-        (".ptx", ".param .u32 s, .param .f32 n", "entry 'scale' of scale.ptx takes a float where dim n is passed"),
+        (".ptx", ".param .u32 s, .param .f32 n", "entry 'scale' of scale.ptx takes a float where n is passed"),
         (".comp", "float a; uint b;", None),
         (".comp", "uint a; int b;", None),
-        (".comp", "uint a; float b;", "entry 'main' of scale.comp takes a float where dim n is passed"),
+        (".comp", "uint a; float b;", "entry 'main' of scale.comp takes a float where n is passed"),
         (
             ".comp",
             "vec2 v; };\n#define a v.x\n#define b v.y\nstruct Unused { int u;",
-            "where dim n is passed",
+            "where n is passed",
         ),
     ],
 )
@@ -339,7 +339,7 @@ def test_floats_where_the_kernel_has_none(tmp_path, suffix, words, wrong):
     with pytest.raises(OpspliceError) as error:
         opsplice.compile(PROGRAM, [path], targets=target)
     assert wrong in error.value.message
-    assert error.value.hint == "the words are, in order: s (f32), dim n (i32)"
+    assert error.value.hint == "the words are, in order: s (f32), n (i32)"
 
 
 @pytest.mark.parametrize(("count", "target", "fits"), [(4096, "vulkan", True), (4097, "vulkan", False),

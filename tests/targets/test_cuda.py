@@ -341,14 +341,6 @@ def test_what_the_assembler_does_not_know_is_noted(write, store, assembler, text
     assert said in artifact.notes[0]
 
 
-def test_memory_that_the_launch_has_to_give_is_noted(write, store, anyone, no_assembler):
-    text = (
-        'extern "C" __global__ void scale(float *x) { extern __shared__ float t[]; t[1] = *x; *x = t[threadIdx.x]; }\n'
-    )
-    artifact = cuda.resolve(ask(write(text, "k.cu")), SM80, store, anyone)
-    assert "extern __shared__" in artifact.notes[0]
-
-
 def test_without_an_assembler_there_is_a_note(write, store, no_assembler):
     artifact = cuda.resolve(ask(write(PTX)), SM80, store)
     assert artifact.notes == ("k.ptx was not assembled: there is no ptxas here",)

@@ -79,7 +79,7 @@ def test_its_files_are_built_and_compared_with_calls(toy, tmp_path):
 
 
 def test_what_all_backends_have_to_keep_to_holds_for_it(toy, tmp_path):
-    with pytest.raises(OpspliceError, match=r"entry 'k' of k.toy takes a float where dim n is passed"):
+    with pytest.raises(OpspliceError, match=r"entry 'k' of k.toy takes a float where n is passed"):
         planned(tmp_path, "f")
 
 
