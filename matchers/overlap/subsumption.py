@@ -86,7 +86,7 @@ def is_understood(graph: Graph) -> bool:
 
 
 def _is_open(attribute: tree.Attribute) -> bool:
-    return attribute.value is None
+    return attribute.value is None or bool(attribute.variables)
 
 
 def covers_part(graph: Graph, other: Graph) -> Cover | None:

@@ -361,7 +361,9 @@ class _Builder:
             attributes = tuple(_scoped(a, scope.prefix) for a in expr.attributes)
             element = scope.element(expr.type)
             asked = (expr.rest, expr.regions, expr.body)
-            return Whole(expr.callee, operands, attributes, labels, number, count, element, *asked)
+            names = [name for a in expr.attributes for name in a.variables if name in scope.values]
+            scalars = tuple((scope.prefix + name, scope.values[name](())) for name in names)
+            return Whole(expr.callee, operands, attributes, labels, number, count, element, *asked, scalars)
 
         return self._node(("whole", id(expr), id(scope), labels, number), make)
 
@@ -523,9 +525,12 @@ def _renamed_part(scope: _Scope, node: Any) -> Any:
 
 
 def _scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:
-    if attribute.variable is None:
-        return attribute
-    return dataclasses.replace(attribute, variable=prefix + attribute.variable)
+    value = attribute.value
+    if isinstance(value, tree.Bound):
+        value = tree.Bound(prefix + value.name)
+    elif isinstance(value, tuple):
+        value = tuple(tree.Bound(prefix + item.name) if isinstance(item, tree.Bound) else item for item in value)
+    return dataclasses.replace(attribute, value=value)
 
 
 def _asked_values(condition: tree.Condition) -> set[str]:

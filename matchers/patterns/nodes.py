@@ -58,7 +58,7 @@ class Whole:
     """The element at `labels` of result `number` of the `count` that an op makes of whole tensors.
 
     op: its full name, in which `*` stands for any letters. rest: it may have further operands. regions: and regions.
-    body: what the op has to hold in its one region.
+    body: what the op has to hold in its one region. scalars: what integers of its attributes are besides, by name.
     element: the element type or type variable that the pattern writes for it, or "".
     """
 
@@ -72,6 +72,7 @@ class Whole:
     rest: bool = False
     regions: bool = False
     body: tree.Code | None = None
+    scalars: tuple[tuple[str, Node], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import bodies
-from opsplice.matchers.terms.attributes import attribute_text, is_named, same_attribute
-from opsplice.matchers.terms.terms import Access, Term
+from opsplice.matchers.terms.attributes import attribute_text, integers, is_named, same_attribute
+from opsplice.matchers.terms.terms import Access, Constant, Term
 from opsplice.matchers.terms.views import Origin
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -111,10 +111,12 @@ class WholeOps:
         if place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None:
             return None
         self.state.hold(node)
+        scalars = [(scalar, Constant(self.state.integers[name], "index")) for name, scalar in node.scalars]
         if vocabulary.is_elementwise(op.name):
-            return self._elements(node, made, place)
+            elements = self._elements(node, made, place)
+            return None if elements is None else [*elements, *scalars]
         pairs = zip(node.operands, op.operands, strict=False)
-        return [(self.goal(r, r), self.views.whole(operand)) for r, operand in pairs]
+        return [*((self.goal(r, r), self.views.whole(operand)) for r, operand in pairs), *scalars]
 
     def _has_body(self, node: Whole, body: tree.Code, op: ir.Operation) -> bool:
         other = bodies.difference(op, body)
@@ -137,13 +139,8 @@ class WholeOps:
     def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation) -> bool:
         found = op.attributes.get(wanted.name, None)
         found_text = "none" if found is None else str(found)
-        if wanted.variable is not None:
-            if not isinstance(found, (ir.IntegerAttr, ir.BoolAttr)):
-                return self.state.fail(node, f"an integer {wanted.name}", found_text, Kind.ATTRIBUTE)
-            value = int(found.value)
-            self.state.set(self.state.integers, wanted.variable, value)
-            known = self.state.integers[wanted.variable]
-            return known == value or self.state.fail(node, f"{wanted.name} = {known}", str(value), Kind.ATTRIBUTE)
+        if wanted.variables:
+            return self._integers(node, wanted, found)
         if wanted.absent:
             return found is None or self.state.fail(node, f"no {wanted.name}", found_text, Kind.ATTRIBUTE)
         choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
@@ -158,6 +155,22 @@ class WholeOps:
             found_text,
             Kind.ATTRIBUTE,
         )
+
+    def _integers(self, node: Whole, wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
+        """Bind names to an integer, or to those of a list."""
+        is_list = isinstance(wanted.value, tuple)
+        items = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
+        numbers = () if found is None else integers(found, is_list)
+        if numbers is None or len(numbers) != len(items):
+            what = f"{len(items)} integers" if is_list else "an integer"
+            return self.state.fail(node, f"{what} {wanted.name}", str(found or "none"), Kind.ATTRIBUTE)
+        for item, number in zip(items, numbers, strict=True):
+            if isinstance(item, tree.Bound):
+                self.state.set(self.state.integers, item.name, number)
+            known = self.state.integers[item.name] if isinstance(item, tree.Bound) else item
+            if known != number:
+                return self.state.fail(node, f"{wanted.name} = {known}", str(number), Kind.ATTRIBUTE)
+        return True
 
     def levels(self, term: Access) -> Iterator[Access]:
         """A whole tensor, and with `through reshape` what it is a reshape of, each as a whole."""

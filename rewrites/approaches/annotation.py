@@ -50,7 +50,8 @@ def attribute_of(attribute: tree.Attribute) -> ir.Attribute:
     if isinstance(value, float):
         return ir.FloatAttr.get(ir.F64Type.get(), value)
     if isinstance(value, tuple):
-        if all(isinstance(item, int) for item in value):
-            return ir.DenseI64ArrayAttr.get([int(item) for item in value])
-        return ir.DenseF64ArrayAttr.get([float(item) for item in value])
+        numbers = [item for item in value if not isinstance(item, tree.Bound)]
+        if all(isinstance(item, int) for item in numbers):
+            return ir.DenseI64ArrayAttr.get([int(item) for item in numbers])
+        return ir.DenseF64ArrayAttr.get([float(item) for item in numbers])
     return ir.StringAttr.get(value)

@@ -19,9 +19,14 @@ from opsplice.spec_lang.syntax.tree import Dim, Expr, Span
 
 
 def attribute_variables(pattern: tree.Pattern) -> dict[str, Span]:
-    """The integers that a pattern binds with `{name = ?v}`, and where."""
-    calls = (e for e in expressions(pattern) if isinstance(e, tree.Call))
-    return {a.variable: a.span for call in calls for a in call.attributes if a.variable is not None}
+    """The integers that a pattern binds with `{name = ?v}`, and where; without those that are parameters."""
+    parameters = {p.name for p in pattern.parameters}
+    return {name: span for name, span in _bound(expressions(pattern)).items() if name not in parameters}
+
+
+def _bound(exprs: Iterable[Expr]) -> dict[str, Span]:
+    attributes = (a for expr in exprs if isinstance(expr, tree.Call) for a in expr.attributes)
+    return {name: a.span for a in attributes for name in a.variables}
 
 
 def check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
@@ -39,6 +44,10 @@ def check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
             elif name in taken:
                 report(error(span, f"{name} is bound twice", "rename one", [(taken[name], "the first one is here")]))
             taken.setdefault(name, span)
+    types = {parameter.name: str(parameter.type) for parameter in pattern.parameters}
+    for name, span in _bound(expressions(pattern)).items():
+        if types.get(name, "index") != "index":
+            report(error(span, f"{name} is bound to an integer, which is an index", f"write {name}: index"))
     bound = attribute_variables(pattern)
     for name, span in bound.items():
         if name in dims or name in taken:
@@ -80,7 +89,8 @@ def check_use(pattern: tree.Pattern, report: Report) -> set[str]:
     for result in pattern.results:
         _check_result(result, pattern, values, report)
     asked = [*pattern.results, *(f.form for f in forms(pattern.where))]
-    needed = {expr.name for expr in reached(asked, values) if isinstance(expr, tree.Name)}
+    met = list(reached(asked, values))
+    needed = {expr.name for expr in met if isinstance(expr, tree.Name)} | set(_bound(met))
     for parameter in pattern.parameters:
         if parameter.name not in needed and not parameter.name.startswith("_"):
             message = f"no result of {pattern.name} needs {parameter.name}"
@@ -113,7 +123,7 @@ def _certain(expr: Expr, known: dict[str, frozenset[str]]) -> frozenset[str]:
         return frozenset.intersection(*parts)
     if isinstance(expr, tree.Call) and expr.optional:
         return parts[0] if parts else frozenset()
-    return frozenset[str]().union(*parts)
+    return frozenset(_bound([expr])).union(*parts)
 
 
 def _check_result(result: Expr, pattern: tree.Pattern, values: dict[str, Expr], report: Report) -> None:

@@ -212,13 +212,11 @@ def tail_text(expr: tree.Expr) -> str:
 def attribute_text(attribute: tree.Attribute) -> str:
     if attribute.absent:
         return f"!{attribute.name}"
-    if attribute.variable is not None:
-        return f"{attribute.name} = ?{attribute.variable}"
     if attribute.choices:
         return f"{attribute.name} in {{{', '.join(_attribute_value(c, attribute.bare) for c in attribute.choices)}}}"
     if attribute.value is None:
         return attribute.name
-    if isinstance(attribute.value, (str, tuple, tree.MlirText)):
+    if isinstance(attribute.value, (str, tuple, tree.Bound, tree.MlirText)):
         return f"{attribute.name} = {_attribute_value(attribute.value, attribute.bare)}"
     return f"{attribute.name} = {_squeezed(attribute.span).partition('=')[2]}"
 

@@ -277,7 +277,7 @@ class Nodes(ExpressionNodes):
             self._fail(rest, "an annotation sets the attributes that it names", "annotate p with {my.tag = 1}")
         settled = (at[0] if at else None, at[1] if at else None, priority or 0)
         for attribute in attributes:
-            if attribute.absent or attribute.variable is not None or attribute.choices:
+            if attribute.absent or attribute.variables or attribute.choices:
                 self._fail(
                     attribute.span, "what is set has one value", "write name = value, or the name alone for a unit"
                 )

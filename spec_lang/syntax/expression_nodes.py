@@ -241,11 +241,16 @@ class ExpressionNodes:
 
     def attribute_variable(self, parts: list[Any]) -> tree.Attribute:
         name, _, _, variable = parts
-        return tree.Attribute(self._span(name, variable), str(name), variable=self._declared(variable))
+        return tree.Attribute(self._span(name, variable), str(name), tree.Bound(self._declared(variable)))
 
     def attribute_choice(self, parts: list[Any]) -> tree.Attribute:
-        choices = tuple(p[1] for p in parts if isinstance(p, tuple))
-        return tree.Attribute(self._span(parts[0], parts[-1]), str(parts[0]), choices=choices)
+        span, choices = self._span(parts[0], parts[-1]), tuple(p[1] for p in parts if isinstance(p, tuple))
+        if any(isinstance(item, tree.Bound) for value in choices if isinstance(value, tuple) for item in value):
+            self._fail(span, "a choice of values binds no name", "write name = [0, ?v]")
+        return tree.Attribute(span, str(parts[0]), choices=choices)
+
+    def attribute_item(self, parts: list[Any]) -> tree.Bound:
+        return tree.Bound(self._declared(parts[-1]))
 
     def attribute_present(self, parts: list[Any]) -> tree.Attribute:
         return tree.Attribute(self._span(parts[0], parts[0]), str(parts[0]))
@@ -264,7 +269,8 @@ class ExpressionNodes:
             return span, tree.MlirText(self._string(parts[1])), False
         if value.type == "NAME":
             return (span, value == "true", False) if value in ("true", "false") else (span, str(value), True)
-        return span, tuple(p.value for p in parts if isinstance(p, tree.Literal)), False
+        items = (p.value if isinstance(p, tree.Literal) else p for p in parts)
+        return span, tuple(item for item in items if isinstance(item, (int, float, tree.Bound))), False
 
     def subscripts(self, parts: list[Any]) -> tree.Subscripts:
         groups = [p for p in parts if isinstance(p, tuple)]

@@ -385,6 +385,12 @@ func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
         ('"test.op"(x, y) {list = [1, 3]}', 0),
         ('"test.op"(x, y) {axis = ?a}', 1),
         ('"test.op"(x, y) {mode = ?a}', 0),
+        ('"test.op"(x, y) {list = [?a, 2]}', 1),
+        ('"test.op"(x, y) {list = [?a, 3]}', 0),
+        ('"test.op"(x, y) {list = [?a, ?a]}', 0),
+        ('"test.op"(x, y) {list = [?a]}', 0),
+        ('"test.op"(x, y) {axis = [?a]}', 0),
+        ('"test.op"(x, y) {list = ?a}', 0),
         ('"test.op"(x, y) | "test.none"(x, y)', 1),
         ('"test.op"(x, y) {list = mlir "array<i64: 1, 2>"}', 1),
         ('"test.op"(x, y) {list = mlir "array<i32: 1, 2>"}', 0),
@@ -476,6 +482,52 @@ def test_an_integer_of_an_attribute_is_bound(find, unregistered):
     spec = 'pattern p(x: tensor<m x n x f32>) where a >= 1 {{ "test.op"(x, ...) {{axis = ?a}} }}'.format()
     assert find(PAD, spec).only.dims == {"m": 4, "n": 8, "a": 1}
     assert find(PAD, spec.replace(">= 1", ">= 2")).reasons == ["wanted a >= 2, found a = 1"]
+
+
+PADDED = """
+func.func @f(%x: tensor<4x8xf32>, %n: index) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<?x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %0 = tensor.pad %x low[2, 3] high[%n, 0] { ^bb0(%a: index, %b: index): tensor.yield %zero : f32 }
+    : tensor<4x8xf32> to tensor<?x11xf32>
+  %1 = tensor.cast %0 : tensor<?x11xf32> to tensor<?x?xf32>
+  %2 = tensor.pad %x low[2, %n] high[0, 0] { ^bb0(%a: index, %b: index): tensor.yield %zero : f32 }
+    : tensor<4x8xf32> to tensor<6x?xf32>
+  %3 = tensor.cast %2 : tensor<6x?xf32> to tensor<?x?xf32>
+  %4 = tensor.pad %x low[1, 0] high[0, 0] { ^bb0(%a: index, %b: index): tensor.yield %zero : f32 }
+    : tensor<4x8xf32> to tensor<5x8xf32>
+  %5 = tensor.cast %4 : tensor<5x8xf32> to tensor<?x8xf32>
+  return %1, %3, %5 : tensor<?x?xf32>, tensor<?x?xf32>, tensor<?x8xf32>
+}"""
+
+
+def test_integers_of_a_list_are_bound_unless_they_are_known_at_run_time_only(find):
+    spec = 'pattern p(x: tensor<m x n x f32>) { "tensor.pad"(x, ...) {static_low = [?a, ?b], ...} }'
+    matches = find(PADDED, spec).found.matches
+    assert [(match.dims["a"], match.dims["b"]) for match in matches] == [(2, 3), (1, 0)]
+
+
+def test_a_parameter_is_bound_to_an_integer_of_a_list_through_a_pattern_in_between(find):
+    spec = """
+    pattern padded(x: tensor<n x f32>, left: index) { "tensor.pad"(x) {static_low = [?left], ...} : tensor<? x f32> }
+    pattern p(x: tensor<n x f32>, f: tensor<k x f32>, low: index = 0) {
+      contract[(y + i), i -> y](padded(x, low) | x, f)
+    }
+    """
+    program = """
+    func.func @f(%x: tensor<8xf32>, %f: tensor<3xf32>) -> (tensor<8xf32>, tensor<6xf32>) {
+      %zero = arith.constant 0.0 : f32
+      %0 = tensor.pad %x low[2] high[0] { ^bb0(%a: index): tensor.yield %zero : f32 } : tensor<8xf32> to tensor<10xf32>
+      %1 = tensor.empty() : tensor<8xf32>
+      %2 = linalg.fill ins(%zero : f32) outs(%1 : tensor<8xf32>) -> tensor<8xf32>
+      %3 = linalg.conv_1d ins(%0, %f : tensor<10xf32>, tensor<3xf32>) outs(%2 : tensor<8xf32>) -> tensor<8xf32>
+      %4 = tensor.empty() : tensor<6xf32>
+      %5 = linalg.fill ins(%zero : f32) outs(%4 : tensor<6xf32>) -> tensor<6xf32>
+      %6 = linalg.conv_1d ins(%x, %f : tensor<8xf32>, tensor<3xf32>) outs(%5 : tensor<6xf32>) -> tensor<6xf32>
+      return %3, %6 : tensor<8xf32>, tensor<6xf32>
+    }"""
+    matches = [match for match in find(program, spec).found.matches if match.pattern.name == "p"]
+    found = [(match.dims["n"], match.inputs.get("low")) for match in matches]
+    assert [(n, low and low.constant) for n, low in found] == [(8, 2), (8, None)]
 
 
 # ---- the frontend's own ops ------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ FIELDS = {
     Reduce: "combiner loops body",
     nodes.Input: "name labels",
     nodes.Number: "low high",
-    nodes.Whole: "op operands attributes labels number count element rest regions body",
+    nodes.Whole: "op operands attributes labels number count element rest regions body scalars",
     nodes.Choice: "options",
     nodes.Setting: "node target value",
     nodes.Named: "name node",

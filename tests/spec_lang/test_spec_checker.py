@@ -214,6 +214,7 @@ def test_a_used_pattern_is_typed_by_its_arguments():
         ("exp(x)", "x: tensor<...m x ...n x f32>", "a type has one pack at most"),
         ("exp(x)", "x: tensor<...m x m x f32>", "m is both one dim and a pack of dims"),
         ("exp(x)", "x: tensor<x x f32>", "dim x has the name of something else"),
+        ('"a.b"(x) {c = [0, ?y]}', f"{X}, y: i64", "y is bound to an integer, which is an index"),
         ("exp(x)", "x: tensor<0xf32>", "a size is at least 1"),
         ("exp(x)", "x: tensor<9223372036854775808xf32>", "less than 2 to the power of 63"),
         ("exp(x)", "x: tensor<n x float>", "unknown element type float; did you mean f32?"),

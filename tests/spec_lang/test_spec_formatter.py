@@ -265,7 +265,7 @@ ATTRIBUTE_VALUES = st.one_of(
 )
 ATTRIBUTES = st.one_of(
     st.tuples(NAMES, ATTRIBUTE_VALUES).map(" = ".join),
-    st.sampled_from(["a", "! a", "a = ? b", "a.b in { 1 , 2 }", 'a in { "x" , [ 1 ] }', "a in { true }"]),
+    st.sampled_from(["a", "! a", "a = [ 1 , ? b ]", "a.b in { 1 , 2 }", 'a in { "x" , [ 1 ] }', "a in { true }"]),
 )
 TAILS = st.one_of(st.just(""), ELEMENTS.map(" : {}".format), TENSORS.map(" : {}".format))
 

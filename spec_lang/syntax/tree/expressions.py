@@ -77,7 +77,17 @@ class MlirText:
         return self.text
 
 
-AttributeValue = str | int | float | bool | tuple[int | float, ...] | MlirText
+@dataclass(frozen=True)
+class Bound:
+    """`?v` among the numbers of an attribute: any integer, which v then is."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"?{self.name}"
+
+
+AttributeValue = str | int | float | bool | tuple[int | float | Bound, ...] | Bound | MlirText
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class Attribute:
 
     value: `name = value`: a string, a number, a bool, a list of numbers, `mlir "..."`, or (`bare`) a word such as an
     enum case.
-    choices: `name in {1, 2}`. variable: `name = ?v` binds an integer to v. absent: `!name`.
+    choices: `name in {1, 2}`. absent: `!name`.
     """
 
     span: Span
@@ -94,8 +104,13 @@ class Attribute:
     value: AttributeValue | None = None
     bare: bool = False
     choices: tuple[AttributeValue, ...] = ()
-    variable: str | None = None
     absent: bool = False
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names that it binds to integers: `name = ?v`, `name = [0, ?v]`."""
+        items = self.value if isinstance(self.value, tuple) else (self.value,)
+        return tuple(item.name for item in items if isinstance(item, Bound))
 
 
 @dataclass(frozen=True)
