@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+_OPSETS = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+
 
 @dataclass(frozen=True)
 class Model:
@@ -47,11 +49,11 @@ class Graph:
         self.nodes.append(helper.make_node(kind, list(operands), [name], **attributes))
         return name
 
-    def model(self, result: str) -> Model:
+    def model(self, result: str, shape: tuple[int, ...] | None = None) -> Model:
         infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape) for n, v in self.inputs.items()]
-        info = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
+        info = helper.make_tensor_value_info(result, TensorProto.FLOAT, shape)
         graph = helper.make_graph(self.nodes, "main", infos, [info], self.weights)
-        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        proto = helper.make_model(graph, opset_imports=_OPSETS, ir_version=10)
         return Model(onnx.shape_inference.infer_shapes(proto), self.inputs)
 
     # ---- layers -----------------------------------------------------------------------------------------------------
@@ -133,6 +135,15 @@ def int8_linear(m: int, k: int, n: int) -> Model:
     y = graph.op("Cast", graph.op("MatMulInteger", "bytes", weight, "zero"), to=TensorProto.FLOAT)
     y = graph.op("Mul", y, graph.op("Mul", "scale", scales))
     return graph.model(graph.op("Add", y, graph.weight(n, size=0.1)))
+
+
+def nibble_linear(m: int, k: int, n: int, accuracy: int = 0) -> Model:
+    """Weights of four bits in blocks of 32; `accuracy` 4 lets onnxruntime quantise the input, too."""
+    graph, blocks = Graph(), -(-k // 32)
+    weight = graph.constant(graph.random.integers(0, 256, (n, blocks, 16), np.uint8))
+    scales = graph.constant((graph.random.uniform(0.5, 1.5, n * blocks) / 8 / np.sqrt(k)).astype(np.float32))
+    form = {"N": n, "K": k, "bits": 4, "block_size": 32, "accuracy_level": accuracy, "domain": "com.microsoft"}
+    return graph.model(graph.op("MatMulNBits", graph.input(m, k), weight, scales, **form), (m, n))
 
 
 def attention(heads: int, m: int, d: int) -> Model:
@@ -234,6 +245,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "linear 1x1024x2816": lambda: linear(1, 1024, 2816, bias=False),
     "int8 linear 128x768x3072": lambda: int8_linear(128, 768, 3072),
     "int8 linear 1x768x3072": lambda: int8_linear(1, 768, 3072),
+    "4-bit linear 1x4096x4096": lambda: nibble_linear(1, 4096, 4096),
+    "4-bit linear 128x1024x2816": lambda: nibble_linear(128, 1024, 2816),
     "conv 3x3 64 at 56": lambda: conv(64, 56, 64, 3),
     "conv 3x3 stride 2 64 to 128 at 56": lambda: conv(64, 56, 128, 3, 2),
     "conv 7x7 stride 2 3 to 64 at 224": lambda: conv(3, 224, 64, 7, 2),

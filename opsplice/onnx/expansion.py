@@ -395,20 +395,21 @@ def _matmul_nbits(on: Expansion, node: onnx.NodeProto) -> str | None:
         return None
     blocks = -(-columns // block)
     numbers = _unpacked(packed.reshape(rows, blocks, -1), bits)[..., :block]
-    middle = np.full((rows, blocks, 1), 1 << (bits - 1), np.uint8)
+    middle = np.array(1 << (bits - 1), np.uint8)
     if zero:
         given = on.constant(zero)
         if given is None or given.dtype != np.uint8:
             return None
         middle = _unpacked(given.reshape(rows, -1), bits)[:, :blocks, None]
-    # Their differences fit into a byte with a sign, but for those of 8 bits.
-    kind = np.int16 if bits == 8 else np.int8
-    centred = numbers.astype(kind) - middle.astype(kind)
-    if bits == 8 and not (abs(centred) < 128).all():
+    # Differences of numbers of 8 bits may not fit into a byte with a sign.
+    if bits == 8 and not (abs(numbers.astype(np.int16) - middle) < 128).all():
         return None
-    weight = on.put(
-        "Cast", on.give(centred.astype(np.int8), large=True), to=helper.np_dtype_to_tensor_dtype(scales.dtype)
-    )
+    kept = on.give(numbers.astype(np.int8), large=True)
+    if bits < 8:
+        # Kernels see that they fit into so many bits. BitwiseAnd is newer than many of these models.
+        kept = on.put("Clip", kept, *(on.give(np.array(end, np.int8)) for end in (0, (1 << bits) - 1)))
+    centred = on.put("Sub", kept, on.give(middle.astype(np.int8), large=bool(zero)))
+    weight = on.put("Cast", centred, to=helper.np_dtype_to_tensor_dtype(scales.dtype))
     scaled = on.put("Mul", weight, on.give(np.ascontiguousarray(scales.reshape(rows, blocks, 1)), large=True))
     flat = on.put("Reshape", scaled, on.give(np.array([rows, blocks * block])))
     if blocks * block != columns:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
@@ -30,9 +32,43 @@ def write(
     """
     if computed is None:
         return _write(match, patterns[rule.kernel], rule.args, patterns, rule.kernel_span)
-    pattern = pattern_of(match.pattern, computed)
+    wide = _four_bits_of(computed.expr)
+    pattern = pattern_of(match.pattern, computed if wide is None else dataclasses.replace(computed, expr=wide))
     args = [tree.Name(computed.span, parameter.name) for parameter in pattern.parameters]
-    return _write(match, pattern, args, patterns, computed.span)
+    code = _write(match, pattern, args, patterns, computed.span)
+    return code if wide is None else _paired(code)
+
+
+def _four_bits_of(expr: tree.Expr) -> tree.Expr | None:
+    """The low bits of what is cut to numbers of four bits, in its own type."""
+    if not isinstance(expr, tree.Call) or not isinstance(expr.type, tree.ScalarType) or expr.type.name != "i4":
+        return None
+    op = vocabulary.find(expr.callee)
+    if op is None or op.name != "trunci":
+        return None
+    mask = tree.Constant(expr.span, tree.Literal(expr.span, 15))
+    return dataclasses.replace(expr, callee="andi", args=(*expr.args, mask), type=None)
+
+
+def _paired(code: Written) -> Written:
+    """Numbers of four bits, two in a byte. IREE 3.13 would fail to store vectors of i4 under a mask."""
+    sizes = [size for size in code.sizes if isinstance(size, int)]
+    count, element = math.prod(sizes), code.element
+    if len(sizes) < len(code.sizes) or count % 2:
+        raise OpspliceError("the size of a buffer of i4 is even and known when compiling")
+    flat, pairs, half = (f"tensor<{size}x{element}>" for size in (count, f"{count // 2}x2", count // 2))
+    kind, root = f"tensor<{count // 2}xi8>", "%bytes4" if element == "i8" else "%short4"
+    lines = (
+        f"%flat4 = tensor.collapse_shape {code.root} [{list(range(len(sizes)))}] : {code.kind} into {flat}",
+        f"%pairs4 = tensor.expand_shape %flat4 [[0, 1]] output_shape [{count // 2}, 2] : {flat} into {pairs}",
+        f"%even4 = tensor.extract_slice %pairs4[0, 0] [{count // 2}, 1] [1, 1] : {pairs} to {half}",
+        f"%odd4 = tensor.extract_slice %pairs4[0, 1] [{count // 2}, 1] [1, 1] : {pairs} to {half}",
+        f"%four4 = arith.constant dense<4> : {half}",
+        f"%up4 = arith.shli %odd4, %four4 : {half}",
+        f"%bytes4 = arith.ori %even4, %up4 : {half}",
+        *([] if element == "i8" else [f"%short4 = arith.trunci %bytes4 : {half} to {kind}"]),
+    )
+    return dataclasses.replace(code, lines=(*code.lines, *lines), root=root, kind=kind, is_paired=True)
 
 
 def _write(

@@ -49,7 +49,7 @@ from opsplice.spec_lang.syntax import tree
 
 # In the names of entry points that copy what a kernel overwrites.
 COPY = "$copy_"
-_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 _WIDENED = {"i1": "arith.extui", "i8": "arith.extsi", "i16": "arith.extsi"}
 
 
@@ -412,6 +412,8 @@ class Shim:
 
     def subspan(self, binding: ir.Value, element: str, length: ir.Value) -> ir.Value:
         kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored(element))
+        if element == "i4":
+            length = emit.value("arith.ceildivui", [length, emit.index(2)], self.index)
         return emit.value("stream.binding.subspan", [binding, emit.index(0), length], kind)
 
     def _load(self, binding: ir.Value, element: str) -> ir.Value:
@@ -457,8 +459,8 @@ def supported_elements() -> frozenset[str]:
 
 
 def stored(element: str) -> ir.Type:
-    """The type of an element in memory: i1 tensors are stored one byte to an element."""
-    return ir.Type.parse("i8" if element == "i1" else element)
+    """The type in memory: i1 tensors have a byte for an element, i4 tensors one for two."""
+    return ir.Type.parse("i8" if element in ("i1", "i4") else element)
 
 
 class LinkedFunction(Approach):

@@ -192,7 +192,7 @@ class Argument:
 class Written:
     """Ops as text, over arguments; `root`, of type `kind`, is what they make. span: where the spec asks for them.
 
-    sizes: those of `root`, axis by axis.
+    sizes: those of `root`, axis by axis. is_paired: whether each byte of it is two numbers of i4.
     """
 
     span: tree.Span
@@ -201,11 +201,12 @@ class Written:
     root: str
     kind: str
     sizes: tuple[Size, ...] = ()
+    is_paired: bool = False
 
     @property
     def element(self) -> str:
         """The element type of what the ops make."""
-        return self.kind.removesuffix(">").rpartition("<")[2].rpartition("x")[2]
+        return "i4" if self.is_paired else self.kind.removesuffix(">").rpartition("<")[2].rpartition("x")[2]
 
 
 @dataclass(frozen=True, eq=False)

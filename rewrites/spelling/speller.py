@@ -265,6 +265,8 @@ class _Speller:
             if kind is None:
                 raise GapError.at(expr.span, f"`{op.name}`", "its type is not written")
             element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
+        if op.width is not None and args[0].element == element:
+            return args[0]  # a type variable is what it is cast to
         dims = max((a.dims for a in args), key=len)
         made = Apply(op.full_name, tuple(args), scalar_attributes(op, expr), element, dims)
         return made if self.spelling.elementwise == "fused" else self.writer.settled(made, expr.span)

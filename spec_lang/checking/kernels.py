@@ -53,7 +53,10 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
     """builds: the names that stand for several clauses."""
     dims = check_parameters(kernel, report)
     for parameter in kernel.parameters:
-        _check_kernel_type(parameter.type, kernel, report)
+        if element_of(parameter.type).name == "i4":
+            _check_nibbles(parameter, kernel, report)
+        else:
+            _check_kernel_type(parameter.type, kernel, report)
         for dim in (dim for dim in dims_of(parameter.type) if dim.sum is not None):
             report(error(dim.span, "only the sizes of results are computed", "name the dim, and ask for it in `where`"))
     if kernel.is_scalar:
@@ -202,6 +205,19 @@ def _check_kernel_type(written: Type, kernel: tree.Kernel, report: Report) -> No
     for dim in dims_of(written):
         if dim.name is None and dim.size is None and dim.sum is None:
             report(error(dim.span, "a kernel is told its sizes, so each dim has a name or a size"))
+
+
+def _check_nibbles(parameter: tree.Parameter, kernel: tree.Kernel, report: Report) -> None:
+    """Numbers of four bits lie in pairs, which only what is linked into the program is handed as they are."""
+    kind = parameter.type
+    if not isinstance(kind, TensorType) or kind.strided or kind.copied:
+        report(error(kind.span, "i4 is for dense buffers, of two numbers a byte", "take it as i8"))
+    if any(result.alias == parameter.name for result in kernel.results):
+        report(error(parameter.span, "a buffer of i4 is not overwritten", "make a result of its own, of i8"))
+    for clause in kernel.artifacts:
+        if clause.backend in BACKENDS and (clause.backend != "cpu" or clause.form not in (None, "object", "bitcode")):
+            what = f"`as {clause.form}`" if clause.form else f"for {clause.backend}"
+            report(error(clause.span, f"no kernel {what} takes a buffer of i4", "take it as i8"))
 
 
 def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Report) -> None:

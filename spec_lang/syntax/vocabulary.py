@@ -13,7 +13,7 @@ from functools import lru_cache
 
 # ---- element types ---------------------------------------------------------------------------------------------------
 
-# What a kernel's buffers may hold. Scalars may be `index` too.
+# What a kernel's buffers may hold. Scalars may be `index` too, and what is linked into a program may read i4.
 KERNEL_ELEMENTS = ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")
 COMMON_ELEMENTS = (*KERNEL_ELEMENTS, "index")
 

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 import opsplice
 from benchmarks import onnx_models
@@ -23,9 +24,21 @@ MODELS = {
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"byte_linear": 1}),
+    "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "linear_packed": 1}),
 }
+
+
+class MatMulNBits(OpRun):
+    """onnxruntime's operator, for blocks of 32 without zero points."""
+
+    op_domain = "com.microsoft"
+
+    def _run(self, x, w, scales, **_form):
+        numbers = np.stack([w & 15, w >> 4], axis=-1).reshape(*w.shape[:2], -1) - 8.0
+        weight = (numbers * scales.reshape(*w.shape[:2], 1)).reshape(w.shape[0], -1)
+        return ((x @ weight.T[: x.shape[-1]]).astype(np.float32),)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -36,5 +49,5 @@ def test_numbers(name, tmp_path):
     program = opsplice.compile(file, [SPEC], [CPU])
     found = [each.kernel for each in program.report.replacements if not each.lost]
     assert {kernel: found.count(kernel) for kernel in found} == wanted, program.report
-    (reference,) = ReferenceEvaluator(model.proto).run(None, model.inputs)
+    (reference,) = ReferenceEvaluator(model.proto, new_ops=[MatMulNBits]).run(None, model.inputs)
     np.testing.assert_allclose(program.run("main", *model.inputs.values()), reference, rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Products of bytes against numpy: exact sums, so that only the scaling rounds."""
+"""Products of bytes and of four bits against numpy. Sums of bytes are exact, so that only the scaling rounds."""
 
 from __future__ import annotations
 
@@ -37,3 +37,55 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
                 *(ctypes.c_int32(signed), out, m, k, len(panels), k // 4, n, *place),
             )
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4 * np.abs(wanted).max() * 1e-2)
+
+
+def packed_nibbles(w: np.ndarray) -> np.ndarray:
+    n, blocks, block = w.shape
+    panels = -(-n // 32)
+    wide = np.zeros((panels * 32, blocks * block // 8, 8), np.uint8)
+    wide[:n] = w.reshape(n, -1, 8)
+    wide = wide.reshape(panels, 32, -1, 8).transpose(0, 2, 1, 3)
+    return (wide[..., ::2] | wide[..., 1::2] << 4).copy()
+
+
+def panelled(value: np.ndarray) -> np.ndarray:
+    n, blocks = value.shape
+    wide = np.zeros((-(-n // 32) * 32, blocks), value.dtype)
+    wide[:n] = value
+    return wide.reshape(-1, 32, blocks).transpose(0, 2, 1).copy()
+
+
+@pytest.mark.parametrize(
+    ("m", "blocks", "block", "n"),
+    [(1, 1, 8, 1), (1, 5, 32, 33), (2, 3, 16, 17), (15, 3, 24, 70), (255, 5, 32, 40), (3, 1, 264, 32)],
+)
+def test_nibble_linear(kernel, guarded, m, blocks, block, n):
+    random = np.random.default_rng(0)
+    x = guarded(random.standard_normal((m, blocks * block), np.float32))
+    w, zero = random.integers(0, 16, (n, blocks, block), np.uint8), random.integers(0, 17, (n, blocks)).astype(np.int8)
+    w[0, 0, :2], zero[0, 0] = (0, 15), 16  # GPTQ adds one to its zero points
+    scale, bias = random.random((n, blocks), np.float32), guarded(random.random(n, np.float32))
+    words, scales, zeros = guarded(packed_nibbles(w)), guarded(panelled(scale)), guarded(panelled(zero))
+    out = guarded(np.empty((m, n), np.float32))
+    for name, given, start, middle in (("", (None,), 0, 8), ("_from_zero", (zeros, bias), bias, zero[..., None])):
+        weight = (w.astype(np.float64) - middle) * scale[..., None]
+        out[...] = np.nan
+        for place in np.ndindex(len(words), -(-m // 252)):
+            kernel("quantised/nibbles.c", f"opsplice_nibble_linear{name}")(
+                *(x, words, scales, *given, out, m, blocks, block, len(words), block // 8, n, *place)
+            )
+        wanted = x.astype(np.float64) @ weight.reshape(n, -1).T + start
+        np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_nibble_linear_keeps_what_is_not_finite(kernel, m):
+    """As the program: infinity times a weight of 0 is NaN, and else an infinity with the weight's sign."""
+    x, out = np.ones((m, 8), np.float32), np.zeros((m, 3), np.float32)
+    x[:, 3] = np.inf
+    w = np.full((3, 1, 8), 5, np.uint8)
+    zero, scale = np.array([[5], [4], [6]], np.int8), np.ones((3, 1), np.float32)
+    kernel("quantised/nibbles.c", "opsplice_nibble_linear_from_zero")(
+        *(x, packed_nibbles(w), panelled(scale), panelled(zero), None, out, m, 1, 8, 1, 1, 3, 0, 0)
+    )
+    np.testing.assert_array_equal(out, [[np.nan, np.inf, -np.inf]] * m)

@@ -333,3 +333,55 @@ def test_kernels_that_make_arguments_are_looked_at_as_others(tmp_path):
     with pytest.raises(opsplice.OpspliceError) as refused:
         opsplice.compile("module {}", [path], no_code=True)
     assert "inner is " in refused.value.details
+
+
+NIBBLES = """
+kernel add_nibbles(x: f32[n], w: i4[n]) -> f32[n] { cpu "nibbles.c" }
+pattern low_bits<I in {i8, i32}>(x: tensor<n x f32>, w: tensor<n x I>) { addf(x, sitofp(andi(w, 15)) : f32) }
+pattern own_type(x: tensor<n x f32>, w: tensor<n x i4>) { addf(x, uitofp(w) : f32) }
+replace low_bits with add_nibbles(x, trunci(w) : i4)
+replace own_type with add_nibbles(x, w)
+"""
+NIBBLES_CODE = """
+#include <stddef.h>
+void add_nibbles(const float *x, const unsigned char *w, float *out, size_t n) {
+  for (size_t i = 0; i < n; ++i) out[i] = x[i] + (i % 2 ? w[i / 2] >> 4 : w[i / 2] & 15);
+}
+"""
+
+
+def _low_bits(name: str, size: int, element: str, arguments: str = "", before: str = "") -> str:
+    kind, number = f"tensor<{size}x{element}>", f"tensor<{size}xf32>"
+    masked = f"%mask = arith.constant dense<15> : {kind}\n%low = arith.andi %w, %mask : {kind}"
+    op, low = ("sitofp", masked) if element != "i4" else ("uitofp", f"%low = tensor.cast %w : {kind} to {kind}")
+    return f"""func.func @{name}(%x: {number}{arguments}) -> {number} {{
+      {before}
+      {low}
+      %0 = arith.{op} %low : {kind} to {number}
+      %1 = arith.addf %x, %0 : {number}
+      return %1 : {number}
+    }}
+    """
+
+
+def test_numbers_of_four_bits_lie_in_pairs(tmp_path):
+    """Whatever type they are cut from; a type variable is cast to four bits in each of its types."""
+    program = "".join(
+        [
+            "util.global private @own_weights = dense<[0, 1, -1, -8, 7, 3, 2, 5]> : tensor<8xi4>\n",
+            _low_bits("bytes", 38, "i8", ", %w: tensor<38xi8>"),
+            _low_bits("words", 6, "i32", ", %w: tensor<6xi32>"),
+            _low_bits("odd", 5, "i8", ", %w: tensor<5xi8>"),
+            _low_bits("own", 8, "i4", "", "%w = util.global.load @own_weights : tensor<8xi4>"),
+        ]
+    )
+    path = write_spec(tmp_path, NIBBLES, {"nibbles.c": NIBBLES_CODE})
+    compiled = opsplice.compile(program, [path])
+    assert {r.function.lstrip("@") for r in compiled.report.replacements} == {"bytes", "words", "own"}
+    (kept,) = compiled.report.kept
+    assert kept.reason == "the size of a buffer of i4 is even and known when compiling"
+    w, x = np.arange(-19, 19).astype(np.int8), _normal(38)
+    np.testing.assert_array_equal(compiled.run("bytes", x, w), x + (w & 15))
+    words = np.int32([0, 1, 31, -2, 170, 15])
+    np.testing.assert_array_equal(compiled.run("words", x[:6], words), x[:6] + np.float32([0, 1, 15, 14, 10, 15]))
+    np.testing.assert_array_equal(compiled.run("own", x[:8]), x[:8] + np.float32([0, 1, 15, 8, 7, 3, 2, 5]))
