@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opsplice.api import Program as Program
     from opsplice.api import bench as bench
     from opsplice.api import capture as capture
     from opsplice.api import check_library as check_library
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from opsplice.measuring.timing.survey_model import Survey as Survey
     from opsplice.pattern_libraries.library_check import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
+    from opsplice.program import Program as Program
     from opsplice.reports.captured import Capture as Capture
     from opsplice.reports.explanation import Explanation as Explanation
     from opsplice.reports.report import Report as Report
@@ -61,7 +61,7 @@ _HOMES = {
     "LibraryInfo": "opsplice.pattern_libraries.library_list",
     "OpspliceError": "opsplice.errors",
     "PackageOptions": "opsplice.compiling.spec_sources",
-    "Program": "opsplice.api",
+    "Program": "opsplice.program",
     "Report": "opsplice.reports.report",
     "SpecError": "opsplice.spec_lang.syntax.spec_errors",
     "Survey": "opsplice.measuring.timing.survey_model",

@@ -111,7 +111,7 @@ def read(path: Path) -> Provenance | None:
     """
     from iree.runtime import VmInstance
 
-    from opsplice.runtime.program import read_module
+    from opsplice.runtime.loaded_program import read_module
 
     module = read_module(path, str(path), VmInstance())
     notes = [module.lookup_function(name).reflection.get(NOTE) for name in module.function_names]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from opsplice import api
+from opsplice import program
 from tests import kept
 from tests.approaches import Cells
 
@@ -71,7 +71,7 @@ _on_gpus: list[Any] = []
 @pytest.fixture(autouse=True, scope="session")
 def _programs_on_gpus() -> Iterator[None]:
     """Note programs that are loaded on GPUs."""
-    load = api.Program._loaded
+    load = program.Program._loaded
 
     def noted(self: Any, *arguments: Any) -> Any:
         loaded = load(self, *arguments)
@@ -80,7 +80,7 @@ def _programs_on_gpus() -> Iterator[None]:
         return loaded
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api.Program, "_loaded", noted)
+        patch.setattr(program.Program, "_loaded", noted)
         yield
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 
 from .archives import gguf, irpa, safetensors
 

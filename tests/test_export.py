@@ -14,7 +14,7 @@ import pytest
 
 import opsplice
 from opsplice.cli import main
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 
 TARGET = [
     "--iree-hal-target-device=local",

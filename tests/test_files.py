@@ -72,7 +72,7 @@ def refusals(path: Path) -> dict[str, str]:
     """What is said where a file of this name is given, by how it is given."""
     from opsplice import frontends
     from opsplice.compiling import spec_files
-    from opsplice.runtime import program, providers, weights
+    from opsplice.runtime import loaded_program, providers, weights
     from opsplice.runtime.value_text import parse_input
     from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
     from opsplice.targets.backends.cpu import resolve
@@ -93,7 +93,7 @@ def refusals(path: Path) -> dict[str, str]:
         ".model": frontends.load,
         ".npy": lambda p: parse_input(f"@{p}"),
         ".raw": lambda p: parse_input(f"4xf32=@{p}"),
-        ".vmfb": lambda p: program.load_program(p),
+        ".vmfb": lambda p: loaded_program.load_program(p),
         ".irpa": lambda p: weights.module_of(None, weights.read_archives(f"model={p}")),
         ".so": plugin_file.read,
         ".bin": lambda p: providers.read_kernel(("k", "embedded-elf-x86_64"), p),

@@ -7,7 +7,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import compile_module
-from opsplice.runtime.program import load_program, run
+from opsplice.runtime.loaded_program import load_program, run
 from opsplice.runtime.providers import Provider
 from opsplice.runtime.value_text import parse_input, save_values
 from opsplice.runtime.weights import read_archives

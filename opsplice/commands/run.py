@@ -126,7 +126,7 @@ def _end(crash: ChildCrashError) -> str:
 def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:
     from opsplice.runtime import value_text as values
     from opsplice.runtime.host_commands import Commands
-    from opsplice.runtime.program import load_program
+    from opsplice.runtime.loaded_program import load_program
 
     known = Commands(job.commands) if job.commands else None
     build = plugin_builder(job.specs)

@@ -13,8 +13,8 @@ from jax.extend.core import primitives
 
 from opsplice.jax.lowering import is_key
 from opsplice.runtime import runtime_devices
+from opsplice.runtime.call_values import checked_input
 from opsplice.runtime.direct_call import DirectCall, Result
-from opsplice.runtime.program import checked_input
 
 # In bytes. JAX copies smaller results in less time than it takes over memory by DLPack.
 _LARGEST_COPY = 1 << 16

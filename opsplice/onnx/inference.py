@@ -19,7 +19,7 @@ from opsplice.pipeline.flags import for_this_cpu
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 if TYPE_CHECKING:
-    from opsplice.api import Program
+    from opsplice.program import Program
     from opsplice.reports.report import Report
     from opsplice.runtime.direct_call import DirectCall
 

@@ -34,7 +34,7 @@ from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.reference import example_program
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.runtime.program import Function, ValueType
+from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.libraries import Library

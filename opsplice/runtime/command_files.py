@@ -142,7 +142,8 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
 def _check_compiled(call: KernelCall, path: Path) -> None:
     import iree.runtime
 
-    from opsplice.runtime.program import ValueType, declared_function, read_module
+    from opsplice.runtime.declared_functions import ValueType, declared_function
+    from opsplice.runtime.loaded_program import read_module
 
     check_scalars(call)
     module = read_module(read_file(path), str(path), iree.runtime.VmInstance())

@@ -18,8 +18,9 @@ import numpy as np
 from iree.runtime import BufferUsage, HalBufferView, HalDevice, HalElementType, MemoryType, VmVariantList
 from iree.runtime.array_interop import map_dtype_to_element_type
 
-from opsplice.runtime import program, runtime_devices
-from opsplice.runtime.program import LoadedProgram, ValueType
+from opsplice.runtime import call_values, runtime_devices
+from opsplice.runtime.declared_functions import ValueType
+from opsplice.runtime.loaded_program import LoadedProgram
 
 # DLPack's code for the memory of the host, and the number of the device.
 HOST = (1, 0)
@@ -68,14 +69,14 @@ class DirectCall:
             self.prepare()
         if not self.program.on_host:
             return self.program.call(self._name, *arguments)
-        program.check_number(self.function, arguments)
-        program.check_sizes(self.function, arguments)
+        call_values.check_number(self.function, arguments)
+        call_values.check_sizes(self.function, arguments)
         declared = self.function.inputs or (None,) * len(arguments)
         given = VmVariantList(len(arguments))
         places = set[int]()
         for index, (wanted, value) in enumerate(zip(declared, arguments, strict=True)):
             view = self._shared(wanted, value, places)
-            self.push(given, program.checked_input(self.function, index, value) if view is None else view)
+            self.push(given, call_values.checked_input(self.function, index, value) if view is None else view)
         results = self.invoke(given)
         return [self.result(results, index, places) for index in range(results.size)]
 
@@ -102,7 +103,7 @@ class DirectCall:
     def number(self, results: VmVariantList, index: int) -> Any:
         """A result that is no tensor."""
         outputs = self.function.outputs
-        return program.number(results.get_variant(index), outputs[index] if outputs else None)
+        return call_values.number(results.get_variant(index), outputs[index] if outputs else None)
 
     def _shared(self, wanted: ValueType | None, value: Any, places: set[int]) -> HalBufferView | None:
         """An argument where it is, None if it is no array or has to be copied; its place is added to the others."""
@@ -209,7 +210,7 @@ _OFFSET = 8 + 8 + 4 + 4 + 8 + 8
 def _fits(view: HalBufferView, wanted: ValueType) -> bool:
     if wanted.dtype is None or wanted.shape is None:
         return True
-    return _alike(view.element_type, int(map_dtype_to_element_type(wanted.dtype))) and program.fits(
+    return _alike(view.element_type, int(map_dtype_to_element_type(wanted.dtype))) and call_values.fits(
         tuple(view.shape), wanted.shape
     )
 

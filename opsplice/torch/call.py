@@ -13,10 +13,9 @@ from iree.runtime import HalBufferView, VmVariantList
 from torch.nn import Parameter
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from opsplice.api import Program
 from opsplice.errors import OpspliceError
-from opsplice.runtime import program as runtime
-from opsplice.runtime import runtime_devices
+from opsplice.program import Program
+from opsplice.runtime import call_values, runtime_devices
 from opsplice.runtime.direct_call import HOST, DirectCall, Result
 
 Call = Callable[[Sequence[Any]], list[Any]]
@@ -139,7 +138,7 @@ def _result(direct: DirectCall, results: VmVariantList, index: int, places: set[
 def _converted(direct: DirectCall, index: int, value: Any) -> Any:
     """An argument in memory of its own, as numpy has it, or a number. Raises OpspliceError for what is not copied."""
     if not isinstance(value, torch.Tensor):
-        return runtime.checked_input(direct.function, index, value)
+        return call_values.checked_input(direct.function, index, value)
     if value.device.type != "cpu":
         raise OpspliceError(
             f"input {index} is on {value.device}, but programs take tensors on the CPU",

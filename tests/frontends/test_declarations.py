@@ -4,7 +4,7 @@ from iree.compiler import ir
 from opsplice.frontends import load
 from opsplice.frontends.declarations import declare_functions
 from opsplice.pipeline.compiler import Compilation, compile_module
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 
 TORCH = """
 func.func @main(%a: !torch.vtensor<[4,?],f32>, %b: !torch.vtensor<[],si64>) -> !torch.vtensor<[4,?],f32> {

@@ -446,7 +446,7 @@ def _read_words(data: bytes) -> None:
     """What stands in arguments, in programs' declarations, and in what compilers say."""
     from opsplice.matchers.explain import pointing
     from opsplice.pipeline import devices, diagnostics
-    from opsplice.runtime.program import declared_function
+    from opsplice.runtime.declared_functions import declared_function
     from opsplice.targets.artifacts import arch
     from opsplice.targets.build import toolchains
 
@@ -590,7 +590,7 @@ def _read_program(data: bytes) -> None:
 def _load(data: bytes) -> None:
     import numpy as np
 
-    from opsplice.runtime.program import load_program
+    from opsplice.runtime.loaded_program import load_program
 
     load_program(data, "local-sync").call("main", np.zeros(4, np.float32))
 

@@ -11,7 +11,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import Compilation, CompileError, Progress, Step, compile_module, run
 from opsplice.pipeline.phases import PHASES
-from opsplice.runtime.program import run as run_program
+from opsplice.runtime.loaded_program import run as run_program
 
 X = np.array([1, -2, 3], np.float32)
 Y = np.array([4, 5, -6], np.float32)

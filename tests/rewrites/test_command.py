@@ -15,7 +15,7 @@ import pytest
 import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.runtime.host_commands import Commands, wanted
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 from tests import command_line
 
 from .conftest import write_spec

@@ -13,7 +13,7 @@ import pytest
 import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.runtime.host_commands import Commands
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 from tests.plain import Plain
 
 from .conftest import write_spec

@@ -16,7 +16,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import compile_module
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 from opsplice.runtime.providers import Provider, read_folder, registry_source
 from opsplice.targets.artifacts import arch
 from opsplice.targets.build import toolchains

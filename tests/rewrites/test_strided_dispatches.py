@@ -10,7 +10,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 from opsplice.runtime.providers import Provider
 from opsplice.targets.build import shaders
 from tests.plain import Plain

@@ -10,7 +10,7 @@ import pytest
 import opsplice
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import compile_module
-from opsplice.runtime.program import load_program
+from opsplice.runtime.loaded_program import load_program
 from opsplice.runtime.providers import Provider, registry_source
 
 

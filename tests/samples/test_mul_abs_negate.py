@@ -79,6 +79,6 @@ def test_our_engine_replaces_what_irees_interpreter_does(sample: Path, tmp_path:
     assert early.stdout.count("util.call @call_mul_abs_negate(") == len(program.report.replacements) == 2
 
     subprocess.run([*command, "-o", tmp_path / "stock.vmfb"], capture_output=True, check=True)
-    stock = opsplice.runtime.program.load_program(tmp_path / "stock.vmfb")
+    stock = opsplice.runtime.loaded_program.load_program(tmp_path / "stock.vmfb")
     values = inputs(77)
     assert_equal(program.run("mixed_invocation", *values), stock.call("mixed_invocation", *values))

@@ -9,7 +9,7 @@ from typing import Any
 
 from opsplice.compiling.job import Outcome, plugin_builder
 from opsplice.compiling.spec_sources import SpecSource
-from opsplice.runtime.program import LoadedProgram
+from opsplice.runtime.loaded_program import LoadedProgram
 from opsplice.runtime.weights import Parameters
 
 
@@ -33,7 +33,7 @@ class Runnable:
     def load(self, device: str) -> LoadedProgram:
         """The program on a device. Raises OpspliceError as `load_program` does."""
         from opsplice.runtime.host_commands import Commands
-        from opsplice.runtime.program import load_program
+        from opsplice.runtime.loaded_program import load_program
         from opsplice.runtime.providers import Provider
 
         provider = Provider([self.provided], ()) if self.provided else None

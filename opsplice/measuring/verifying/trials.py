@@ -11,7 +11,7 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.measuring.cutting.records import Cut, Part
-from opsplice.runtime.program import Function, ValueType
+from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 # The sizes of open dims, one after the other; the first is the one that special values are tried in.

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, check_name
-from opsplice.runtime import providers, runtime_devices, to_host
+from opsplice.runtime import providers, runtime_devices
 from opsplice.runtime import weights as parameters
+from opsplice.runtime.call_values import checked_arguments, host_results
+from opsplice.runtime.declared_functions import Function, declared_function
 from opsplice.runtime.host_commands import Commands
-from opsplice.runtime.input_sizes import NOTE as SIZES
-from opsplice.runtime.input_sizes import Sizes
 from opsplice.runtime.providers import Provider
-from opsplice.runtime.value_text import ELEMENT_TYPES, Value, element_name, type_name
+from opsplice.runtime.value_text import Value
 from opsplice.runtime.weights import Parameters
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.plugins import plugin_file
@@ -33,73 +29,11 @@ from opsplice.targets.plugins.plugin_file import PluginFile
 
 DEFAULT_DEVICE = "local-task"
 
-# "sync func @main(%input0: tensor<?xf32>, %x: i32 {...}) -> (%output0: tensor<?xf32>)", as IREE's ABI wrapper writes it
-# into `iree.abi.declaration` (compiler/src/iree/compiler/Bindings/Native/Transforms/WrapEntryPoints.cpp).
-_DECLARATION = re.compile(r"(?:sync|async) func @.*?\((?P<inputs>.*)\) -> \((?P<outputs>.*)\)")
-_NEXT_VALUE = re.compile(r", (?=%)")
-_TENSOR = re.compile(r"tensor<(?P<dims>(?:(?:\d+|\?)x)*)(?P<element>[^,]+?)(?:,.*)?>")
-
 # See rewrites/approaches/dynamic_function.py, which cannot be imported without the compiler.
 _IMPORTS_NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports."
 _TYPES_NOTE = "opsplice.types."
 _NOTES = (_IMPORTS_NOTE, _OPTIONAL_NOTE, _TYPES_NOTE)
 _ASYNC = "$async"
-# What IREE notes of functions that a program compiled with --iree-execution-model=async-external exports.
-_WITH_FENCES = "coarse-fences"
-
-# In the VM there are no 16-bit floats: such a scalar travels as its bits.
-_HALVES = ("f16", "bf16")
-
-# The kinds of numpy dtype that Python numbers may have for a wanted kind; ml_dtypes' floats are of kind V.
-_ACCEPTED_KINDS = {"b": "biu", "i": "iu", "u": "iu", "f": "iuf", "V": "iuf", "c": "iufc"}
-
-
-@dataclass(frozen=True)
-class ValueType:
-    """What a function declares for one input or output.
-
-    element: an MLIR element type ("f32"). shape: the dims of a tensor, None for a dynamic one; None for a scalar. Other
-    types (`!hal.buffer_view`) have neither and accept anything.
-    """
-
-    name: str
-    text: str
-    element: str | None = None
-    shape: tuple[int | None, ...] | None = None
-
-    @property
-    def is_scalar(self) -> bool:
-        return self.element is not None and self.shape is None
-
-    @property
-    def dtype(self) -> np.dtype | None:
-        """The numpy type of the elements, or None where there is none."""
-        if self.element is None:
-            return None
-        return ELEMENT_TYPES["i64"] if self.element == "index" else ELEMENT_TYPES.get(self.element)
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function that a program exports; inputs and outputs are None when it does not declare them.
-
-    takes_fences: whether its last arguments are a fence to wait for and one to signal, which it does not declare.
-    sizes: which sizes its inputs may have, where that is noted.
-    """
-
-    name: str
-    inputs: tuple[ValueType, ...] | None = None
-    outputs: tuple[ValueType, ...] | None = None
-    takes_fences: bool = False
-    sizes: Sizes | None = None
-
-    def __str__(self) -> str:
-        if self.inputs is None or self.outputs is None:
-            return self.name
-        return f"{self.name}({', '.join(map(str, self.inputs))}) -> ({', '.join(map(str, self.outputs))})"
 
 
 class LoadedProgram:
@@ -143,9 +77,9 @@ class LoadedProgram:
         Raises OpspliceError when the inputs are not what the function declares, and when it fails.
         """
         function = self.function(name)
-        arguments = _arguments(function, inputs)
+        arguments = checked_arguments(function, inputs)
         # No name here for what IREE returns: buffers must be freed before the device, which may end with this frame.
-        return _results(function, self._returned(function, arguments), self._device.hal)
+        return host_results(function, self._returned(function, arguments), self._device.hal)
 
     @property
     def device(self) -> Any:
@@ -339,188 +273,3 @@ def _exported(vm_module: Any) -> dict[str, Function]:
 
 def _is_async_twin(name: str, names: Sequence[str]) -> bool:
     return name.endswith(_ASYNC) and name.removesuffix(_ASYNC) in names
-
-
-def declared_function(name: str, reflection: Mapping[str, str]) -> Function:
-    """A function as its program declares it."""
-    found = _DECLARATION.match(reflection.get("iree.abi.declaration", ""))
-    takes_fences = reflection.get("iree.abi.model") == _WITH_FENCES
-    if found is None:
-        return Function(name, takes_fences=takes_fences)
-    sizes = Sizes.read(reflection[SIZES]) if SIZES in reflection else None
-    return Function(name, _value_types(found["inputs"]), _value_types(found["outputs"]), takes_fences, sizes)
-
-
-def _value_types(text: str) -> tuple[ValueType, ...]:
-    values = []
-    # A name is any text; a comma in it is not followed by the next name's "%".
-    for part in _NEXT_VALUE.split(text) if text else ():
-        name, _, rest = part.removeprefix("%").partition(": ")
-        # Attributes may follow the type.
-        values.append(_value_type(name, rest.partition(" {")[0]))
-    return tuple(values)
-
-
-def _value_type(name: str, text: str) -> ValueType:
-    tensor = _TENSOR.fullmatch(text)
-    if tensor is None:
-        is_number = text == "index" or text in ELEMENT_TYPES
-        return ValueType(name, text, element=text if is_number else None)
-    dims = tensor["dims"].split("x")[:-1]
-    return ValueType(name, text, tensor["element"], tuple(None if dim == "?" else int(dim) for dim in dims))
-
-
-def _arguments(function: Function, inputs: Sequence[Any]) -> list[Any]:
-    check_number(function, inputs)
-    arguments = [checked_input(function, index, value) for index, value in enumerate(inputs)]
-    check_sizes(function, arguments)
-    return arguments
-
-
-def check_number(function: Function, inputs: Sequence[Any]) -> None:
-    """Raise OpspliceError unless there are as many inputs as a function declares, if it declares any."""
-    if function.inputs is not None and len(inputs) != len(function.inputs):
-        raise OpspliceError(
-            f"'{function.name}' takes {len(function.inputs)} inputs, not {len(inputs)}", hint=f"it is {function}"
-        )
-
-
-def check_sizes(function: Function, arguments: Sequence[Any]) -> None:
-    """Raise OpspliceError for arrays of a size that a function does not take."""
-    if function.sizes is not None and function.inputs is not None:
-        names = [_input_name(index, wanted) for index, wanted in enumerate(function.inputs)]
-        function.sizes.check(function.name, names, [getattr(each, "shape", ()) for each in arguments])
-
-
-def _input_name(index: int, wanted: ValueType) -> str:
-    return f"input {index}" if wanted.name == f"input{index}" else f"input {index} ({wanted.name})"
-
-
-def checked_input(function: Function, index: int, value: Any) -> Any:
-    """An input as a function declares it: an array of the wanted dtype, or a number. Raises OpspliceError."""
-    if function.inputs is None:
-        return _undeclared(value)
-    wanted = function.inputs[index]
-    try:
-        return _argument(wanted, value)
-    except _MismatchError as mismatch:
-        raise OpspliceError(
-            f"{_input_name(index, wanted)} of '{function.name}' is {mismatch.given}, the function wants {wanted}",
-            hint=mismatch.hint,
-        ) from None
-
-
-class _MismatchError(Exception):
-    def __init__(self, given: str, hint: str | None = None) -> None:
-        super().__init__(given)
-        self.given = given
-        self.hint = hint
-
-
-def _argument(wanted: ValueType, value: Any) -> Any:
-    dtype = wanted.dtype
-    if dtype is None:
-        return _undeclared(value)
-    array = _typed(value, dtype) if hasattr(value, "dtype") else _from_numbers(value, dtype)
-    if not fits(array.shape, wanted.shape or ()):
-        raise _MismatchError(type_name(array))
-    return _scalar_argument(array) if wanted.is_scalar else array
-
-
-def _undeclared(value: Any) -> Any:
-    # The VM takes no Python bool.
-    return int(value) if isinstance(value, bool) else value
-
-
-def _typed(value: Any, dtype: np.dtype) -> np.ndarray:
-    """An array that has its own dtype, which must be the wanted one but for spellings of the same bits."""
-    array = np.asarray(value, order="C")
-    if array.dtype == dtype:
-        return array
-    array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype == dtype:
-        return array
-    same_size = array.dtype.itemsize == dtype.itemsize
-    # MLIR's i32 has no sign, and .npy files hold bf16 as raw bytes.
-    if same_size and (array.dtype.kind + dtype.kind == "ui" or array.dtype.type is np.void):
-        return array.view(dtype)
-    raise _MismatchError(type_name(array), f"convert it to {element_name(dtype)}")
-
-
-def _from_numbers(value: Any, dtype: np.dtype) -> np.ndarray:
-    """Python numbers, or nested lists of them, in the wanted dtype if that keeps what they say."""
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in _ACCEPTED_KINDS[dtype.kind]:
-            raise _MismatchError(_described(value))
-        converted = np.asarray(value, dtype=dtype, order="C")
-    except (ValueError, TypeError, OverflowError) as error:
-        raise _MismatchError(_described(value), str(error)) from None
-    if dtype == np.bool_ and not np.array_equal(converted, array):
-        raise _MismatchError(_described(value), "give 0 or 1")
-    return converted
-
-
-def _described(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"a {type(value).__name__}"
-
-
-def fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    """Whether a shape is one of those that are declared."""
-    return len(shape) == len(wanted) and all(want in (None, dim) for dim, want in zip(shape, wanted, strict=True))
-
-
-def _scalar_argument(array: np.ndarray) -> int | float:
-    if element_name(array.dtype) in _HALVES:
-        return int(array.view(np.uint16))
-    if array.dtype.kind == "f":
-        return float(array)
-    # The VM's integers are signed.
-    return int(array.view(np.int64)) if array.dtype == np.uint64 else int(array)
-
-
-def _results(function: Function, results: Any, device: Any) -> list[Value]:
-    if results is None:
-        return []
-    values = list(results) if isinstance(results, tuple) else [results]
-    declared = function.outputs if function.outputs is not None else (None,) * len(values)
-    return [
-        _as_declared(_on_host(value, device), wanted) if hasattr(value, "to_host") else number(value, wanted)
-        for value, wanted in zip(values, declared, strict=True)
-    ]
-
-
-def number(value: Any, declared: ValueType | None) -> Any:
-    """A scalar result of IREE's as the number that the function declares."""
-    if declared is None or declared.dtype is None or not isinstance(value, int):
-        return value
-    if declared.element in _HALVES:
-        return float(np.array(value, np.uint16).view(declared.dtype))
-    if declared.element == "i1":
-        return bool(value)
-    # A narrow integer comes in a wide register, its upper bits unset.
-    bits = 8 * declared.dtype.itemsize
-    unsigned = value & (2**bits - 1)
-    signed: int = unsigned - 2**bits if declared.dtype.kind == "i" and unsigned >> (bits - 1) else unsigned
-    return signed
-
-
-def _as_declared(array: np.ndarray, declared: ValueType | None) -> np.ndarray:
-    """IREE's integers have no sign, what a function declares may have one."""
-    wanted = declared.dtype if declared is not None else None
-    if wanted is None or wanted.kind + array.dtype.kind not in ("iu", "ui") or wanted.itemsize != array.dtype.itemsize:
-        return array
-    return array.view(wanted)
-
-
-def _on_host(value: Any, device: Any) -> np.ndarray:
-    """An array of the device as one of the host that owns its memory."""
-    buffer = value._buffer_view.get_buffer()
-    size = int(np.prod(value.shape, dtype=np.int64)) * value.dtype.itemsize
-    if not size:
-        return np.empty(value.shape, value.dtype)
-    if to_host.is_mappable(buffer):
-        # The host's view of device memory goes away with the program; a copy does not.
-        return np.array(value.to_host())
-    return np.asarray(to_host.to_host(device, buffer, size).view(value.dtype).reshape(value.shape))
