@@ -96,7 +96,7 @@ def _serve() -> None:
 
     for name in ("capturing", "compilation", "explaining", "spec_export", "spec_import"):
         import_module(f"opsplice.compiling.{name}")
-    for name in ("program", "value_text"):
+    for name in ("loaded_program", "value_text"):
         import_module(f"opsplice.runtime.{name}")
     for path in (ROOT / "opsplice" / "commands").rglob("*.py"):
         import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))

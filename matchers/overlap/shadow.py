@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from opsplice.errors import OpspliceError
 from opsplice.matchers.overlap import subsumption
 from opsplice.matchers.overlap.subsumption import Cover
-from opsplice.matchers.patterns.graph import compile_pattern, layouts
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.kernel_layouts import layouts
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.spec_lang.dims import decide, dim_conditions

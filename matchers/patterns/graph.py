@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.patterns.named_labels import align, match_names
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Anything,
@@ -35,6 +35,7 @@ from opsplice.matchers.patterns.nodes import (
     Window,
     Within,
 )
+from opsplice.matchers.patterns.scopes import Maker, Scope, asked_values, element_of, renamed, scoped, type_of
 from opsplice.matchers.terms.attributes import attribute_text
 from opsplice.matchers.terms.canonical import canonical, combiner
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
@@ -75,49 +76,6 @@ def compile_pattern(
     return tuple(graphs)
 
 
-def layouts(rule: tree.Rule, kernel: tree.Kernel | None) -> tuple[frozenset[str], bool]:
-    """The inputs that a rule's kernel takes in any layout, maybe as copies, and whether so is the only result.
-
-    What is computed from inputs for the kernel is dense, however they lie.
-    """
-    if kernel is None:
-        return frozenset(), False
-    pairs = list(zip(kernel.parameters, rule.args, strict=True))
-    named = [(arg.name, _in_any_layout(p.type)) for p, arg in pairs if isinstance(arg, tree.Name)]
-    computed = tree.parts(tuple(arg for arg in rule.args if isinstance(arg, tree.Computed)))
-    free = {name for name, is_free in named if is_free} | {p.name for p in computed if isinstance(p, tree.Name)}
-    free -= {name for name, is_free in named if not is_free}
-    return frozenset(free), [_in_any_layout(result.type) for result in kernel.results] == [True]
-
-
-def _in_any_layout(kind: tree.Type | None) -> bool:
-    return isinstance(kind, tree.TensorType) and (kind.strided or kind.copied)
-
-
-Maker = Callable[[tuple[Label, ...]], Node]
-
-
-@dataclass(frozen=True, eq=False)
-class _Scope:
-    """What names mean inside one pattern.
-
-    values: for each name a function from labels to the node at them. dims, elements: the names that the graph has for
-    the pattern's own dims and type variables; prefix: what it puts before others. within: the name of the `Named` that
-    is the pattern, for one with a condition that only an alternative uses.
-    """
-
-    pattern: tree.Pattern
-    prefix: str
-    within: str
-    values: dict[str, Maker]
-    dims: Mapping[str, str]
-    elements: Mapping[str, str]
-
-    def element(self, kind: tree.Type | None) -> str:
-        name = _element(kind) or ""
-        return self.elements.get(name, name)
-
-
 class _Builder:
     def __init__(
         self,
@@ -133,7 +91,7 @@ class _Builder:
         self.fresh = 0
         self.nodes: dict[Any, Node] = {}
         self.memo: dict[tuple[int, int, tuple[Label, ...]], Node] = {}
-        self.used: dict[tuple[int, int], _Scope] = {}
+        self.used: dict[tuple[int, int], Scope] = {}
         self.ties: dict[Any, Tie] = {}
         self.conditions: list[Any] = []
         self.through: set[str] = set()
@@ -204,11 +162,11 @@ class _Builder:
             return ()
         return tuple(self._label(str(d.name or d), d.pack is not None) for d in kind.dims)
 
-    def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...], scope: _Scope, node: Node) -> None:
+    def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...], scope: Scope, node: Node) -> None:
         """Note what a type says of the sizes of labels."""
         if not labels or not isinstance(kind, tree.TensorType):
             return
-        for dim, group in _align(kind.dims, labels):
+        for dim, group in align(kind.dims, labels):
             size = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
             if size is not None:
                 self.ties.setdefault((group, size), Tie(group, size, dim.pack is not None, node))
@@ -223,7 +181,7 @@ class _Builder:
 
     def _scope(
         self, pattern: tree.Pattern, prefix: str, values: dict[str, Maker], elements: Mapping[str, str]
-    ) -> _Scope:
+    ) -> Scope:
         kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
         dims = {d.name: prefix + d.name for kind in kinds for d in kind.dims if d.name}
         for factor in walks.pattern_factors(pattern):
@@ -235,19 +193,19 @@ class _Builder:
             if variable.name not in elements:
                 self.variables[named[variable.name]] = tuple(c.name for c in variable.choices)
         within = prefix if self.choosing and pattern.where is not None else ""
-        scope = _Scope(pattern, prefix, within, values, dims, named)
+        scope = Scope(pattern, prefix, within, values, dims, named)
         for let in pattern.body:
             for position, name in enumerate(let.names):
                 values[name] = self._let(let, position, scope)
         self.through.update(pattern.through)
         return scope
 
-    def _ask(self, scope: _Scope) -> None:
+    def _ask(self, scope: Scope) -> None:
         """Take over a pattern's condition, and give names to what it asks about. All its values are there."""
         where = scope.pattern.where
         if where is None:
             return
-        for name in sorted(_asked_values(where)):
+        for name in sorted(asked_values(where)):
             scope.values[name] = self._named(scope.prefix + name, scope.values[name])
         condition = self._condition(where, scope)
         self.conditions.append(Within(scope.within, condition) if scope.within else condition)
@@ -258,7 +216,7 @@ class _Builder:
     def _name(self, name: str, node: Node) -> Node:
         return self._node(("named", name, id(node)), lambda: Named(name, node)) if name else node
 
-    def _condition(self, condition: tree.Condition, scope: _Scope) -> Any:
+    def _condition(self, condition: tree.Condition, scope: Scope) -> Any:
         if isinstance(condition, tree.Logical):
             operands = tuple(self._condition(operand, scope) for operand in condition.operands)
             return dataclasses.replace(condition, operands=operands)
@@ -269,14 +227,14 @@ class _Builder:
         if isinstance(condition, tree.Membership):
             return dataclasses.replace(condition, variable=scope.elements.get(condition.variable, condition.variable))
         if isinstance(condition, tree.Is):
-            labels = self._labels_of(self.types.get(condition.form) or _type_of(condition.value, scope.pattern))
+            labels = self._labels_of(self.types.get(condition.form) or type_of(condition.value, scope.pattern))
             own, self.conditions = self.conditions, []
             form = Result(self._lower(condition.form, labels, scope), labels)
             own, self.conditions = self.conditions, own
             return Form(condition.span, scope.prefix + condition.value, form, condition.negated, tuple(own))
-        return _renamed(condition, scope)
+        return renamed(condition, scope)
 
-    def _let(self, let: tree.Let, position: int, scope: _Scope) -> Maker:
+    def _let(self, let: tree.Let, position: int, scope: Scope) -> Maker:
         def make(labels: tuple[Label, ...]) -> Node:
             if len(let.names) == 1:
                 return self._lower(let.expr, labels, scope)
@@ -289,7 +247,7 @@ class _Builder:
 
     # ---- expressions ----------------------------------------------------------------------------------------------
 
-    def _lower(self, expr: tree.Expr, labels: tuple[Label, ...], scope: _Scope) -> Node:
+    def _lower(self, expr: tree.Expr, labels: tuple[Label, ...], scope: Scope) -> Node:
         key = (id(scope), id(expr), labels)
         if key not in self.memo:
             node = self._lowered(expr, labels, scope)
@@ -298,7 +256,7 @@ class _Builder:
             self._tie(self.types.get(expr), labels, scope, node)
         return self.memo[key]
 
-    def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...], scope: _Scope) -> Node:
+    def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...], scope: Scope) -> Node:
         if isinstance(expr, tree.Name):
             return scope.values[expr.name](labels)
         if isinstance(expr, tree.Wildcard):
@@ -312,8 +270,8 @@ class _Builder:
         if isinstance(expr, tree.Uses):
             return self._uses_asked(expr, labels, scope)
         if isinstance(expr, tree.Constant):
-            low = _renamed(expr.value, scope)
-            high = None if expr.high is None else _renamed(expr.high, scope)
+            low = renamed(expr.value, scope)
+            high = None if expr.high is None else renamed(expr.high, scope)
             return self._node(("number", dim_conditions.key((low, high))), lambda: Number(low, high))
         if isinstance(expr, tree.Call) and expr.optional:
             makers = partial(self._call, expr, labels, scope), partial(self._lower, expr.args[0], labels, scope)
@@ -334,7 +292,7 @@ class _Builder:
         self.choosing -= 1
         return self._node(("choice", *map(id, options)), lambda: Choice(options))
 
-    def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...], scope: _Scope) -> Node:
+    def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...], scope: Scope) -> Node:
         node = self._lower(expr.arg, labels, scope)
         if expr.kind == "accumulated":
             return self._node(("accumulated", id(node)), lambda: Accumulated(node)) if type(node) is Reduce else node
@@ -342,7 +300,7 @@ class _Builder:
         self.conditions.append(Asked(expr.span, expr.kind, name))
         return self._name(name, node)
 
-    def _call(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope) -> Node:
+    def _call(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope) -> Node:
         if not expr.quoted and expr.callee in self.patterns:
             return self._inlined(expr, 0, labels, scope)
         known = None if expr.quoted else vocabulary.find(expr.callee)
@@ -355,10 +313,10 @@ class _Builder:
         key = ("apply", op, tuple(map(id, args)), attributes, kind)
         return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), _resolve))
 
-    def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: _Scope, number: int, count: int) -> Node:
+    def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope, number: int, count: int) -> Node:
         def make() -> Node:
             operands = tuple(self._operand(a, scope) for a in expr.args)
-            attributes = tuple(_scoped(a, scope.prefix) for a in expr.attributes)
+            attributes = tuple(scoped(a, scope.prefix) for a in expr.attributes)
             element = scope.element(expr.type)
             asked = (expr.rest, expr.regions, expr.body)
             names = [name for a in expr.attributes for name in a.variables if name in scope.values]
@@ -367,7 +325,7 @@ class _Builder:
 
         return self._node(("whole", id(expr), id(scope), labels, number), make)
 
-    def _operand(self, expr: tree.Expr, scope: _Scope) -> Result:
+    def _operand(self, expr: tree.Expr, scope: Scope) -> Result:
         labels = self._labels_of(self.types.get(expr))
         return Result(self._lower(expr, labels, scope), labels)
 
@@ -377,7 +335,7 @@ class _Builder:
 
     # ---- patterns in patterns -------------------------------------------------------------------------------------
 
-    def _inlined(self, expr: tree.Call, position: int, labels: tuple[Label, ...], scope: _Scope) -> Node:
+    def _inlined(self, expr: tree.Call, position: int, labels: tuple[Label, ...], scope: Scope) -> Node:
         key = (id(expr), id(scope))
         if len(self.used) >= MAX_USES and key not in self.used:
             hint = "look for a part of it, or for several parts by patterns of their own"
@@ -388,14 +346,14 @@ class _Builder:
         node = self._lower(inner.pattern.results[position], labels, inner)
         return self._name(inner.within, node)
 
-    def _use(self, expr: tree.Call, scope: _Scope) -> _Scope:
+    def _use(self, expr: tree.Call, scope: Scope) -> Scope:
         pattern = self.patterns[expr.callee]
         own = {v.name for v in pattern.type_variables}
         values: dict[str, Maker] = {}
         elements: dict[str, str] = {}
         prefix = f"{pattern.name}.{len(self.used)}."
         for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
-            element, given = _element(parameter.type), self.types.get(arg)
+            element, given = element_of(parameter.type), self.types.get(arg)
             if element in own and given is not None:
                 elements[element] = scope.element(given)
         inner = self._scope(pattern, prefix, values, elements)
@@ -404,7 +362,7 @@ class _Builder:
         self._ask(inner)
         return inner
 
-    def _argument(self, parameter: tree.Parameter, arg: tree.Expr, scope: _Scope, inner: _Scope) -> Maker:
+    def _argument(self, parameter: tree.Parameter, arg: tree.Expr, scope: Scope, inner: Scope) -> Maker:
         def make(labels: tuple[Label, ...]) -> Node:
             node = self._lower(arg, () if self._is_scalar(arg) else labels, scope)
             self._tie(parameter.type, labels, inner, node)
@@ -414,7 +372,7 @@ class _Builder:
 
     # ---- subscripts -----------------------------------------------------------------------------------------------
 
-    def _contract(self, expr: tree.Contract, labels: tuple[Label, ...], scope: _Scope) -> Node:
+    def _contract(self, expr: tree.Contract, labels: tuple[Label, ...], scope: Scope) -> Node:
         bound, new = self._bind(expr.subscripts, labels, scope)
         wanted = scope.element(self.types.get(expr))
         times, plus, extend = _PRODUCTS[self._family(expr, scope)]
@@ -433,7 +391,7 @@ class _Builder:
         self.spans.setdefault(id(product), expr.span)
         return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
 
-    def _family(self, expr: tree.Contract, scope: _Scope) -> str:
+    def _family(self, expr: tree.Contract, scope: Scope) -> str:
         """Whether a contraction is of floats or integers. `ambiguous` is set where it may be either."""
         choices: set[str] = set()
         for kind in (self.types.get(e) for e in (expr, *expr.args)):
@@ -448,10 +406,10 @@ class _Builder:
         return self.family
 
     def _bind(
-        self, subscripts: tree.Subscripts, labels: tuple[Label, ...], scope: _Scope
+        self, subscripts: tree.Subscripts, labels: tuple[Label, ...], scope: Scope
     ) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
         """The labels of each operand when the result is looked at under `labels`, and the new ones among them."""
-        named = _match_names(subscripts.result, labels)
+        named = match_names(subscripts.result, labels)
         new: list[Label] = []
         bound = []
         windowed = {label for window in subscripts.windows for _, label in window.terms}
@@ -479,75 +437,6 @@ def _are_two(args: tuple[tree.Expr, ...]) -> bool:
     """Whether there are two operands, and not one value twice."""
     names = {arg.name if isinstance(arg, tree.Name) else arg for arg in args}
     return len(args) == len(names) == 2
-
-
-def _match_names(names: tuple[str, ...], labels: tuple[Label, ...]) -> dict[str, tuple[Label, ...]]:
-    """Subscript names against labels, position by position; a pack takes what the others leave."""
-    packs = [i for i, n in enumerate(names) if n.startswith("...")]
-    if not packs:
-        return {n: (label,) for n, label in zip(names, labels, strict=True)}
-    at, after = packs[0], len(names) - packs[0] - 1
-    stop = len(labels) - after
-    found: dict[str, tuple[Label, ...]] = {n: (label,) for n, label in zip(names[:at], labels[:at], strict=True)}
-    found[names[at]] = labels[at:stop]
-    found.update({n: (label,) for n, label in zip(names[at + 1 :], labels[stop:], strict=True)})
-    return found
-
-
-def _align(dims: tuple[tree.Dim, ...], labels: tuple[Label, ...]) -> list[tuple[tree.Dim, tuple[Label, ...]]]:
-    """Dims of a type with their labels; a pack takes what the others leave. Empty if that cannot be told."""
-    at = next((i for i, d in enumerate(dims) if d.pack is not None), None)
-    if at is None:
-        singles = len(dims) == len(labels) and not any(la.pack for la in labels)
-        return [(d, (la,)) for d, la in zip(dims, labels, strict=True)] if singles else []
-    stop = len(labels) - (len(dims) - at - 1)
-    if stop < at or any(la.pack for la in (*labels[:at], *labels[stop:])):
-        return []
-    before = [(d, (la,)) for d, la in zip(dims[:at], labels[:at], strict=True)]
-    after = [(d, (la,)) for d, la in zip(dims[at + 1 :], labels[stop:], strict=True)]
-    return [*before, (dims[at], labels[at:stop]), *after]
-
-
-def _renamed(node: Any, scope: _Scope) -> Any:
-    """A comparison or dim arithmetic with a pattern's own names as the graph has them."""
-    return tree.rebuilt(node, partial(_renamed_part, scope))
-
-
-def _renamed_part(scope: _Scope, node: Any) -> Any:
-    if isinstance(node, tree.DimRef):
-        return dataclasses.replace(node, name=scope.dims.get(node.name, scope.prefix + node.name))
-    if isinstance(node, tree.Property):
-        names = scope.dims if node.kind == "rank" else scope.elements
-        name = names.get(node.name, node.name)
-        width = vocabulary.bits(name) if node.kind == "bits" else None
-        return dataclasses.replace(node, name=name) if width is None else tree.Literal(node.span, width)
-    return node
-
-
-def _scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:
-    value = attribute.value
-    if isinstance(value, tree.Bound):
-        value = tree.Bound(prefix + value.name)
-    elif isinstance(value, tuple):
-        value = tuple(tree.Bound(prefix + item.name) if isinstance(item, tree.Bound) else item for item in value)
-    return dataclasses.replace(attribute, value=value)
-
-
-def _asked_values(condition: tree.Condition) -> set[str]:
-    """The values of a pattern that its condition asks about."""
-    kinds = (tree.Is, tree.Predicate)
-    parts = (part for part in tree.parts(condition) if isinstance(part, kinds))
-    return {part.value for part in parts if isinstance(part, tree.Is) or part.name not in tree.OF_THE_ROOT}
-
-
-def _type_of(name: str, pattern: tree.Pattern) -> tree.Type | None:
-    return next((p.type for p in pattern.parameters if p.name == name), None)
-
-
-def _element(kind: tree.Type | None) -> str | None:
-    if kind is None:
-        return None
-    return kind.element.name if isinstance(kind, tree.TensorType) else kind.name
 
 
 def _attributes(op: vocabulary.Op, expr: tree.Call) -> tuple[tuple[str, str], ...]:

@@ -19,7 +19,8 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern, layouts
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.kernel_layouts import layouts
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.terms.views import Views

@@ -1,0 +1,80 @@
+"""What names mean inside one pattern of a graph: values, dims and element types, and what conditions say of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from opsplice.matchers.patterns.nodes import (
+    Label,
+    Node,
+)
+from opsplice.spec_lang.syntax import tree, vocabulary
+
+Maker = Callable[[tuple[Label, ...]], Node]
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """What names mean inside one pattern.
+
+    values: for each name a function from labels to the node at them. dims, elements: the names that the graph has for
+    the pattern's own dims and type variables; prefix: what it puts before others. within: the name of the `Named` that
+    is the pattern, for one with a condition that only an alternative uses.
+    """
+
+    pattern: tree.Pattern
+    prefix: str
+    within: str
+    values: dict[str, Maker]
+    dims: Mapping[str, str]
+    elements: Mapping[str, str]
+
+    def element(self, kind: tree.Type | None) -> str:
+        name = element_of(kind) or ""
+        return self.elements.get(name, name)
+
+
+def renamed(node: Any, scope: Scope) -> Any:
+    """A comparison or dim arithmetic with a pattern's own names as the graph has them."""
+    return tree.rebuilt(node, partial(_renamed_part, scope))
+
+
+def _renamed_part(scope: Scope, node: Any) -> Any:
+    if isinstance(node, tree.DimRef):
+        return dataclasses.replace(node, name=scope.dims.get(node.name, scope.prefix + node.name))
+    if isinstance(node, tree.Property):
+        names = scope.dims if node.kind == "rank" else scope.elements
+        name = names.get(node.name, node.name)
+        width = vocabulary.bits(name) if node.kind == "bits" else None
+        return dataclasses.replace(node, name=name) if width is None else tree.Literal(node.span, width)
+    return node
+
+
+def scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:
+    value = attribute.value
+    if isinstance(value, tree.Bound):
+        value = tree.Bound(prefix + value.name)
+    elif isinstance(value, tuple):
+        value = tuple(tree.Bound(prefix + item.name) if isinstance(item, tree.Bound) else item for item in value)
+    return dataclasses.replace(attribute, value=value)
+
+
+def asked_values(condition: tree.Condition) -> set[str]:
+    """The values of a pattern that its condition asks about."""
+    kinds = (tree.Is, tree.Predicate)
+    parts = (part for part in tree.parts(condition) if isinstance(part, kinds))
+    return {part.value for part in parts if isinstance(part, tree.Is) or part.name not in tree.OF_THE_ROOT}
+
+
+def type_of(name: str, pattern: tree.Pattern) -> tree.Type | None:
+    return next((p.type for p in pattern.parameters if p.name == name), None)
+
+
+def element_of(kind: tree.Type | None) -> str | None:
+    if kind is None:
+        return None
+    return kind.element.name if isinstance(kind, tree.TensorType) else kind.name
