@@ -15,8 +15,9 @@ from opsplice.reports.report import Report
 from opsplice.runtime.weights import Parameters
 
 if TYPE_CHECKING:
+    from opsplice.runtime.declared_functions import Function
     from opsplice.runtime.direct_call import DirectCall
-    from opsplice.runtime.loaded_program import Function, LoadedProgram
+    from opsplice.runtime.loaded_program import LoadedProgram
 
 
 @dataclass(frozen=True)
