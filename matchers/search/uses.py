@@ -141,7 +141,7 @@ def judge(views: Views, match: Match, condition: Any) -> bool | None:
 def is_constant(views: Views, value: ir.Value) -> bool:
     """Whether a value is a weight, a view of one, or computed from weights alone."""
     made = views.resolve(views.whole(value))
-    return isinstance(made, Constant) or (isinstance(made, Access) and is_weight(views, made.value))
+    return isinstance(made, Constant) or is_weight(views, made.value if isinstance(made, Access) else value)
 
 
 def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:

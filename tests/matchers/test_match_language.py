@@ -241,6 +241,8 @@ module {
     %b = math.exp %kept : tensor<4x8xf32>
     %c = math.exp %state : tensor<4x8xf32>
     %d = math.exp %w : tensor<8x4xf32>
+    %computed = math.tanh %kept : tensor<4x8xf32>
+    %g = math.exp %computed : tensor<4x8xf32>
     %r = math.exp %x : tensor<4x8xf32>
     return %a, %b, %c, %d : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>
   }
@@ -249,7 +251,7 @@ module {
 BLOB = '{-# dialect_resources: { builtin: { blob: "0x04000000' + "00" * 128 + '" } } #-}'
 
 
-@pytest.mark.parametrize(("condition", "count"), [("weight(x)", 3), ("not weight(x)", 2), ("weight(x) and n == 4", 1)])
+@pytest.mark.parametrize(("condition", "count"), [("weight(x)", 4), ("not weight(x)", 2), ("weight(x) and n == 4", 1)])
 def test_weights(find, condition, count):
     spec = f"pattern p(x: tensor<m x n x f32>) where {condition} {{ exp(x) }}"
     assert find(WEIGHTS + BLOB, spec).count == count

@@ -1,0 +1,48 @@
+"""Layers as PyTorch's users write them, with `--spec=opsplice_kernels`, against PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import opsplice.torch
+from benchmarks.calling import CPU
+
+SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "quantised.splice"
+
+
+class Gptq(torch.nn.Module):
+    """Eight numbers in each word of the weight and of its zero points, taken out by shifts."""
+
+    def __init__(self, k: int, n: int, block: int) -> None:
+        super().__init__()
+        self.sizes = k, n, block
+        for name, shape in (("words", (k // 8, n)), ("zeros", (k // block, n // 8))):
+            self.register_buffer(name, torch.randint(-(2**31), 2**31 - 1, shape, dtype=torch.int32))
+        self.register_buffer("scales", torch.rand(k // block, n))
+        self.register_buffer("shifts", torch.arange(0, 32, 4, dtype=torch.int32)[None])
+
+    def forward(self, x):
+        k, n, block = self.sizes
+        zeros = self.zeros[:, :, None].expand(-1, -1, 8) >> self.shifts[:, None, :]
+        zeros = (zeros.to(torch.int8) & 15) + 1
+        numbers = self.words[:, None].expand(-1, 8, -1) >> self.shifts[:, :, None]
+        numbers = (numbers.to(torch.int8) & 15).reshape(k // block, block, n)
+        weight = self.scales[:, None] * (numbers - zeros.reshape(k // block, 1, n))
+        return x @ weight.reshape(k, n)
+
+
+def test_weights_of_four_bits_in_words():
+    torch.manual_seed(0)
+    layer, x = Gptq(96, 40, 32).eval(), torch.randn(1, 3, 96)
+    program = opsplice.torch.export(layer, (x,), specs=[SPEC], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements] == ["nibble_linear_from_zero"], program.report
+    with torch.no_grad():
+        wanted = layer(x).numpy()
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-4, atol=1e-4)
