@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from opsplice.api import new_library as new_library
     from opsplice.api import survey as survey
     from opsplice.api import transform as transform
+    from opsplice.api import tune as tune
     from opsplice.api import verify as verify
     from opsplice.compiling.spec_export import Exported as Exported
     from opsplice.compiling.spec_sources import PackageOptions as PackageOptions
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from opsplice.measuring.cutting.records import Verification as Verification
     from opsplice.measuring.timing.benching import Bench as Bench
     from opsplice.measuring.timing.survey_model import Survey as Survey
+    from opsplice.measuring.tuning.tuning import Tuning as Tuning
     from opsplice.pattern_libraries.library_check import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
     from opsplice.program import Program as Program
@@ -65,6 +67,7 @@ _HOMES = {
     "Report": "opsplice.reports.report",
     "SpecError": "opsplice.spec_lang.syntax.spec_errors",
     "Survey": "opsplice.measuring.timing.survey_model",
+    "Tuning": "opsplice.measuring.tuning.tuning",
     "Verification": "opsplice.measuring.cutting.records",
     "bench": "opsplice.api",
     "capture": "opsplice.api",
@@ -82,6 +85,7 @@ _HOMES = {
     "new_library": "opsplice.api",
     "survey": "opsplice.api",
     "transform": "opsplice.api",
+    "tune": "opsplice.api",
     "verify": "opsplice.api",
 }
 

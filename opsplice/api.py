@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opsplice.measuring.cutting.records import Verification
     from opsplice.measuring.timing.benching import Bench
     from opsplice.measuring.timing.survey_model import Survey
+    from opsplice.measuring.tuning.tuning import Tuning
     from opsplice.pattern_libraries.library_check import Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo
     from opsplice.reports.captured import Capture
@@ -241,6 +242,37 @@ def bench(
     return benching.bench(
         prepared, report, seconds=seconds, function=function, inputs=given, against=against, model=model
     )
+
+
+def tune(
+    model: Any,
+    specs: Iterable[SpecPath],
+    flags: Sequence[str] = (),
+    *,
+    seconds: float = 60.0,
+    database: str | os.PathLike[str] | None = None,
+    dask: str | None = None,
+    again: bool = False,
+    targets: Sequence[str] = (),
+    no_code: bool = False,
+    packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
+    on_progress: Progress | None = None,
+) -> Tuning:
+    """Measure which kernel is the fastest for each computation here; `save` of the result writes it as a spec.
+
+    seconds: the budget. database: the file of measurements, by default in the cache. dask: the address of a scheduler
+    whose workers measure. again: measure also what is known. Takes what `compile` takes otherwise.
+    """
+    from opsplice.measuring.tuning import candidates, tuning
+    from opsplice.measuring.tuning.database import Database, default_path
+    from opsplice.pipeline.flags import for_this_cpu
+
+    flags, report = for_this_cpu(tuple(flags), tuple(targets)), on_progress or _silent
+    job = _job(model, specs, flags, targets, packages, dims, no_code=no_code)
+    tuning.check_specs(job)
+    known = Database(Path(database) if database is not None else default_path())
+    return tuning.tune(job, candidates.find(report, job), known, report, seconds=seconds, dask=dask, again=again)
 
 
 def explain(

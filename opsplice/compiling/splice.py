@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -130,6 +130,13 @@ class Splicer:
     def planned(self, module: ir.Module, spec: LoadedSpec) -> Plan:
         """What rules that see the module as it is would do, with nothing built; the module is not changed."""
         return self._plan(module, spec, engine.find(module, graphs_of(spec), near_misses=0), resolution.named_only)
+
+    def rule_by_rule(self, module: ir.Module, spec: LoadedSpec) -> Iterator[Plan]:
+        """What each rule that replaces would do without the others, with its kernels built; nothing is changed."""
+        found = engine.find(module, graphs_of(spec), near_misses=0)
+        for rule in spec.rules:
+            if rule.replaces:
+                yield self._plan(module, dataclasses.replace(spec, rules=(rule,)), found)
 
     def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
         """What would become of each match; one that no rule asks for, or all if there is no plan, has action `none`."""

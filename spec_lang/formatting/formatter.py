@@ -49,6 +49,11 @@ def format(text: str, path: Path | None = None) -> str:  # noqa: A001
     return _Formatter(parse(text, path)).run()
 
 
+def rule_text(rule: tree.Rule) -> str:
+    """A rule as `format` writes it, by the names that its tree has."""
+    return _Formatter(tree.Spec(rule.span.source, (rule,)))._rule(rule)
+
+
 @dataclass
 class _Comment:
     start: int

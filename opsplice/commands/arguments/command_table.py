@@ -14,7 +14,7 @@ GROUPS = {
     "": {
         "look at a model": ("survey", "match", "explain"),
         "build and run": ("compile", "run"),
-        "trust and measure": ("verify", "bench"),
+        "trust and measure": ("verify", "bench", "tune"),
         "write specs": ("capture", "lint", "format", "import", "export"),
         "kernels and libraries": ("kernel", "library"),
         "this machine": ("doctor",),
@@ -167,6 +167,26 @@ bench [flags]: time each match and the whole program with and without kernels, a
   --no-isolate
   = Everything runs in turn in one process that stays on one CPU, without threads; times are of that thread. A
       difference within the noise is called none. docs/verify.md says more.
+
+tune [flags]: measure which kernel is the fastest for each computation here, and write the choice as a spec
+  model  MLIR text or bytecode, or an .onnx file
+  --spec!
+  --target
+  --dim
+  @packages
+  -o --output=FILE!  the .splice to write; - for stdout
+  --seconds=SECONDS [60]  the budget; what was measured is kept, and the next run goes on from there (default: 60)
+  --database=FILE  where measurements are kept, a line of JSON each; `cat` joins several (default: tuned.jsonl in the
+      cache)
+  --dask=ADDRESS  the scheduler of Dask whose workers measure, tcp://HOST:8786 (default: this machine does)
+  --again  measure also what is known from before
+  --build-timeout
+  --no-code
+  --verbose  show IREE's own messages
+  --no-isolate
+  = Every rule that takes a computation is a candidate, whatever its place in the spec, and so is IREE's own code. They
+      run in turn on one core; a difference within the noise is none, and a kernel with other numbers than IREE's is no
+      choice. The spec that is written imports the one that was tuned; its rules, with sizes, come before that one's.
 
 match [flags]: show what specs would replace; nothing is changed or built
   model  MLIR text or bytecode, or an .onnx file

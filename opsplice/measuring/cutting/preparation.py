@@ -28,6 +28,7 @@ from opsplice.pipeline.compiler import CompileError, Step
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action
+from opsplice.rewrites.plan.planner import Plan
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
@@ -101,7 +102,7 @@ class Preparation:
             if isinstance(spec, TransformSpec):
                 continue
             spec = at_phase(spec, PHASE, PHASE)
-            for action, replacement in _actions(Splicer(Store()), module, spec):
+            for action, replacement in told_of(Splicer(Store()).planned(module, spec)):
                 if not taken.isdisjoint(action.match.roots):
                     continue
                 taken.update(action.match.roots)
@@ -118,7 +119,7 @@ class Preparation:
     ) -> tuple[Place, Sequence[ir.Value]]:
         root = self._number() if _is_noted(action.match.roots[0]) else None
         try:
-            cut, inputs = cuts.add(action, Views(), _width(spec, action.match.pattern.name))
+            cut, inputs = cuts.add(action, Views(), width_of(spec, action.match.pattern.name))
         except CutError as failure:
             return Place(replacement, None, f"it is no function of its own: {failure}", root=root), ()
         noted = [value for value in inputs if _is_noted(value)]
@@ -133,21 +134,20 @@ class Preparation:
         if isinstance(spec, TransformSpec) or any(rule.phase not in (None, PHASE) for rule in spec.rules):
             return
         known = {place.key: place.root for place in self.places}
-        for action, replacement in _actions(splicer, module, spec):
+        for action, replacement in told_of(splicer.planned(module, spec)):
             number = known.pop(Place(replacement, None).key, None)
             if number is not None:
                 probes.place(module, action.match.roots[0], number)
 
 
-def _actions(splicer: Splicer, module: ir.Module, spec: LoadedSpec) -> list[tuple[Action, Replacement]]:
-    """What a spec would do to a module, each with its line of a report."""
-    chosen = splicer.planned(module, spec)
+def told_of(chosen: Plan) -> list[tuple[Action, Replacement]]:
+    """What a plan would do, each with its line of a report."""
     alone = dataclasses.replace(chosen, annotations=(), left=())
     told = outcomes.by_match([action.match for action in chosen.actions], alone, "")
     return [(action, told[action.match][0]) for action in chosen.actions]
 
 
-def _width(spec: LoadedSpec, pattern: str) -> float:
+def width_of(spec: LoadedSpec, pattern: str) -> float:
     """How wide the widest range is that a pattern takes a constant from, as a part of the constant."""
     numbers = [part for graph in graphs_named(spec, pattern) for part in parts_of(graph) if isinstance(part, Number)]
     return max((_part(number.low, number.high) for number in numbers), default=0.0)

@@ -47,10 +47,15 @@ class Paired:
     @property
     def verdict(self) -> str:
         """`faster` or `slower` where all but a tenth of the pairs say so, else `no difference`."""
-        low, high = self.spread
-        if abs(self.ratio - 1) < _NO_DIFFERENCE or low <= 1 <= high:
-            return "no difference"
-        return "faster" if self.ratio < 1 else "slower"
+        return verdict_of(self.ratio, self.spread)
+
+
+def verdict_of(ratio: float, spread: tuple[float, float]) -> str:
+    """What a median ratio and its spread say, as `Paired.verdict`."""
+    low, high = spread
+    if abs(ratio - 1) < _NO_DIFFERENCE or low <= 1 <= high:
+        return "no difference"
+    return "faster" if ratio < 1 else "slower"
 
 
 def paired(

@@ -1,0 +1,39 @@
+"""`opsplice tune`: the fastest of a spec's kernels and IREE's own code for each size here, as a spec."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from opsplice.commands.shared.answer import Answer, to_stdout
+from opsplice.commands.shared.isolated import on_model
+from opsplice.commands.shared.jobs import job_of
+from opsplice.commands.verify import number
+from opsplice.files import check_folder
+from opsplice.pipeline.flags import for_this_cpu
+from opsplice.reports.render import Status, colored
+
+
+def run(options: argparse.Namespace) -> Answer:
+    from opsplice.measuring.tuning import tuning
+    from opsplice.measuring.tuning.database import Database, default_path
+    from opsplice.reports.render_tuning import tuning_text
+
+    is_stdout = to_stdout(options, "the spec")
+    if not is_stdout:
+        check_folder(Path(options.output))
+    seconds = number(options.seconds, "--seconds")
+    database = Database(Path(options.database or default_path()))
+    options.flags = for_this_cpu(options.flags, options.target)
+    job = job_of(options)
+    tuning.check_specs(job)
+    found = on_model(options, job.source, "opsplice.measuring.tuning.candidates:find", job)
+    with Status() as status:
+        tuned = tuning.tune(job, found, database, status.show, seconds=seconds, dask=options.dask, again=options.again)
+    text = tuning_text(tuned, color=colored(sys.stderr if is_stdout else sys.stdout))
+    if is_stdout:
+        return Answer(None, [tuned.text(os.curdir).rstrip()], [text])
+    tuned.save(options.output)
+    return Answer(tuned.to_json(), [text], [f"wrote {options.output}", f"measurements are in {database.path}"])
