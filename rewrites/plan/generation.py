@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import inspect
 import os
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def request_of(call: KernelCall, count: Callable[[Any], int | None]) -> Request:
     )
     # The text of a number tells -0.0 from 0.0.
     digest = hashlib.sha256(repr(request).encode()).hexdigest()[:_DIGITS]
-    return dataclasses.replace(request, name=f"{call.symbol}_{digest}")
+    return dataclasses.replace(request, name=re.sub(r"\W+", "_", f"{call.symbol}_{digest}"))
 
 
 def for_target(request: Request, target: ProgramTarget) -> Request:

@@ -278,7 +278,7 @@ def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
             advice = did_you_mean(name, known) or "only type variables stand in braces"
             report(error(span, f"the symbol of {kernel.name} has an unknown {{{name}}}", advice))
     rest = _PLACEHOLDER.sub("", symbol)
-    if not symbol or re.search(r"[\s{}]", rest):
+    if not symbol or re.search(r"[\s{}]", re.sub(r"<.*>", "", rest)):
         report(error(span, f'"{symbol}" is no symbol that code can define'))
     for variable in kernel.type_variables:
         if len(variable.choices) > 1 and variable.name not in named:

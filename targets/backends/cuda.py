@@ -33,6 +33,7 @@ from opsplice.targets.backends.backend import LLVM_IR, Backend
 from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
 from opsplice.targets.formats import ptx
 from opsplice.targets.formats.entries import Entry, Limits
+from opsplice.targets.formats.mangled import in_cpp
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
@@ -73,7 +74,7 @@ def _resolve_source(request: ArtifactRequest, target: CudaTarget, store: Store, 
     inputs = source_inputs.read_inputs(source, flags, cuda_compilers.HEADERS)
 
     def make(output: Path) -> tuple[str, tuple[str, ...]]:
-        included = compiler.compile(source, output, target, flags)
+        included = compiler.compile(source, output, target, flags, [in_cpp(s) for s in request.symbols if "<" in s])
         source_inputs.check_complete(inputs, included, source)
         return compiler.version(), ()
 
@@ -128,10 +129,9 @@ def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _
 
 def _entry(module: ptx.PtxModule, request: ArtifactRequest) -> str:
     """The entry that the kernel is, all that are asked for being there."""
-    for symbol in request.symbols:
-        ptx.find_entry(module, request.path.name, symbol)
-    if request.symbols:
-        return request.symbols[0]
+    found = [ptx.find_entry(module, request.path.name, symbol).name for symbol in request.symbols]
+    if found:
+        return found[0]
     if len(module.entries) == 1:
         return module.entries[0].name
     names = ", ".join(f"'{entry.name}'" for entry in module.entries[:8]) or "none"

@@ -62,10 +62,9 @@ def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artif
 def _build_code_object(data: bytes, output: Path, request: ArtifactRequest, target: RocmTarget) -> Mapping[str, Any]:
     module = hsaco.reflect(data, request.path.name)
     hsaco.check_target(module, request.path.name, target.chip)
-    for symbol in request.symbols:
-        hsaco.find_entry(module, request.path.name, symbol)
+    entries = [hsaco.find_entry(module, request.path.name, symbol).name for symbol in request.symbols]
     output.write_bytes(data)
-    return {"toolchain": None, "notes": (), "entry": request.symbols[0] if request.symbols else ""}
+    return {"toolchain": None, "notes": (), "entry": entries[0] if entries else ""}
 
 
 def _build_bitcode(data: bytes, output: Path, request: ArtifactRequest, target: RocmTarget) -> Mapping[str, Any]:

@@ -102,29 +102,46 @@ class CudaCompiler:
         """The GPUs that it knows, in words."""
         return f"sm_{min(self.sms)} to sm_{max(self.sms)}" if self.sms else "no GPU"
 
-    def compile(self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
+    def compile(
+        self,
+        source: Path,
+        output: Path,
+        target: CudaTarget,
+        flags: Sequence[str] = (),
+        instances: Sequence[str] = (),
+    ) -> frozenset[Path]:
         """Compiles one source file into PTX; returns the files it included, without the compiler's own headers.
 
-        flags: the user's, after ours, so that they win, as `compiler_flags` gives them.
+        flags: the user's, after ours, so that they win, as `compiler_flags` gives them. instances: of templates, which
+        are to be there, such as `scale<float>`.
         Raises OpspliceError with the compiler's own lines as details.
         """
-        if self.family == "nvrtc":
-            included = self._compile_in_library(source, output, target, flags)
-        else:
-            included = self._compile_by_command(source, output, target, flags)
+        text = source
+        if instances:
+            text = output.with_name("instances.cu")
+            uses = "".join(f"template struct opsplice_instance<&{instance}>;\n" for instance in instances)
+            text.write_text(f'#include "{source}"\ntemplate <auto> struct opsplice_instance {{}};\n{uses}')
+        try:
+            if self.family == "nvrtc":
+                included = self._compile_in_library(source, text, output, target, flags)
+            else:
+                included = self._compile_by_command(source, text, output, target, flags)
+        finally:
+            if instances:
+                text.unlink()
         if not output.is_file():
             raise OpspliceError(
                 f"{self.name} made no PTX from {source.name}",
                 hint="remove the flags that make it do something else, such as -fsyntax-only or -cubin",
             )
-        return frozenset(path for path in included if not path.is_relative_to(HEADERS))
+        return frozenset(path for path in included if not path.is_relative_to(HEADERS) and path != text) | {source}
 
     def _compile_by_command(
-        self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str]
+        self, source: Path, text: Path, output: Path, target: CudaTarget, flags: Sequence[str]
     ) -> frozenset[Path]:
         listed = output.with_name(f"{output.name}.d")
         selection = _nvcc_flags(target) if self.family == "nvcc" else _clang_flags(target)
-        files = ["-MMD", "-MF", str(listed), str(source), "-o", str(output)]
+        files = ["-MMD", "-MF", str(listed), str(text), "-o", str(output)]
         done = toolchains.run_program([*self.command, *selection, *flags, *files])
         if done.returncode != 0:
             raise self._failed(source, toolchains.shown(done.stderr + done.stdout, done.returncode))
@@ -137,12 +154,12 @@ class CudaCompiler:
         return frozenset(path for path in included if not any(path.is_relative_to(folder) for folder in own))
 
     def _compile_in_library(
-        self, source: Path, output: Path, target: CudaTarget, flags: Sequence[str]
+        self, source: Path, text: Path, output: Path, target: CudaTarget, flags: Sequence[str]
     ) -> frozenset[Path]:
         answer = _ask(
             {
                 "do": "compile",
-                "source": str(source),
+                "source": str(text),
                 "output": str(output),
                 "options": [f"--gpu-architecture=compute_{target.sm}", "--std=c++17", *flags, f"-I{source.parent}"],
                 "trace": str(output.with_name("trace")),
@@ -342,6 +359,8 @@ def _ask(
 
 
 def _hint(details: str, family: Family) -> str | None:
+    if "opsplice_instance" in details:
+        return "write the kernel's symbol with all template arguments, as the file declares them"
     if family == "clang" and re.search(r"undeclared identifier|file not found|unknown type name", details):
         return (
             "clang builds CUDA sources without NVIDIA's headers: it has the qualifiers, threadIdx and its like, "

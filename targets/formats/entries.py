@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
 from opsplice.errors import OpspliceError
+from opsplice.targets.formats.mangled import pattern
 
 Threads = tuple[int, int, int]
 Access = Literal["reads", "may write", "writes"]
@@ -245,14 +246,23 @@ _Found = TypeVar("_Found", bound=_Named)
 
 
 def find(entries: Sequence[_Found], file: str, name: str, what: str, none: str) -> _Found:
-    """The entry of a name. what: the format's word for one. none: what to do where it has none.
+    """The entry of a name, or of the one function of C++ that is called so.
+
+    what: the format's word for an entry. none: what to do where there is none.
 
     Raises OpspliceError, with what there is.
     """
-    found = next((entry for entry in entries if entry.name == name), None)
-    if found is None:
+    mangled = pattern(name)
+    found = [entry for entry in entries if entry.name == name]
+    found = found or [entry for entry in entries if mangled is not None and mangled.match(entry.name)]
+    if len(found) > 1:
+        hint = f'name its template arguments, such as {name}<float>, or declare it extern "C"'
+        raise OpspliceError(
+            f"{file} has several of {what} '{name}': {listed([each.name for each in found])}", hint=hint
+        )
+    if not found:
         raise missing(f"{file} has no {what} '{name}'", name, [entry.name for entry in entries], none=none)
-    return found
+    return found[0]
 
 
 def listed(names: Collection[str]) -> str:

@@ -163,10 +163,6 @@ def reflect(text: str, name: str) -> PtxModule:
 
 def find_entry(module: PtxModule, name: str, entry: str) -> Entry:
     """The entry called `entry`. Raises OpspliceError, with what there is, when there is none."""
-    names = [candidate.name for candidate in module.entries]
-    mangled = re.compile(rf"_Z\w*(?<!\d){len(entry)}{re.escape(entry)}")
-    if entry not in names and any(mangled.match(candidate) for candidate in names):
-        raise OpspliceError(f"{name} has no entry '{entry}'", hint=f"it has '{entry}' as C++: declare it extern \"C\"")
     return find(module.entries, name, entry, "entry", _HOW_TO_DECLARE)
 
 

@@ -113,9 +113,9 @@ def counted(monkeypatch):
     runs = []
     original = cuda_compilers.CudaCompiler.compile
 
-    def run(self, source, output, target, flags=()):
+    def run(self, source, output, target, *more):
         runs.append(source.name)
-        return original(self, source, output, target, flags)
+        return original(self, source, output, target, *more)
 
     monkeypatch.setattr(cuda_compilers.CudaCompiler, "compile", run)
     return runs
@@ -128,6 +128,28 @@ def launchable(artifact, target):
     return (artifact.form, artifact.entry, module.sm) == ("ptx", "scale", target.sm)
 
 
+TEMPLATE = """#include "factor.h"
+namespace lib {
+template <typename T, int N, bool TWICE> __global__ void scale(const T *x, T *out, unsigned n) {
+  unsigned i = blockIdx.x * N + threadIdx.x;
+  if (i < n) out[i] = TWICE ? x[i] * FACTOR : x[i];
+}
+}
+"""
+
+
+def test_each_compiler_builds_instances_of_templates(write, store, chosen):
+    write("#define FACTOR 2\n", "factor.h")
+    source = write(TEMPLATE, "k.cu")
+    artifact = cuda.resolve(ask(source, "lib::scale<f32, 64, true>"), SM80, store, chosen)
+    assert artifact.entry == "_ZN3lib5scaleIfLi64ELb1EEEvPKT_PS1_j"
+    assert cuda.resolve(ask(source, "lib::scale<f64, 64, true>"), SM80, store, chosen).entry.startswith(
+        "_ZN3lib5scaleId"
+    )
+    write("#define FACTOR 3\n", "factor.h")
+    assert cuda.resolve(ask(source, "lib::scale<f32, 64, true>"), SM80, store, chosen).digest != artifact.digest
+
+
 def test_each_compiler_builds(write, store, chosen):
     artifact = cuda.resolve(ask(write(CU, "k.cu")), SM80, store, chosen)
     assert launchable(artifact, SM80)
@@ -138,6 +160,13 @@ def test_each_compiler_builds(write, store, chosen):
     module = ptx.reflect(artifact.path.read_text(), "k.cu")
     with pytest.raises(OpspliceError, match="takes workgroups of 1 to 128 threads"):
         launch(ptx.find_entry(module, "k.cu", "scale"), 2, 2, (256, 1, 1))
+
+
+def test_a_symbol_with_other_template_arguments(write, store, anyone):
+    write("#define FACTOR 2\n", "factor.h")
+    with pytest.raises(OpspliceError, match=r"cannot compile k\.cu") as caught:
+        cuda.resolve(ask(write(TEMPLATE, "k.cu"), "lib::scale<f32, 64>"), SM80, store, anyone)
+    assert caught.value.hint == "write the kernel's symbol with all template arguments, as the file declares them"
 
 
 def test_each_compiler_tells_what_is_wrong(write, store, chosen):

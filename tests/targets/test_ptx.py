@@ -135,7 +135,7 @@ def test_what_nvcc_writes(tmp_path):
     assert [parameter.told for parameter in scale.parameters] == ["u64", "u64", "f32", "u32"]
     assert scale.most_threads == 256
     assert [parameter.size for parameter in hidden.parameters] == [16, 1, 2, 8]
-    assert 'extern "C"' in problem(found, entry="hidden").hint
+    assert ptx.find_entry(found, "k.ptx", "hidden") == hidden
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,31 @@ def test_an_absent_entry_names_what_is_there():
     assert "__global__" in problem(ptx.reflect(HEAD, "k.ptx")).hint
 
 
-def test_a_mangled_entry_is_told_apart():
-    assert 'extern "C"' in problem(module(name="_Z5scalePKfPfj")).hint
-    assert 'extern "C"' in problem(module(name="_ZN3lib5scaleEPf")).hint
-    assert 'extern "C"' not in problem(module(name="_Z15scale_and_shiftPf")).hint
+@pytest.mark.parametrize(
+    ("written", "mangled"),
+    [
+        ("scale", "_Z5scalePKfPfj"),
+        ("scale", "_Z5scaleIfLi64EEvPT_"),
+        ("lib::scale", "_ZN3lib5scaleEPf"),
+        ("lib::scale<{T}, 64, -1, true>".replace("{T}", "f32"), "_ZN3lib5scaleIfLi64ELin1ELb1EEEvPKT_PS1_i"),
+        ("scale<unsigned, __half, Tile>", "_Z5scaleIj6__half4TileEvPT_"),
+    ],
+)
+def test_names_of_cpp_are_found(written, mangled):
+    others = "_Z15scale_and_shiftPf", "_Z5scaleIdLi64EEvPT_", "_ZN4lib25scaleEPf"
+    found = ptx.reflect(
+        HEAD + "".join(f".visible .entry {name}() {{ ret; }}\n" for name in (mangled, *others)), "k.ptx"
+    )
+    several = written == "scale"
+    if several:
+        assert "has several of entry 'scale'" in problem(found, entry=written).message
+    else:
+        assert ptx.find_entry(found, "k.ptx", written).name == mangled
+
+
+def test_the_only_function_of_a_name_is_found():
+    assert ptx.find_entry(module(name="_Z5scalePKfPfj"), "k.ptx", "scale").name == "_Z5scalePKfPfj"
+    assert "has no entry 'scale'" in problem(module(name="_Z15scale_and_shiftPf")).message
 
 
 @pytest.mark.parametrize(
