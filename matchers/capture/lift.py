@@ -31,11 +31,11 @@ from opsplice.matchers.capture.expressions import (
     walk,
 )
 from opsplice.matchers.capture.opaque_ops import body_of, nameable, results_written, unreadable, written
+from opsplice.matchers.capture.slice_terms import SliceTerms
 from opsplice.matchers.capture.slices import Slice
-from opsplice.matchers.dims.extents import is_size_cast
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
-from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Wholes, is_simple, is_window, loops
+from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Wholes, is_simple, loops
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Loop, Reduce, Started, Sum, Term
 from opsplice.matchers.terms.views import Views
@@ -82,7 +82,7 @@ class _Lifter:
         self.wholes: dict[ir.Value, Part] = {}
         self.parts: dict[tuple[int, tuple[Loop, ...]], Part] = {}
         self.kept: list[Term] = []  # so that ids stay their own
-        self.free: dict[int, frozenset[Loop]] = {}
+        self.terms = SliceTerms(views, part, cuts, named, self.tensors)
         self.sizes: list[tuple[Number, ir.Value]] = []
 
     def run(self) -> Captured:
@@ -213,7 +213,7 @@ class _Lifter:
         if isinstance(term, Reduce):
             return self._reduce(self.tensors.reduction(term), frame)
         if isinstance(term, DimSize):
-            return self._size(term, "index")
+            return self.terms.size(term, "index")
         raise CannotSayError("it uses an index as a number")
 
     def _number(self, term: Constant) -> Number:
@@ -223,14 +223,14 @@ class _Lifter:
 
     def _access(self, access: Access, frame: tuple[Loop, ...]) -> Part:
         value = access.value
-        known = self._constant(access)
+        known = self.terms.constant(access)
         if known is not None:
             return self._number(known)
-        size = self._size_read(access)
+        size = self.terms.size_read(access)
         if size is not None:
             self.sizes.append((size, value))
             return size
-        if self._is_input(value):
+        if self.terms.is_input(value):
             return self._arranged(self._input(value), access, frame)
         # The value could be an input only where its own indices can be said.
         can_start = is_simple(access.indices) and value not in self.slice.roots
@@ -244,14 +244,6 @@ class _Lifter:
                 raise
             self.cuts[value] = str(reason)
             raise AgainError from reason
-
-    def _is_input(self, value: ir.Value) -> bool:
-        return value not in self.slice.roots and (value in self.cuts or self.slice.starts_at(value))
-
-    def _constant(self, access: Access) -> Constant | None:
-        """The constant that an element is, wherever it is made."""
-        found = self.views.resolve(access)
-        return found if isinstance(found, Constant) and access.value not in self.slice.inputs else None
 
     def _arranged(self, part: Part, access: Access, frame: tuple[Loop, ...]) -> Part:
         """A whole value read at the indices of an access, under the axes `frame`."""
@@ -269,7 +261,7 @@ class _Lifter:
             raise CannotSayError(f"{term.op} is not an op of the language")
         if isinstance(term, Started) and self._is_open(term.args[0]):
             return self._open(term, frame)
-        free = self._free(term)
+        free = self.terms.axes(term)
         own = tuple(axis for axis in frame if axis in free)
         if own != frame:
             return _under(self._at(term, own), own, frame)
@@ -286,7 +278,7 @@ class _Lifter:
 
     def _open(self, term: Started, frame: tuple[Loop, ...]) -> Part:
         start, total = term.args
-        free = self._free(total)
+        free = self.terms.axes(total)
         own = tuple(axis for axis in frame if axis in free)
         made = self._at(total, own)
         if not isinstance(made, (Reduction, Contraction)):
@@ -295,70 +287,58 @@ class _Lifter:
 
     def _argument(self, arg: Term, frame: tuple[Loop, ...]) -> Part:
         """An operand: under the whole frame, or a scalar."""
-        needed = self._free(arg)
+        needed = self.terms.axes(arg)
         at = tuple(axis for axis in frame if axis in needed)
         part = self._at(arg, at)
         is_scalar = not at and not (isinstance(part, Input) and not part.scalar)
         return part if is_scalar else _under(part, at, frame)
 
     def _reduce(self, term: Reduce, frame: tuple[Loop, ...]) -> Part:
-        free = self._free(term)
+        free = self.terms.axes(term)
         own = tuple(axis for axis in frame if axis in free)
         if own != frame:
             return _under(self._at(term, own), own, frame)
-        if not all(loop in self._free(term.body) for loop in term.loops):
+        if not all(loop in self.terms.axes(term.body) for loop in term.loops):
             raise CannotSayError("it sums over a dim that none of its inputs has")
         product = self._product(term, frame)
         if product is not None:
             return product
-        window = self._window(term.body)
+        window = self.terms.window(term.body)
         if window is not None and self.tensors.fixed:
             labels = tuple(i for i in window.indices if isinstance(i, (Loop, Sum)))
-            return Reduction(term.combiner, self._tensor(window), labels, self._element(term.body), frame)
-        inner = self._order(term.body, (*frame, *term.loops))
-        return Reduction(term.combiner, self._at(term.body, inner), inner, self._element(term.body), frame)
+            return Reduction(term.combiner, self._tensor(window), labels, self.terms.element_type(term.body), frame)
+        inner = self.terms.order(term.body, (*frame, *term.loops))
+        return Reduction(term.combiner, self._at(term.body, inner), inner, self.terms.element_type(term.body), frame)
 
     def _product(self, term: Reduce, frame: tuple[Loop, ...]) -> Contraction | None:
         """A sum of products over different axes, as a contraction; None for other reductions."""
         times, widen = _PRODUCTS.get(term.combiner, ("", ""))
-        body = self._look(term.body)
+        body = self.terms.maker(term.body)
         if not isinstance(body, Apply) or body.op != times:
             return None
         factors: list[tuple[Term, str]] = []
         for arg in body.args:
-            seen = self._look(arg)
+            seen = self.terms.maker(arg)
             wide = isinstance(seen, Apply) and seen.op == widen
             factors.append((seen.args[0], widen) if isinstance(seen, Apply) and wide else (arg, ""))
-        if len({self._element(factor) for factor, _ in factors}) > 1:
+        if len({self.terms.element_type(factor) for factor, _ in factors}) > 1:
             factors = [(arg, "") for arg in body.args]  # a contraction has operands of one type
-        needs = [self._free(factor) for factor, _ in factors]
+        needs = [self.terms.axes(factor) for factor, _ in factors]
         if not all(needs) or all(need == needs[0] for need in needs):
             return None
         args: list[Part] = []
         labels: list[tuple[Label, ...]] = []
         for (factor, _), need in zip(factors, needs, strict=True):
-            window = self._window(factor)
-            order = self._order(factor, tuple(axis for axis in (*frame, *term.loops) if axis in need))
+            window = self.terms.window(factor)
+            order = self.terms.order(factor, tuple(axis for axis in (*frame, *term.loops) if axis in need))
             args.append(self._at(factor, order) if window is None else self._tensor(window))
             labels.append(order if window is None else tuple(i for i in window.indices if isinstance(i, (Loop, Sum))))
         return Contraction(tuple(args), tuple(labels), tuple(w for _, w in factors), body.type, frame)
 
-    def _window(self, term: Term) -> Access | None:
-        """The tensor that a factor is an element of, where that is read at sums of loops as by a convolution."""
-        found = term
-        while isinstance(found, Access) and not self._is_input(found.value) and self._constant(found) is None:
-            step = self.views.expand(found)
-            if step is None or not isinstance(step.term, Access) or not is_window(step.term.indices):
-                break
-            found = step.term
-        return (
-            found if isinstance(found, Access) and is_window(found.indices) and not is_simple(found.indices) else None
-        )
-
     def _tensor(self, access: Access) -> Part:
         """The whole tensor that an access reads in windows."""
         self.tensors.check_alike(self.tensors.whole(access.value).indices, access.indices)
-        if self._is_input(access.value):
+        if self.terms.is_input(access.value):
             part: Part = self._input(access.value)
         else:
             try:
@@ -373,29 +353,6 @@ class _Lifter:
 
     # ---- sizes as numbers -----------------------------------------------------------------------------------------
 
-    def _size(self, term: DimSize, element: str) -> Number:
-        index = self.views.whole(term.value).indices[term.axis]
-        if not isinstance(index, Loop):
-            return Number(1, element)
-        return Number(index.size or 0, element, of=(index,))
-
-    def _size_read(self, access: Access) -> Number | None:
-        """A dim's size that is read at run time, wherever it is cast to the element type."""
-        found: Term = access
-        while isinstance(found, (Access, Apply)):
-            if isinstance(found, Access):
-                if found.value in self.cuts or found.value in self.slice.inputs:
-                    return None
-                step = self.views.expand(found)
-                if step is None:
-                    return None
-                found = step.term
-            elif is_size_cast(found):
-                found = found.args[0]
-            else:
-                return None
-        return self._size(found, element_type(access.value)) if isinstance(found, DimSize) else None
-
     def _check_sizes(self, results: tuple[Part, ...]) -> None:
         """A size that is read at run time must be that of an input's dim, or the number itself is an input."""
         known = {self.axes.dim(a) for part in walk(results) if isinstance(part, Input) for a in part.axes}
@@ -403,73 +360,6 @@ class _Lifter:
             if any(self.axes.dim(axis) not in known for axis in number.of):
                 self.cuts[value] = "it is the size of a dim that none of the inputs has"
                 raise AgainError
-
-    # ---- axes -----------------------------------------------------------------------------------------------------
-
-    def _look(self, term: Term) -> Term:
-        """The term that makes an element, through views and values of the slice, but not into its inputs."""
-        while isinstance(term, Access) and not self._is_input(term.value) and self._constant(term) is None:
-            step = self.views.expand(term) if term.value not in self.named else None
-            if step is None:
-                return term
-            term = step.term
-        return term
-
-    def _deepest(self, access: Access) -> Access:
-        """The access furthest up through views whose indices are plain."""
-        found = access
-        while not self._is_input(access.value):
-            step = self.views.expand(access)
-            if step is None or not isinstance(step.term, Access):
-                break
-            access = step.term
-            if is_simple(access.indices):
-                found = access
-        return found
-
-    def _free(self, term: Term) -> frozenset[Loop]:
-        """The axes that a term depends on."""
-        key = id(term)
-        if key not in self.free:
-            self.kept.append(term)
-            self.free[key] = self._needs(term)
-        return self.free[key]
-
-    def _needs(self, term: Term) -> frozenset[Loop]:
-        if isinstance(term, Apply):
-            return frozenset().union(*map(self._free, term.args))
-        if isinstance(term, Reduce):
-            term = self.tensors.reduction(term)
-            return self._free(term.body) - set(term.loops)
-        if not isinstance(term, Access) or self._constant(term) is not None or self._size_read(term) is not None:
-            return frozenset()
-        found = self._deepest(term)
-        if not is_simple(found.indices):
-            window = self._window(term)
-            if window is None:
-                self.tensors.refuse(found.indices)
-            return frozenset(loops_of(i for i in window.indices if isinstance(i, (Loop, Sum))))
-        return frozenset(loops(found.indices))
-
-    def _order(self, term: Term, axes: tuple[Loop, ...]) -> tuple[Loop, ...]:
-        """The axes in the order in which the first tensor that has them all does, to save a transpose."""
-        pending = [term]
-        while pending:
-            each = pending.pop()
-            if isinstance(each, Apply):
-                pending += reversed(each.args)
-            elif isinstance(each, Access):
-                labels = loops(self._deepest(each).indices)
-                if set(labels) == set(axes):
-                    return labels
-        return axes
-
-    def _element(self, term: Term) -> str:
-        if isinstance(term, Access):
-            return element_type(term.value)
-        if isinstance(term, Reduce):
-            return self._element(term.body)
-        return term.type if isinstance(term, (Apply, Constant)) else "index"
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------

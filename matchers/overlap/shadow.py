@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.overlap import subsumption
+from opsplice.matchers.overlap import graph_facts, subsumption
 from opsplice.matchers.overlap.subsumption import Cover
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.patterns.kernel_layouts import layouts
@@ -56,7 +56,7 @@ def _impossible(spec: LoadedSpec) -> Iterator[Diagnostic]:
             continue  # nothing to contradict, or said already
         graphs = _graphs(pattern, spec)
         if any(graph.conditions for graph in graphs) and all(
-            decide.impossible(subsumption.facts(graph)) for graph in graphs
+            decide.impossible(graph_facts.facts(graph)) for graph in graphs
         ):
             why = "its sizes contradict those of the patterns that it uses"
             yield lint.never_matches(pattern, why, pattern.name_span)
@@ -67,7 +67,7 @@ def _graphs(pattern: tree.Pattern, spec: LoadedSpec) -> tuple[Graph, ...]:
         graphs = compile_pattern(pattern, spec.patterns, spec.types)
     except OpspliceError:
         return ()  # too deep: matching says so
-    return graphs if all(map(subsumption.is_understood, graphs)) else ()
+    return graphs if all(map(graph_facts.is_understood, graphs)) else ()
 
 
 # ---- rules against rules --------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _judge(spec: LoadedSpec, *, patterns: bool, contention: bool) -> Iterator[Di
     for rule in _prepared(spec, patterns):
         phase = rule.rule.phase
         same = [other for other in by_pattern.get(rule.pattern.name, []) if other.rule.phase == phase]
-        keys = dict.fromkeys(subsumption.key(node) for graph in rule.graphs for node in nodes_of(graph))
+        keys = dict.fromkeys(graph_facts.key(node) for graph in rule.graphs for node in nodes_of(graph))
         found = (o for k in keys for o in by_key.get(k, ()) if o.pattern is not rule.pattern and o.rule.phase == phase)
         others = dict.fromkeys(found)
         budget.seen -= len(same) + len(others)
@@ -120,7 +120,7 @@ def _judge(spec: LoadedSpec, *, patterns: bool, contention: bool) -> Iterator[Di
             budget.contending -= len(rivals)
             yield from _overlapping(rule, rivals)
         by_pattern.setdefault(rule.pattern.name, []).append(rule)
-        for name in dict.fromkeys(subsumption.key(graph.results[0].node) for graph in rule.graphs):
+        for name in dict.fromkeys(graph_facts.key(graph.results[0].node) for graph in rule.graphs):
             by_key.setdefault(name, []).append(rule)
 
 
@@ -151,7 +151,7 @@ def _takers(rule: _Rule, earlier: Sequence[_Rule], spec: LoadedSpec, budget: _Bu
 
 
 def _taken_graph(rule: _Rule, graph: Graph, earlier: Sequence[_Rule], budget: _Budget) -> list[_Rule]:
-    own = [*subsumption.facts(graph), *rule.demands]
+    own = [*graph_facts.facts(graph), *rule.demands]
     wanted: list[tuple[_Rule, Sequence[tree.Condition]]] = []
     for other in earlier:
         if other.pattern is rule.pattern:
@@ -274,5 +274,5 @@ def _contention(other: _Rule, rule: _Rule, first: Graph, second: Graph) -> tuple
 
 def _possible(cover: Cover, other: _Rule, rule: _Rule, first: Graph, second: Graph) -> bool:
     asked = [c for c in (*first.conditions, *other.demands) if _is_plain(c)]
-    known = [*subsumption.facts(second), *rule.demands, *cover.needs]
+    known = [*graph_facts.facts(second), *rule.demands, *cover.needs]
     return not decide.impossible([*known, *dim_conditions.substituted(tuple(asked), cover.sizes)])

@@ -14,12 +14,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from opsplice.matchers.overlap.graph_facts import (
+    Group,
+    Sizes,
+    element_name,
+    free_labels,
+    key,
+    number_range,
+    ops_and_numbers,
+    possible_types,
+    type_name,
+)
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Product, Result, Whole
-from opsplice.matchers.patterns.walk import children_of, nodes_of
+from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.matchers.terms import constants as numbers
-from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -33,7 +42,6 @@ _COMPARED = frozenset(
 _MAX_STEPS = 4000
 
 _Goal = tuple[Any, Any]
-_Group = tuple[Label, ...]
 
 
 @dataclass(frozen=True)
@@ -60,40 +68,18 @@ def covers(graph: Graph, other: Graph, *, inner: bool = False) -> Cover | None:
         return None
     if not other.through <= graph.through:
         return None
-    if not _parts(graph) <= _parts(other):
+    if not ops_and_numbers(graph) <= ops_and_numbers(other):
         return None
     # Of the further results nothing is known of whether they are rearranged.
     pairs = list(zip(graph.results, other.results, strict=False))
     return _Comparison(graph, other, left_inner=inner).run(pairs)
 
 
-def is_understood(graph: Graph) -> bool:
-    """Whether a graph is made of what is understood here. Nothing may be claimed of others."""
-    if graph.through - {"cast"} or graph.factors:
-        return False
-    if graph.through and any(isinstance(node, Apply) and node.op in WIDTHS for node in nodes_of(graph)):
-        return False
-    for node in nodes_of(graph):
-        if not isinstance(node, (Input, Number, Whole, Apply, Reduce)):
-            return False
-        if isinstance(node, Whole) and (
-            node.rest or node.regions or node.body or "*" in node.op or any(map(_is_open, node.attributes))
-        ):
-            return False
-        if isinstance(node, Input) and any(not isinstance(la, Label) or la.windowed for la in node.labels):
-            return False
-    return True
-
-
-def _is_open(attribute: tree.Attribute) -> bool:
-    return attribute.value is None or bool(attribute.variables)
-
-
 def covers_part(graph: Graph, other: Graph) -> Cover | None:
     """How `graph` holds at an op inside `other`, wherever a program keeps that op's result as a value of its own."""
     if len(graph.results) != 1 or graph.rearranged or not other.through <= graph.through:
         return None
-    if not _parts(graph) <= _parts(other):
+    if not ops_and_numbers(graph) <= ops_and_numbers(other):
         return None
     tops = {id(result.node) for result in other.results}
     for node in nodes_of(other):
@@ -112,40 +98,6 @@ def overlap(graph: Graph, other: Graph) -> Cover | None:
     return _Comparison(graph, other, left_inner=True, right_inner=True).run([pair])
 
 
-def key(node: Node) -> str:
-    """What two nodes have in common if they are ever to hold at one value; "" for what may be anything."""
-    if isinstance(node, Apply):
-        return node.op
-    if isinstance(node, Reduce):
-        return f"reduce {node.combiner}"
-    return node.op if isinstance(node, Whole) else ""
-
-
-def facts(graph: Graph) -> list[tree.Condition]:
-    """What holds of the dims of every match: the conditions, and what written types say to be one size."""
-    found = list(graph.conditions)
-    sizes = _Sizes(graph)
-    for group, written in sizes.written.items():
-        first, *others = written
-        found += [dim_conditions.equality(first, other) for other in others]
-        if len(group) != 1 and all((label,) in sizes.written for label in group):
-            found.append(dim_conditions.equality(first, sizes.of(group)))
-    return found
-
-
-def _parts(graph: Graph) -> frozenset[str | float]:
-    """The ops and numbers of a graph, to tell at a glance that it cannot hold where another does."""
-    if graph not in _known_parts:
-        numbers = (node for node in nodes_of(graph) if isinstance(node, Number) and node.high is None)
-        literals = (_value(number.low) for number in numbers)
-        found = {*(key(node) for node in nodes_of(graph)), *(n for n in literals if n is not None)}
-        _known_parts[graph] = frozenset(found - {""})
-    return _known_parts[graph]
-
-
-_known_parts: WeakKeyDictionary[Graph, frozenset[str | float]] = WeakKeyDictionary()
-
-
 @cache
 def _equal_fields(kinds: tuple[Any, ...]) -> frozenset[str]:
     return frozenset(name for kind in kinds for name in kind.__dataclass_fields__) - _COMPARED
@@ -159,24 +111,6 @@ def _alike(left: Any, right: Any) -> bool:
     return all(mine is other or dim_conditions.key(mine) == dim_conditions.key(other) for mine, other in pairs)
 
 
-class _Sizes:
-    """The sizes that a graph's labels have, as its ties write them."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.span = graph.pattern.span
-        self.written: dict[_Group, list[tree.DimExpr]] = {}
-        for tie in graph.ties:
-            size = tree.Literal(self.span, tie.size) if isinstance(tie.size, int) else tree.DimRef(self.span, tie.size)
-            self.written.setdefault(tie.labels, []).append(size)
-
-    def of(self, group: _Group) -> tree.DimExpr:
-        """The product of labels' sizes; the size of a label that has none written is a name that no dim has."""
-        if group in self.written:
-            return self.written[group][0]
-        sizes = (self.written.get((label,), [tree.DimRef(self.span, f"#{label.id}")])[0] for label in group)
-        return dim_conditions.product(self.span, sizes)
-
-
 @dataclass
 class _State:
     """What is bound along a path.
@@ -185,7 +119,7 @@ class _State:
     elements, same: what element types may be, and what left type variables are. done: the goals that were met.
     """
 
-    labels: dict[Label, _Group] = dataclasses.field(default_factory=dict)
+    labels: dict[Label, Group] = dataclasses.field(default_factory=dict)
     taken: dict[Label, Label] = dataclasses.field(default_factory=dict)
     stands: dict[tuple[str, str], Any] = dataclasses.field(default_factory=dict)
     elements: dict[tuple[str, str], frozenset[str] | None] = dataclasses.field(default_factory=dict)
@@ -224,7 +158,7 @@ class _Comparison:
 
     def _same_result(self, left: Result, right: Result, state: _State) -> bool:
         """Whether results are of one type where casts may lie before them."""
-        return bool(right.element) and self._element(left.element, right.element, state)
+        return bool(right.element) and self._same_element(left.element, right.element, state)
 
     def run_inside(self, result: Result, node: Node) -> Cover | None:
         """With the left result at a node of the right graph, under whatever labels that has."""
@@ -234,7 +168,7 @@ class _Comparison:
 
     # ---- the search -----------------------------------------------------------------------------------------------
 
-    def _solve(self, goals: list[_Goal], state: _State, inside: tuple[_Group, Node] | None = None) -> Cover | None:
+    def _solve(self, goals: list[_Goal], state: _State, inside: tuple[Group, Node] | None = None) -> Cover | None:
         goals = list(goals)
         while goals:
             self.steps += 1
@@ -282,7 +216,7 @@ class _Comparison:
         known = all(given.get(n, None if not self.right_inner else v) == v for n, v in left.attributes)
         if len(left.args) != len(right.args) or not known:
             return []
-        if left.type and not self._element(left.type, right.type, state):
+        if left.type and not self._same_element(left.type, right.type, state):
             return []
         orders = [list(zip(left.args, right.args, strict=True))]
         if vocabulary.commutes(left.op) and left.args[0] is not left.args[1]:
@@ -304,7 +238,7 @@ class _Comparison:
         known = all(given.get(a.name) == dim_conditions.key(a) for a in left.attributes)
         if not known or len(left.operands) != len(right.operands):
             return []
-        if left.element and not self._element(left.element, right.element, state):
+        if left.element and not self._same_element(left.element, right.element, state):
             return []
         groups = [(left.labels, right.labels)]
         groups += [(a.labels, b.labels) for a, b in zip(left.operands, right.operands, strict=True)]
@@ -325,7 +259,7 @@ class _Comparison:
             other = self.right_kinds[right.name]
             if isinstance(other, tree.ScalarType) and not scalar:
                 return []
-            if not self._element(_element(kind), _element(other), state):
+            if not self._same_element(element_name(kind), element_name(other), state):
                 return []
             whole = self._labels(left.labels, right.labels, state)
             if not whole and not (self.left_inner and self._spans(left.labels, right, state, more=True)):
@@ -333,7 +267,7 @@ class _Comparison:
         elif known is not None and known is not right:
             return []
         elif isinstance(right, Number):
-            if not scalar or not self._takes_number(left, right, _element(kind)):
+            if not scalar or not self._takes_number(left, right, element_name(kind)):
                 return []
         elif scalar or not self.left_inner or not self._spans(left.labels, right, state):
             return []
@@ -347,7 +281,7 @@ class _Comparison:
         known = state.stands.get(("right", right.name))
         if isinstance(self.right_kinds[right.name], tree.ScalarType) or (known is not None and known is not left):
             return []
-        reached = [state.labels.get(label) for label in _free(left)]
+        reached = [state.labels.get(label) for label in free_labels(left)]
         bound = [label for group in reached if group is not None for label in group]
         if None in reached or not set(bound) <= set(right.labels):
             return []
@@ -356,15 +290,15 @@ class _Comparison:
 
     def _takes_number(self, left: Input, right: Number, element: str) -> bool:
         """Whether a scalar parameter takes a constant: its type must be that of all that the other pattern holds."""
-        elements = {_element(kind) for kind in self.right_kinds.values()}
-        if any(isinstance(node, (Apply, Whole)) and _kind(node) for node in nodes_of(self.right)):
+        elements = {element_name(kind) for kind in self.right_kinds.values()}
+        if any(isinstance(node, (Apply, Whole)) and type_name(node) for node in nodes_of(self.right)):
             return False
         literal = right.high is None and isinstance(right.low, tree.Literal)
         return literal and elements == {element} and element not in self.left.variables
 
     # ---- labels ---------------------------------------------------------------------------------------------------
 
-    def _labels(self, left: _Group, right: _Group, state: _State) -> bool:
+    def _labels(self, left: Group, right: Group, state: _State) -> bool:
         """Bind left labels to right ones, position by position; a pack takes what the others leave."""
         packs = [label for label in left if label.pack and label not in state.labels]
         if len(packs) > 1:
@@ -381,7 +315,7 @@ class _Comparison:
             at += length
         return True
 
-    def _bind(self, left: Label, right: _Group, state: _State) -> bool:
+    def _bind(self, left: Label, right: Group, state: _State) -> bool:
         if left in state.labels:
             return state.labels[left] == right
         if not left.pack and (right[0].pack or not _alike(left, right[0])):
@@ -392,13 +326,13 @@ class _Comparison:
         state.taken.update(dict.fromkeys(right, left))
         return True
 
-    def _spans(self, left: _Group, node: Node, state: _State, *, more: bool = False) -> bool:
+    def _spans(self, left: Group, node: Node, state: _State, *, more: bool = False) -> bool:
         """Bind the labels of an input to those that a part of the other pattern depends on, in some order.
 
         more: the input has others besides, so that the part is repeated along them.
         """
         bound = [label for la in left for label in state.labels.get(la, ())]
-        rest = [label for label in _free(node) if label not in bound]
+        rest = [label for label in free_labels(node) if label not in bound]
         for label in (la for la in left if la not in state.labels):
             if label.pack:
                 taken, rest = tuple(rest), []
@@ -408,17 +342,17 @@ class _Comparison:
                 taken, rest = (rest[0],), rest[1:]
             if not self._bind(label, taken, state):
                 return False
-        return not rest and (not more or sum(len(state.labels[la]) for la in left) > len(_free(node)))
+        return not rest and (not more or sum(len(state.labels[la]) for la in left) > len(free_labels(node)))
 
-    def _is_whole(self, labels: _Group, node: Node, state: _State) -> bool:
+    def _is_whole(self, labels: Group, node: Node, state: _State) -> bool:
         """Whether result labels are all that a node depends on, so that it can be the whole result."""
         bound = [label for la in labels for label in state.labels.get(la, ())]
-        return all(la in state.labels for la in labels) and set(_free(node)) <= set(bound)
+        return all(la in state.labels for la in labels) and set(free_labels(node)) <= set(bound)
 
     # ---- element types --------------------------------------------------------------------------------------------
 
-    def _element(self, left: str, right: str, state: _State) -> bool:
-        mine, others = _choices(left, self.left), _choices(right, self.right)
+    def _same_element(self, left: str, right: str, state: _State) -> bool:
+        mine, others = possible_types(left, self.left), possible_types(right, self.right)
         if self.right_inner:  # is there a type that both can be?
             both = _both(mine, others)
             for name in (("left", left), ("right", right)):
@@ -446,9 +380,9 @@ class _Comparison:
         return Cover(sizes, tuple(needs))
 
     def _sizes(self, state: _State) -> tuple[dict[str, tree.DimExpr], list[tree.Condition]]:
-        written = _Sizes(self.right)
+        written = Sizes(self.right)
         sizes: dict[str, tree.DimExpr] = {}
-        groups: dict[str, _Group] = {}
+        groups: dict[str, Group] = {}
         needs: list[tree.Condition] = []
         for tie in self.left.ties:
             reached = [state.labels.get(label) for label in tie.labels]
@@ -466,7 +400,7 @@ class _Comparison:
             sizes.setdefault(name, tree.DimRef(written.span, f"#{name}"))
         return sizes, needs
 
-    def _equal(self, left: _Group, right: _Group, written: _Sizes) -> list[tree.Condition]:
+    def _equal(self, left: Group, right: Group, written: Sizes) -> list[tree.Condition]:
         if len(left) != len(right):
             return [dim_conditions.equality(written.of(left), tree.DimRef(written.span, "#another rank"))]
         return [dim_conditions.equality(written.of((a,)), written.of((b,))) for a, b in zip(left, right, strict=True)]
@@ -481,7 +415,7 @@ class _Comparison:
 
     def _same_number(self, left: Number, right: Number, sizes: Mapping[str, tree.DimExpr] | None) -> bool:
         """Whether the left number is met wherever the right one is. sizes: None while they are not known yet."""
-        mine, others = _range(left), _range(right)
+        mine, others = number_range(left), number_range(right)
         if mine is None or others is None:
             if sizes is None:
                 return True
@@ -498,49 +432,7 @@ class _Comparison:
         return self.right_inner if right.high is not None else numbers.identical(zero, low)
 
 
-def _free(node: Any) -> list[Label]:
-    """The labels that a node depends on, in the order in which they are met."""
-    return list(_free_labels(node, {}))
-
-
-def _free_labels(node: Any, known: dict[int, dict[Label, None]]) -> dict[Label, None]:
-    if id(node) not in known:
-        if isinstance(node, (Input, Whole)):
-            found = dict.fromkeys(node.labels)
-        else:
-            found = {label: None for child in children_of(node) for label in _free_labels(child, known)}
-        bound = node.loops if isinstance(node, Reduce) else ()
-        known[id(node)] = {label: None for label in found if label not in bound}
-    return known[id(node)]
-
-
-def _element(kind: tree.Type) -> str:
-    return kind.element.name if isinstance(kind, tree.TensorType) else kind.name
-
-
-def _kind(node: Apply | Whole) -> str:
-    return node.type if isinstance(node, Apply) else node.element
-
-
-def _choices(element: str, graph: Graph) -> frozenset[str] | None:
-    """The element types that a name may be, None for any."""
-    if element in graph.variables:
-        return frozenset(graph.variables[element]) or None
-    return frozenset({element}) if vocabulary.is_element(element) else None
-
-
 def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
     if left is None or right is None:
         return left if right is None else right
     return left & right
-
-
-def _range(number: Number) -> tuple[float, float] | None:
-    """From where to where a constant may be, None where that depends on dims."""
-    low = _value(number.low)
-    high = low if number.high is None else _value(number.high)
-    return None if low is None or high is None else (low, high)
-
-
-def _value(expr: Any) -> int | float | None:
-    return expr.value if isinstance(expr, tree.Literal) else None

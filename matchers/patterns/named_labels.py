@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from opsplice.matchers.patterns.nodes import (
-    Label,
-)
+from opsplice.matchers.patterns.nodes import Label
 from opsplice.spec_lang.syntax import tree
 
 

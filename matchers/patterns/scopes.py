@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from opsplice.matchers.patterns.nodes import (
-    Label,
-    Node,
-)
+from opsplice.matchers.patterns.nodes import Label, Node
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 Maker = Callable[[tuple[Label, ...]], Node]

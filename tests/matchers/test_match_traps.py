@@ -6,7 +6,8 @@ import pytest
 from iree.compiler import ir
 
 from opsplice.matchers.find.size_variants import family_key
-from opsplice.matchers.overlap.subsumption import covers, is_understood
+from opsplice.matchers.overlap.graph_facts import is_understood
+from opsplice.matchers.overlap.subsumption import covers
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from opsplice.matchers.overlap import shadow, subsumption
+from opsplice.matchers.overlap import graph_facts, shadow, subsumption
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.spec_lang.dims import decide
@@ -65,7 +65,7 @@ def graphs(text: str) -> list[Graph]:
 )
 def test_patterns_that_look_through_casts_hold_where_others_do(general: str, narrow: str, covered: bool) -> None:
     first, second = graphs(f"pattern a{general} {{ exp(negf(x)) }} pattern b{narrow} {{ exp(negf(x)) }}")
-    understood = subsumption.is_understood(first) and subsumption.is_understood(second)
+    understood = graph_facts.is_understood(first) and graph_facts.is_understood(second)
     assert (understood and subsumption.covers(first, second) is not None) == covered
 
 
@@ -219,7 +219,7 @@ def test_covered_one_way_only(general, special):
 def not_certain(graph: Graph, other: Graph) -> bool:
     """Whether a graph does not cover another one, or wants sizes that are not sure to be equal."""
     cover = subsumption.covers(graph, other)
-    facts = subsumption.facts(other)
+    facts = graph_facts.facts(other)
     return cover is None or not all(decide.implied(need, facts) for need in cover.needs)
 
 
@@ -337,7 +337,7 @@ def test_layers_that_cover_each_other_match_each_others_programs(find, first, se
     assert at.count
     (general,), (special,) = graphs(LAYERS[first]), graphs(LAYERS[second])
     cover = subsumption.covers(general, special, inner=True)
-    facts = subsumption.facts(special)
+    facts = graph_facts.facts(special)
     if cover is not None and all(decide.implied(need, facts) for need in cover.needs):
         assert find(LINEAR_PAYLOAD, LAYERS[first]).roots == at.roots
     expected = {
