@@ -54,7 +54,7 @@ def apply(
             if isinstance(action, KernelCall):
                 make = partial(results, action)
                 views = [view for buffer in (*action.strided, *action.copied) for view in buffer.views]
-                placer.place(action.match, make, whole=action.rule.keep, outputs=action.outputs, views=views)
+                placer.place(action.match, make, whole=action.rule.branches, outputs=action.outputs, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)
         placer.sweep()

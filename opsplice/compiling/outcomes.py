@@ -18,6 +18,7 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.plan.actions import Action, Choice, KernelCall
 from opsplice.rewrites.plan.planner import Plan
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
@@ -64,8 +65,7 @@ def report(
     replacements = []
     for action in chosen.actions:
         artifacts = _artifacts(spec, action) if isinstance(action, KernelCall) else ()
-        name, passed = _action_name(action), _views(action)
-        replacements.append(_replacement(action.match, action.rule, name, "", artifacts, passed))
+        replacements.append(_taken(action, artifacts))
     replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
     replacements = [dataclasses.replace(each, round=number) for each in replacements]
     kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
@@ -96,8 +96,7 @@ def by_match(matches: Sequence[Match], chosen: Plan, reason: str) -> dict[Match,
     """What becomes of each match, by a plan. reason: why one that is not in it has the action `none`."""
     found: dict[Match, list[Replacement]] = {match: [] for match in matches}
     for action in chosen.actions:
-        views = _views(action)
-        found[action.match].append(_replacement(action.match, action.rule, _action_name(action), views=views))
+        found[action.match].append(_taken(action))
     for annotation in chosen.annotations:
         found[annotation.match].append(_replacement(annotation.match, annotation.rule, "annotate"))
     for left in chosen.left:
@@ -105,12 +104,13 @@ def by_match(matches: Sequence[Match], chosen: Plan, reason: str) -> dict[Match,
     return {match: told or [_unruled(match, reason)] for match, told in found.items()}
 
 
-def _views(action: Action) -> tuple[str, ...]:
-    return strides.told(action) if isinstance(action, KernelCall) else ()
-
-
-def _action_name(action: Action) -> str:
-    return approach_of(action).name(action) if isinstance(action, KernelCall) else "inline"
+def _taken(action: Action, artifacts: tuple[ArtifactUse, ...] = ()) -> Replacement:
+    """What takes the place of a match."""
+    if not isinstance(action, KernelCall):
+        return _replacement(action.match, action.rule, "inline")
+    found = _replacement(action.match, action.rule, approach_of(action).name(action), "", artifacts)
+    when = "" if action.when is None else dim_conditions.written(action.when)
+    return dataclasses.replace(found, views=strides.told(action), when=when)
 
 
 def _replacement(
@@ -119,7 +119,6 @@ def _replacement(
     action: str,
     reason: str = "",
     artifacts: tuple[ArtifactUse, ...] = (),
-    views: tuple[str, ...] = (),
     lost: bool = False,
 ) -> Replacement:
     return Replacement(
@@ -134,7 +133,6 @@ def _replacement(
         reason=reason,
         lost=lost,
         artifacts=artifacts,
-        views=views,
     )
 
 

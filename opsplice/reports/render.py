@@ -140,7 +140,13 @@ def _how(replacement: Replacement) -> str:
     if replacement.action == "annotate":
         return "annotated"
     how = "" if replacement.action in _USUAL else f" ({replacement.action})"
+    how += when_text(replacement)
     return f"{how} (in what a rule wrote)" if replacement.round else how
+
+
+def when_text(replacement: Replacement) -> str:
+    """What the program asks before it calls the kernel."""
+    return f" when {replacement.when}" if replacement.when else ""
 
 
 def _artifacts(replacement: Replacement) -> str:

@@ -27,7 +27,7 @@ from opsplice.errors import counted
 from opsplice.excerpts import excerpt
 from opsplice.matchers.explain.near_miss import Attempt, Part, Place, State
 from opsplice.reports.explanation import Explanation, PatternExplanation
-from opsplice.reports.render import dim_text, short_location, style
+from opsplice.reports.render import dim_text, short_location, style, when_text
 from opsplice.reports.report import Replacement
 
 # How much is shown without --verbose: of a pattern, and of all where ops are pointed at or not.
@@ -153,7 +153,7 @@ class _Text:
             mark = self._style("=", "green") if not match.reason else self._style("-", "yellow")
             line = f"  {mark} {place:<{width}}  ({dims}) in @{match.function}"
             if not match.reason:
-                what = "annotated" if match.action == "annotate" else match.kernel
+                what = "annotated" if match.action == "annotate" else f"{match.kernel}{when_text(match)}"
                 arrow = f"{self._style('=>', 'dim')} {what}"
                 fits = len(line) + len(what) + 5 <= self.width + (len(mark) - 1)
                 yield from [f"{line}  {arrow}"] if fits else [line, f"      {arrow}"]

@@ -55,6 +55,7 @@ class Replacement:
     reason: why it is kept, "" otherwise; lost: it is kept because another rule has its place.
     round: 0 for what the program had; 1 for what a rule wrote in its place, and so on.
     views: what the kernel reads and writes through views of the program, in words.
+    when: what the program asks of sizes when it runs, before it calls the kernel; "" if it always does.
     """
 
     rule: str
@@ -70,6 +71,7 @@ class Replacement:
     round: int = 0
     artifacts: tuple[ArtifactUse, ...] = ()
     views: tuple[str, ...] = ()
+    when: str = ""
 
     @property
     def outcome(self) -> Outcome:

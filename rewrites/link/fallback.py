@@ -1,14 +1,15 @@
-"""`otherwise keep`, target by target: the kernel where it has an artifact, the compiler's own code elsewhere.
+"""`otherwise keep` and `when`: a branch for the kernel, and one for the compiler's own code or other kernels.
 
     %r = negf(absf(mulf(%a, %b)))      =>      %kept = hal.device.query<%device> key("hal.executable.format" :: "...")
                                                %r = scf.if %kept { a copy of the match }
                                                     else         { a copy of the match, which the kernel replaces }
 
 The program asks the device that it runs on, once per load (IREE keeps the answer): is it one of the targets without an
-artifact? For a function that a plugin may have it asks in the same way whether one has it (`optional_import.py`). The
-kernel's branch is the match again, so that any approach can take it from there, and the other branch is
-compiled like the rest of the program. Executables hold code for every target, though, and there is nothing to link for
-those without an artifact: `drop_missing` takes the call out of them, at a later phase.
+artifact? For a function that a plugin may have it asks in the same way whether one has it (`optional_import.py`). What
+a rule says of sizes with `when` it compares, each time; the other branch is then for the kernels of later rules. The
+kernel's branch is the match again, so that any approach can take it from there, and the other branch is compiled like
+the rest of the program. Executables hold code for every target, though, and there is nothing to link for those without
+an artifact: `drop_missing` takes the call out of them, at a later phase.
 
 It must not know how a kernel is called.
 """
@@ -16,21 +17,23 @@ It must not know how a kernel is called.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
-from opsplice.matchers.search.matches import Match, Size
-from opsplice.matchers.terms.address import Layout
+from opsplice.matchers.search.matches import Binding, Match, Size
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_globals, parse_target
-from opsplice.rewrites.ir.placing import anchor_of
+from opsplice.rewrites.ir.placing import Placer, anchor_of
 from opsplice.rewrites.link import optional_import
+from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import (
     Action,
     Argument,
@@ -41,6 +44,7 @@ from opsplice.rewrites.plan.actions import (
     Scalar,
     Written,
 )
+from opsplice.spec_lang.dims import dim_conditions
 
 # Where executables have become variants, one for each target, and are not yet linked to each other.
 DROP_PHASE = "executable-sources"
@@ -62,19 +66,22 @@ def obstacle(module: ir.Module, targets: Sequence[ProgramTarget]) -> str:
 
 
 def is_split(call: Action) -> bool:
-    """Whether it is known only at run time if a call is made: by the target, or by what plugins have."""
-    return isinstance(call, KernelCall) and (bool(call.kept) or call.is_optional)
+    """Whether it is known only at run time if a call is made: by the target, by what plugins have, or by sizes."""
+    return isinstance(call, KernelCall) and (bool(call.kept) or call.is_optional or call.when is not None)
 
 
 def split(module: ir.Module, calls: Sequence[Action]) -> tuple[Action, ...]:
-    """Move each match into a branch that is not taken on targets without an artifact, nor without an optional plugin.
+    """Move each match into a branch that is not taken on targets without an artifact, nor without an optional plugin,
+    nor for other sizes than the call is for. What else is to be done with the match is done in the other branch.
 
     Where a call keeps targets to the compiler, the module's targets must have no `obstacle`.
     Returns the calls in the same order, for the matches as they are now; those given are no longer valid.
     """
     emit.load_dialects(module.context)
+    splitter = _Splitter(module)
     with module.context, ir.Location.unknown():
-        return tuple(map(_Splitter(module).call, calls))
+        groups = itertools.groupby(calls, lambda call: call.match)
+        return tuple(itertools.chain.from_iterable(splitter.calls(list(group)) for _, group in groups))
 
 
 def executables(module: ir.Module) -> frozenset[str]:
@@ -105,19 +112,20 @@ class _Splitter:
         self.module = module
         self.replaced: dict[Any, ir.Value] = {}
 
-    def call(self, call: Action) -> Action:
-        if isinstance(call, Insertion):
-            return dataclasses.replace(call, match=_moved(call.match, self.replaced))
-        mapped = _mapped(call, self.replaced)
-        return self._branch(mapped) if is_split(call) else mapped
+    def calls(self, calls: Sequence[Action]) -> list[Action]:
+        """calls: for one match. All but the last are for some sizes."""
+        return self._branches([_on(call, self.replaced) for call in calls])
 
-    def _branch(self, call: KernelCall) -> KernelCall:
+    def _branches(self, calls: Sequence[Action]) -> list[Action]:
+        call, *others = calls
+        if not isinstance(call, KernelCall) or not is_split(call):
+            return [call]
         match = call.match
         anchor = anchor_of(match, whole=True)
         with ir.InsertionPoint(anchor), anchor.location:
             kinds = [root.type for root in match.roots]
             branch = emit.op("scf.if", [self._condition(call)], kinds, regions=2)
-            _copy_into(branch.regions[0].blocks.append(), match)
+            apart = _copy_into(branch.regions[0].blocks.append(), match)
             copies = _copy_into(branch.regions[1].blocks.append(), match)
             # The size of the branch's result is stated, because it is not to be seen from outside.
             results = [_sized(v, o) for v, o in zip(branch.results, call.outputs, strict=True)]
@@ -125,12 +133,13 @@ class _Splitter:
             root.replace_all_uses_except(result, _users_inside(root, match.ops))
             self.replaced[root] = result
         # The originals go the way of the copies: away, unless something else uses them.
-        ops = (*match.ops, *(copies[r].owner.operation for op in match.ops for r in op.results))
-        inside = dataclasses.replace(match, roots=tuple(copies[r] for r in match.roots), ops=tuple(dict.fromkeys(ops)))
-        return dataclasses.replace(_mapped(call, copies), match=inside)
+        found = [_on(call, copies, match.ops)]
+        return [*found, *self._branches([_on(other, apart) for other in others])] if others else found
 
     def _condition(self, call: KernelCall) -> ir.Value:
-        """Whether the device runs the compiler's code for the match, or no plugin has what the call wants."""
+        """Whether the device runs the compiler's code for the match, no plugin has what the call wants, or sizes are
+        others than the call is for.
+        """
         flag = ir.IntegerType.get_signless(1)
         found: ir.Value | None = None
         if call.is_optional:
@@ -147,10 +156,19 @@ class _Splitter:
             }
             runs = emit.op("hal.device.query", [held], [flag, flag], attributes).results[1]
             found = runs if found is None else emit.value("arith.ori", [found, runs], flag)
-        assert found is not None
-        # In a branch where the answer was known, IREE would drop the code for all other targets, and then an executable
-        # that lacks a device's code keeps the program from loading there.
-        return emit.op("util.optimization_barrier", [found], [flag]).results[0]
+        if found is not None:
+            # In a branch where the answer was known, IREE would drop the code for all other targets, and then an
+            # executable that lacks a device's code keeps the program from loading there.
+            found = emit.op("util.optimization_barrier", [found], [flag]).results[0]
+        if call.when is None:
+            assert found is not None
+            return found
+        asked = dim_conditions.names_in(call.when)
+        sizes = {name: Placer(self.module).size(size) for name, size in call.match.dims.items() if name in asked}
+        values = {name: emit.index(size) if isinstance(size, int) else size for name, size in sizes.items()}
+        holds = workgroups.condition(call.when, values)
+        fails = emit.value("arith.xori", [holds, emit.constant(1, flag)], flag)
+        return fails if found is None else emit.value("arith.ori", [found, fails], flag)
 
 
 # ---- copies of a match ---------------------------------------------------------------------------------------------
@@ -211,17 +229,24 @@ def _sized(value: ir.Value, output: Output) -> ir.Value:
 # ---- calls on other values -------------------------------------------------------------------------------------------
 
 
+def _on(call: Action, values: Mapping[Any, ir.Value], ops: Sequence[Any] = ()) -> Action:
+    """What is done with a match on other values, with a copy of the match if its roots are among these.
+
+    ops: what goes away with the copy.
+    """
+    match = _moved(call.match, values)
+    if match.roots[0] in values:
+        copied = (values[result].owner.operation for op in match.ops for result in op.results)
+        roots = tuple(values[root] for root in match.roots)
+        match = dataclasses.replace(match, roots=roots, ops=tuple(dict.fromkeys((*ops, *copied))))
+    mapped = call if isinstance(call, Insertion) else _mapped(call, values)
+    return dataclasses.replace(mapped, match=match)
+
+
 def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
     """A call whose payload values are exchanged for others."""
 
-    def size(old: Size) -> Size:
-        return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
-
-    def atom(old: Any) -> Any:
-        return size(old) if isinstance(old, DimSize) else values.get(old, old)
-
-    def layout(old: Layout | None) -> Layout | None:
-        return None if old is None else old.renamed(atom)
+    size, layout = partial(_size, values), partial(_layout, values)
 
     def given(old: Any) -> Any:
         if isinstance(old, KernelCall):
@@ -232,20 +257,17 @@ def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
         value = given(old.value)
         if isinstance(old, Scalar):
             return dataclasses.replace(old, value=value)
-        return dataclasses.replace(old, value=value, layout=layout(old.layout))
+        return dataclasses.replace(old, value=value, layout=layout(old.layout), copy=layout(old.copy))
 
     def computed(old: Written) -> Written:
         return dataclasses.replace(old, arguments=tuple(map(operand, old.arguments)), sizes=tuple(map(size, old.sizes)))
 
     def operand(old: Argument) -> Argument:
-        value = values.get(old.binding.value, old.binding.value)
-        places = tuple((values.get(base, base), layout(lies)) for base, lies in old.binding.places)
-        binding = dataclasses.replace(old.binding, value=value, places=places)
-        return dataclasses.replace(old, binding=binding, sizes=tuple(map(size, old.sizes)))
+        return dataclasses.replace(old, binding=_bound(old.binding, values), sizes=tuple(map(size, old.sizes)))
 
     def output(old: Output) -> Output:
         root, sizes = values.get(old.root, old.root), tuple(map(size, old.sizes))
-        return dataclasses.replace(old, root=root, sizes=sizes, layout=layout(old.layout))
+        return dataclasses.replace(old, root=root, sizes=sizes, layout=layout(old.layout), copy=layout(old.copy))
 
     return dataclasses.replace(
         call,
@@ -258,12 +280,26 @@ def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
 def _moved(match: Match, values: Mapping[Any, ir.Value]) -> Match:
     """A match whose payload values are exchanged for others."""
 
-    def size(old: Size) -> Size:
-        return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
-
-    inputs = {n: dataclasses.replace(b, value=values.get(b.value, b.value)) for n, b in match.inputs.items()}
+    size = partial(_size, values)
+    inputs = {name: _bound(binding, values) for name, binding in match.inputs.items()}
     dims = {n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in match.dims.items()}
     return dataclasses.replace(match, inputs=inputs, dims=dims)
+
+
+def _bound(binding: Binding, values: Mapping[Any, ir.Value]) -> Binding:
+    places = tuple((values.get(base, base), _layout(values, lies)) for base, lies in binding.places)
+    return dataclasses.replace(binding, value=values.get(binding.value, binding.value), places=places)
+
+
+def _size(values: Mapping[Any, ir.Value], old: Size) -> Size:
+    return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
+
+
+def _layout(values: Mapping[Any, ir.Value], old: Any) -> Any:
+    def atom(part: Any) -> Any:
+        return _size(values, part) if isinstance(part, DimSize) else values.get(part, part)
+
+    return None if old is None else old.renamed(atom)
 
 
 # ---- executables -----------------------------------------------------------------------------------------------------

@@ -102,6 +102,7 @@ class KernelCall:
     choices: the artifact for each target of the program that has one.
     kept:    the targets that have none; the program does not come here on these.
     types:   type variables of the kernel, and the elements that they stand for.
+    when:    what holds at run time where the program comes here; None if it always does.
     """
 
     match: Match
@@ -114,6 +115,7 @@ class KernelCall:
     choices: tuple[Choice, ...] = ()
     kept: tuple[ProgramTarget, ...] = ()
     types: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    when: tree.Condition | None = None
 
     @property
     def is_generated(self) -> bool:

@@ -46,6 +46,7 @@ from opsplice.rewrites.spelling.dim_bounds import fixed
 from opsplice.spec_lang.checking.computed_arguments import launched
 from opsplice.spec_lang.checking.patterns import certain
 from opsplice.spec_lang.checking.walks import expressions
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
 
@@ -146,13 +147,14 @@ class _Planner:
             of_pattern.setdefault(match.pattern.name, []).append(match)
         for same in of_pattern.values():
             same.sort(key=lambda match: (-match.held, order[match]))  # the longer alternative first
-        chosen: dict[Match, Action] = {}
+        chosen: dict[Match, list[Action]] = {}
         kept: set[Match] = set()
         annotations: list[Annotation] = []
         reasons: dict[Match, list[Left]] = {}
         for rule in self.rules:
             for match in of_pattern.get(rule.pattern, ()):
-                if (match in chosen or match in kept) and not rule.attributes:
+                settled = match in kept or (match in chosen and not _is_open(chosen[match]))
+                if settled and not rule.attributes:
                     continue
                 try:
                     if rule.attributes:
@@ -163,10 +165,11 @@ class _Planner:
                         kept.add(match)
                         raise LeaveError(_KEPT)
                     else:
-                        chosen[match] = self._action(match, rule)
+                        action = self._action(match, rule)
+                        chosen.setdefault(match, []).append(action)
                 except LeaveError as left:
                     reasons.setdefault(match, []).append(Left(match, rule, str(left), isinstance(left, _LostError)))
-        actions = tuple(chosen[m] for m in sorted(chosen, key=order.__getitem__))
+        actions = tuple(action for m in sorted(chosen, key=order.__getitem__) for action in chosen[m])
         alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
         laid_out = strides.laid_out(self.views, actions, self.covered)
         coded = [self._generated(each) if isinstance(each, KernelCall) else each for each in laid_out]
@@ -195,6 +198,7 @@ class _Planner:
         self._check_overlap(match)
         self._check_order(match, rule)
         check_condition(self.views, rule.where, match, "the rule's")
+        when = self._open_condition(match, rule)
         if rule.code is None:
             _check_passed(match, rule)
         action: Action
@@ -208,15 +212,26 @@ class _Planner:
                 self.calls.add(match, rule.code)
             action = Insertion(match, rule, rule.code)
         elif rule.kernel in self.kernels:
-            action = self._call(match, rule, self.kernels[rule.kernel])
+            action = dataclasses.replace(self._call(match, rule, self.kernels[rule.kernel]), when=when)
         else:
             action = Insertion(match, rule, _fitting(self.write(match, rule, None), match, rule))
+        if match.roots[0] in self.roots:
+            return action  # beside those of earlier rules, whose conditions are judged at run time
         self.roots.update(dict.fromkeys(match.roots, action))
         if len(match.roots) > 1:
             for value in needs(match):
                 self.needed.setdefault(value, []).append(action)
         self.covered.update(dict.fromkeys(match.ops, action))
         return action
+
+    def _open_condition(self, match: Match, rule: tree.Rule) -> tree.Condition | None:
+        """What the program has to ask when it runs. Raises LeaveError if it is known not to hold."""
+        sizes = match.static_dims()
+        if rule.when is None or judge.holds(rule.when, sizes):
+            return None
+        if judge.holds(rule.when, sizes) is False or not dim_conditions.names_in(rule.when) <= match.dims.keys():
+            check_condition(self.views, rule.when, match, "the rule's")
+        return rule.when
 
     def _call(self, match: Match, rule: tree.Rule, kernel: tree.Kernel) -> KernelCall:
         call = self._chosen(match, rule, kernel)
@@ -271,15 +286,17 @@ class _Planner:
     # ---- overlaps -------------------------------------------------------------------------------------------------
 
     def _check_overlap(self, match: Match) -> None:
+        if (own := self.roots.get(match.roots[0])) is not None and own.match is match:
+            return  # an earlier rule has it for some sizes
         for root in match.roots:
             if root in self.roots:
                 raise _LostError(f"rule {_name(self.roots[root].rule)} replaces this value already")
             winner = self.covered.get(root.owner.operation)
             if winner is not None and all(use.owner.operation in self.covered for use in root.uses):
                 raise _LostError(f"it lies inside a match of rule {_name(winner.rule)}")
-        own = {root.owner.operation for root in match.roots}
+        makers = {root.owner.operation for root in match.roots}
         for op in match.ops:
-            if op in own:
+            if op in makers:
                 continue
             for result in op.results:
                 if result in self.roots:
@@ -359,7 +376,12 @@ def _fitting(code: Written, match: Match, rule: tree.Rule) -> Written:
 
 def _anchor(match: Match, rule: tree.Rule) -> ir.Operation:
     """What a replacement stands before, and a copy of the match where the compiler's own code is kept besides."""
-    return anchor_of(match, whole=rule.keep)
+    return anchor_of(match, whole=rule.branches)
+
+
+def _is_open(actions: Sequence[Action]) -> bool:
+    """Whether it is known at run time only if one of these is taken."""
+    return all(isinstance(action, KernelCall) and action.when is not None for action in actions)
 
 
 def _is_before(op: ir.Operation, anchor: ir.Operation) -> bool:

@@ -6,6 +6,7 @@ drops what is more without a word; so counts that are known at run time only are
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +33,8 @@ _OPS = {
     "min": "arith.minsi",
     "max": "arith.maxsi",
 }
-_SIGNED_AT_MOST = 3  # the number of arith's predicate `sle`
+# The numbers of arith's signed predicates.
+_PREDICATES = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _OF_DEVICE = re.compile(r"max_workgroup_counts = \[(\d+), (\d+), (\d+)\]")
 
 
@@ -66,17 +68,34 @@ def counts(
 
 def _count(kernel: str, number: int, size: tree.DimExpr, sizes: Mapping[str, ir.Value], most: int) -> ir.Value:
     index = ir.IndexType.get()
-    count = emit.value("arith.maxsi", [_arithmetic(size, sizes), emit.index(0)], index)
+    count = emit.value("arith.maxsi", [arithmetic(size, sizes), emit.index(0)], index)
     if isinstance(size, tree.Literal):
         return count
-    predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _SIGNED_AT_MOST)
-    fits = emit.value("arith.cmpi", [count, emit.index(most)], ir.IntegerType.get_signless(1), predicate=predicate)
+    fits = _compared("<=", count, emit.index(most))
     message = f"kernel {kernel} has more than {most} workgroups in dim {number} of its grid"
     emit.op("cf.assert", [fits], attributes={"msg": emit.text(message)})
     return count
 
 
-def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
+def condition(asked: tree.Condition, sizes: Mapping[str, ir.Value]) -> ir.Value:
+    """Write whether a condition on dims holds. What divides by zero does not matter: it is no size of a match."""
+    if isinstance(asked, tree.Comparison):
+        return _compared(asked.op, arithmetic(asked.left, sizes), arithmetic(asked.right, sizes))
+    assert isinstance(asked, tree.Logical), "the checker lets only comparisons of dims be judged at run time"
+    flag = ir.IntegerType.get_signless(1)
+    found = [condition(each, sizes) for each in asked.operands]
+    if asked.op == "not":
+        return emit.value("arith.xori", [found[0], emit.constant(1, flag)], flag)
+    op = {"and": "arith.andi", "or": "arith.ori"}[asked.op]
+    return functools.reduce(lambda left, right: emit.value(op, [left, right], flag), found)
+
+
+def _compared(op: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _PREDICATES[op])
+    return emit.value("arith.cmpi", [left, right], ir.IntegerType.get_signless(1), predicate=predicate)
+
+
+def arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
     """Sizes are signed: a difference may be less than nothing before something is added."""
     if isinstance(expr, tree.Literal):
         return emit.index(int(expr.value))
@@ -84,7 +103,7 @@ def _arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
         return sizes[expr.name]
     assert isinstance(expr, tree.Arithmetic), "the checker lets no properties into a grid"
     index = ir.IndexType.get()
-    left, right = _arithmetic(expr.left, sizes), _arithmetic(expr.right, sizes)
+    left, right = arithmetic(expr.left, sizes), arithmetic(expr.right, sizes)
     if expr.op in dim_conditions.DIVISIONS and not isinstance(expr.right, tree.Literal):
         # A dim may be zero, and then there is nothing to compute; the division must not trap all the same.
         right = emit.value("arith.maxsi", [right, emit.index(1)], index)

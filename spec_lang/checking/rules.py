@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import counted
@@ -67,6 +67,8 @@ def check_rule(
             [p.name for p in pattern.parameters],
         )
         check_condition(rule.where, names, report)
+        check_condition(rule.when, names, report)
+    _check_when(rule, patterns, report)
     for attribute in rule.attributes:
         values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
         if any(isinstance(value, int) and not -PAST_I64 <= value < PAST_I64 for value in values):
@@ -98,6 +100,18 @@ def check_rule(
     if kernel.is_scalar:
         scalar_kernels.check_rule(rule, kernel, parameters, signatures[pattern.name].results, binding, report)
     _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
+
+
+def _check_when(rule: tree.Rule, patterns: Collection[str], report: Report) -> None:
+    """A program can judge comparisons of sizes, and choose between kernels."""
+    if rule.when is None:
+        return
+    plain = (tree.Logical, tree.Comparison, tree.Arithmetic, tree.DimRef, tree.Literal)
+    others = [part for part in tree.parts(rule.when) if not isinstance(part, plain)]
+    if others:
+        report(error(others[0].span, "`when` compares dims, which a program can do as it runs", "ask this in `where`"))
+    if rule.code is not None or rule.kernel in patterns:
+        report(error(rule.when.span, "`when` chooses a kernel, and this rule calls none", "ask this in `where`"))
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,8 @@ class _Formatter:
         where = f" where {condition_text(rule.where)}" if rule.where else ""
         if not (rule.replaces or rule.attributes):
             return f"keep {rule.pattern}{at}{priority}{where}"
-        subject = f"{rule.pattern}{at}{priority}{where} with "
+        when = f" when {condition_text(rule.when)}" if rule.when else ""
+        subject = f"{rule.pattern}{at}{priority}{where}{when} with "
         if rule.attributes:
             return f"annotate {subject}{{{', '.join(map(attribute_text, rule.attributes))}}}"
         if rule.code is not None:

@@ -82,7 +82,7 @@ def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, .
 def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
     """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims."""
     kernel = spec.kernels.get(rule.kernel)
-    own = dim_conditions.conjuncts(rule.where)
+    own = [*dim_conditions.conjuncts(rule.where), *dim_conditions.conjuncts(rule.when)]
     return own if kernel is None or kernel.where is None else [*own, *_kernel_conditions(rule, kernel, spec)]
 
 

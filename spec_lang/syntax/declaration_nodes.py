@@ -255,21 +255,19 @@ class Nodes(ExpressionNodes):
     # ---- rules ----
 
     def rule(self, parts: list[Any]) -> tree.Rule:
-        word, pattern, at, priority, where, _, kernel, *rest = parts
+        word, pattern, at, priority, where, when, _, kernel, *rest = parts
         name_span = self._span(pattern, pattern)
         settled = (at[0] if at else None, at[1] if at else None, priority or 0)
         if isinstance(kernel, tree.Code):
             keep = rest[-1]
             span = self._span(word, keep or kernel)
-            return tree.Rule(
-                span, str(pattern), name_span, "", kernel.span, (), keep is not None, where, *settled, kernel
-            )
+            code = (str(pattern), name_span, "", kernel.span, (), keep is not None, where, *settled, kernel)
+            return tree.Rule(span, *code, when=when)
         _, args, close, _, keep = rest
         kernel_span = self._span(kernel, kernel)
         span = self._span(word, keep or close)
-        return tree.Rule(
-            span, str(pattern), name_span, str(kernel), kernel_span, args or (), keep is not None, where, *settled
-        )
+        call = (str(pattern), name_span, str(kernel), kernel_span, args or (), keep is not None, where, *settled)
+        return tree.Rule(span, *call, when=when)
 
     def annotation(self, parts: list[Any]) -> tree.Rule:
         word, pattern, at, priority, where, _, (attributes, close, rest) = parts

@@ -383,6 +383,8 @@ class ExpressionNodes:
     def where(self, parts: list[Any]) -> tree.Condition:
         return cast("tree.Condition", parts[1])
 
+    when = where
+
     def logical(self, parts: list[Any]) -> tree.Logical:
         """`a and b and c` is one node with three operands."""
         operands = tuple(parts[::2])

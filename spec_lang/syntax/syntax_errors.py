@@ -50,7 +50,7 @@ _GROUPS = (
     ({"NAME", "TENSOR"}, "a type"),
     ({"INT", "FLOAT", "INF"}, "a number"),
 )  # fmt: skip
-_MAX_EXPECTED = 5
+_MAX_EXPECTED = 6
 _NEAR = 200  # a search back from the end of a text takes the square of its length
 _OPS_FOR = {"+": "addf(x, y)", "-": "subf(x, y)", "*": "mulf(x, y)", "/": "divf(x, y)", "%": "remf(x, y)"}
 # What a condition asks for, `x is f(_)`, and what may be meant to belong to it.

@@ -404,6 +404,22 @@ def test_kernel_errors(text, expected):
     assert expected in found
 
 
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("when weight(x) with k(x, 1.0, m)", "`when` compares dims, which a program can do as it runs"),
+        ("when n < 4 and rank(m) == 1 with k(x, 1.0, m)", "rank counts the dims of a pack"),
+        ("when n < 4 and x is exp(_) with k(x, 1.0, m)", "only the condition of a pattern can ask what makes a value"),
+        ("when q == 1 with k(x, 1.0, m)", "unknown dim q; the dims here are m n"),
+        ("when n == 1 with p(x)", "`when` chooses a kernel, and this rule calls none; ask this in `where`"),
+        ("when n == 1 with mlir { yield %x }", "`when` chooses a kernel, and this rule calls none"),
+    ],
+)
+def test_what_cannot_be_asked_at_run_time(rule, expected):
+    found = messages(KERNEL + f"pattern p({X}) {{ exp(x) }} replace p {rule}")
+    assert expected in found[0]
+
+
 def test_what_may_be_left_out_has_a_default_or_an_optional_buffer():
     kernel = 'kernel k(x: f32[n], y: f32[n]{}, s: f32) -> f32[n] {{ cpu "k.c" }}\n'
     pattern = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>, s: f32{}) {{ negf(mulf?(addf?(x, y), s)) }}\n"

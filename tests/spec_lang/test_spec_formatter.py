@@ -331,10 +331,11 @@ ARTIFACTS = st.tuples(
 ).map("{0[0]} {0[1]}{0[2]}".format)
 USED = st.one_of(NAMES, st.sampled_from(["acme.p", "p < tanh >", "acme.p < tanh , q >"]))
 SETTLED = st.sampled_from(["", " at start", " at global-optimization", " priority 3", " at input priority - 1"])
+WHEN = st.sampled_from(["", " when m > 1 and not (n % 2 == 1 or m + n < 8)"])
 SUBJECTS = st.tuples(USED, SETTLED, OPTIONAL_WHERE).map("".join)
 RULES = st.one_of(
-    st.tuples(SUBJECTS, USED, listed(st.one_of(NAMES, SIGNED)), st.sampled_from(["", " otherwise keep"])).map(
-        "replace {0[0]} with {0[1]} ( {0[2]} ){0[3]}".format
+    st.tuples(SUBJECTS, USED, listed(st.one_of(NAMES, SIGNED)), st.sampled_from(["", " otherwise keep"]), WHEN).map(
+        "replace {0[0]}{0[4]} with {0[1]} ( {0[2]} ){0[3]}".format
     ),
     SUBJECTS.map("keep {}".format),
     SUBJECTS.map("annotate {} with {{ a.b = 1 , c }}".format),

@@ -285,7 +285,7 @@ def test_spans_underline_what_they_name():
         ("# hello", "'#' does not fit here", "comments start with //", "#"),
         ("/* hello */", "'/' does not fit here", "comments start with //", "/"),
         ("pattern p(x: f32) { µ(x) }", "expected a value, found 'µ'", None, "µ"),
-        ("replace p k(x)", "expected 'at', 'priority', 'where', 'with' or '<', found 'k'", None, "k"),
+        ("replace p k(x)", "expected 'at', 'priority', 'where', 'with', 'when' or '<', found 'k'", None, "k"),
     ],
 )
 def test_syntax_errors(text, message, help_, underlined):

@@ -39,6 +39,8 @@ def check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
         _check_attributes(rule, spec)
     elif rule.kernel in spec.kernels:
         _check_kernel(rule, spec.kernels[rule.kernel])
+    if rule.when is not None:
+        raise GapError.at(rule.when.span, what, "a spec chooses when compiling only")
     if len(rule.called) > 1:
         raise GapError.at(rule.span, what, "a spec has one call of a kernel in the place of a match")
     if rule.phase not in (None, "preprocessing"):

@@ -221,7 +221,7 @@ def argument(expr: Expr) -> Argument:
 
 @dataclass(frozen=True)
 class Rule:
-    """`replace pattern at phase priority 1 where ... with kernel(args) otherwise keep`; `annotate pattern with {...}`;
+    """`replace pattern at phase priority 1 where ... when ... with kernel(args) otherwise keep`, `annotate ...`, or
     `keep pattern where ...`: the compiler's code, whatever later rules say of the pattern.
 
     kernel: what takes the pattern's place: a kernel, or another pattern, which is then written out as ops; "" when it
@@ -230,6 +230,7 @@ class Rule:
     from parameters.
     keep: leave the compiler's own code for targets without an artifact.
     phase: where in the pipeline the rule applies; None for the default. priority: those with a higher one come first.
+    when: a condition on dims that is judged at run time where it cannot be judged before.
     """
 
     span: Span
@@ -245,6 +246,12 @@ class Rule:
     priority: int = 0
     code: Code | None = None
     attributes: tuple[Attribute, ...] = ()
+    when: Condition | None = None
+
+    @property
+    def branches(self) -> bool:
+        """Whether what the match is may stay in the program beside what takes its place."""
+        return self.keep or self.when is not None
 
     @property
     def title(self) -> str:
