@@ -66,7 +66,7 @@ def row(name: str, model: Model, rounds: int, verbose: bool) -> str:
 def _call(program: opsplice.Program, inputs: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
     (function,) = (each for each in program.functions if not each.endswith("$async"))
     direct = program.direct(function, device="local-sync")
-    return lambda: np.asarray(direct(inputs))
+    return lambda: np.asarray(direct(inputs)[0])
 
 
 def _aligned(value: np.ndarray) -> np.ndarray:
