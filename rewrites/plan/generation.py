@@ -14,7 +14,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -24,7 +24,7 @@ from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface
-from opsplice.rewrites.plan.actions import KernelCall, Scalar
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
@@ -59,7 +59,8 @@ class Request:
     kernel:    the kernel's own symbol, with types filled in.
     dims:      the kernel's dims; a pack is the product; None where only known at run time.
     types:     type variables and the elements that they stand for.
-    elements:  of the parameters in order, then of the results that are not written in place.
+    elements:  of the parameters in order, then of the results that are not written in place. shapes: their dims, as the
+               kernel writes them, without the dots of packs; None for scalars.
     numbers:   the scalar parameters that are known numbers.
     layout:    of strided and optional buffers: {"first(x)": 0, "stride(x, n)": 1, "has(bias)": 1}; None where only
                known at run time.
@@ -84,6 +85,7 @@ class Request:
     target: str = ""
     arch: str = ""
     features: frozenset[str] = frozenset()
+    shapes: tuple[tuple[str, ...] | None, ...] = field(default=(), repr=False)
 
     def known(self, name: str) -> int | float | None:
         """The number that a scalar, a dim or a word of `layout` is, None where only known at run time."""
@@ -120,10 +122,15 @@ def request_of(call: KernelCall, count: Callable[[Any], int | None]) -> Request:
         words=tuple(interface.words(call)),
         grid=tuple(dim_conditions.written(size) for size in call.kernel.grid),
         workgroup=call.kernel.workgroup,
+        shapes=tuple(_shape(each) for each in (*call.arguments, *(o for o in call.outputs if o.alias is None))),
     )
     # The text of a number tells -0.0 from 0.0.
     digest = hashlib.sha256(repr(request).encode()).hexdigest()[:_DIGITS]
     return dataclasses.replace(request, name=re.sub(r"\W+", "_", f"{call.symbol}_{digest}"))
+
+
+def _shape(value: Buffer | Scalar | Output) -> tuple[str, ...] | None:
+    return None if isinstance(value, Scalar) else tuple(str(dim).removeprefix("...") for dim in value.shape)
 
 
 def for_target(request: Request, target: ProgramTarget) -> Request:
@@ -160,6 +167,9 @@ class Generators:
         function = _function(self._modules[path], path, request)
         try:
             made = function(request)
+        except OpspliceError as error:
+            error.message = f"{path.name} failed for {told(request)}: {error.message}"
+            raise
         except (Exception, SystemExit) as error:
             raise _failed(f"{path.name} failed for {told(request)}", path, error) from None
         code = _checked(made, self._modules[path], path, request)
@@ -201,8 +211,8 @@ def _executed(path: Path) -> ModuleType:
 def _function(module: ModuleType, path: Path, request: Request) -> Callable[[Request], Any]:
     there = [getattr(module, name, None) for name in (request.kernel, _ANY)]
     callables: list[Callable[[Request], Any]] = [each for each in there if callable(each)]
-    # Code that a file writes in Python may have the kernel's name, too, as functions of Triton do.
-    callables.sort(key=lambda each: not inspect.isroutine(each))
+    # Code that a file writes in Python may have the kernel's name, too, as functions of Triton and Numba do.
+    callables.sort(key=lambda each: not inspect.isroutine(each) or len(inspect.signature(each).parameters) != 1)
     if callables:
         return callables[0]
     own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]

@@ -1,0 +1,127 @@
+"""Functions that Numba compiles, as kernels for CPUs: arrays in, arrays filled, no Python left.
+
+Numba's own compiler makes LLVM IR of the function and of one around it, which is called as C functions are and makes
+arrays of what it gets. All that is for Python is taken off. A function that fails ends the program, as a crash does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from opsplice.errors import OpspliceError
+from opsplice.rewrites.plan.generation import Request
+
+_TYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
+_BUFFERS = {**_TYPES, "i1": "boolean"}
+# As IREE passes them: in 32 bits if they are narrower, and sizes are as wide as addresses.
+_SCALARS = {**_TYPES, "i1": "int32", "i8": "int32", "i16": "int32", "index": "intp"}
+_LETTERS = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64", "intp": "i64"}
+# Counts references of arrays that own memory, of which there are none.
+_COUNTING = re.compile(r"^define [^@]*@(NRT_(?:inc|dec)ref)\(.*?^}$", re.MULTILINE | re.DOTALL)
+_FOR_PYTHON = ("NRT_", "Py", "numba_", "_Py")
+
+
+def compiled(function: Callable[..., Any], request: Request, **options: Any) -> tuple[str, str]:
+    """A function as the code for a request: what a generator returns.
+
+    function: plain, or with Numba's `jit` or `njit`, whose options it keeps. It gets an array for each buffer and a
+    number for each scalar, in the order of the kernel's parameters, then an array to fill for each result, then the
+    workgroup's number for each dim of the grid. A pack is one dim.
+    options: of `numba.njit`, such as `fastmath=True`.
+
+    Raises OpspliceError for another target than a CPU, for buffers that are strided or of a type that Numba lacks, and
+    for a function that needs Python or allocates memory; Numba's own errors pass through.
+    """
+    import numba
+
+    if request.target != "cpu":
+        raise OpspliceError(f"Numba's functions become kernels for cpu, and this is for {request.target}")
+    if request.layout:
+        raise OpspliceError(
+            "the arrays of Numba's are dense, and this kernel has strided or optional buffers",
+            hint="say `copied` of them, or write the kernel in C",
+        )
+    parts = list(_parameters(request))
+    own = {name: value for name, value in getattr(function, "targetoptions", {}).items() if name != "nopython"}
+    kernel = numba.njit(getattr(function, "py_func", function), **{"error_model": "numpy", **own, **options})
+    names = ", ".join(name for name, _, _ in parts)
+    passed = ", ".join(given for _, _, given in parts if given)
+    scope = {"kernel": kernel, "carray": numba.carray}
+    exec(f"def entry({names}):\n    kernel({passed})\n", scope)
+    kinds = [_kind(kind) for _, kind, _ in parts]
+    around = numba.cfunc(numba.types.void(*kinds), nopython=True)(scope["entry"])
+    inner = around.native_name.removeprefix("cfunc.")
+    return _alone(around.inspect_llvm(), inner, request.name, [kind for _, kind, _ in parts]), ".ll"
+
+
+def _parameters(request: Request) -> Iterator[tuple[str, str, str]]:
+    """What a C function is passed: its name, its type (`float32*` for a buffer), and what the kernel gets for it."""
+    for number, (element, shape) in enumerate(zip(request.elements, request.shapes, strict=True)):
+        name, types = f"p{number}", _SCALARS if shape is None else _BUFFERS
+        if element not in types:
+            raise OpspliceError(f"Numba has no {element} on a CPU", hint="write the kernel in C")
+        if shape is None:
+            yield name, types[element], name
+            continue
+        sizes = "".join(f"{_size(dim, request)}, " for dim in shape)
+        yield name, f"{types[element]}*", f"carray({name}, ({sizes}))"
+    for dim in request.dims:
+        yield f"dim_{dim}", "intp", ""
+    for number in range(len(request.grid)):
+        yield f"workgroup{number}", "intp", f"workgroup{number}"
+
+
+def _size(dim: str, request: Request) -> str:
+    """A dim of a buffer in Python: a number where it is known."""
+    if dim.isdigit():
+        return dim
+    if dim not in request.dims:
+        raise OpspliceError(f"an array of Numba's has dims that are names or numbers, and this is {dim}")
+    known = request.dims[dim]
+    return f"dim_{dim}" if known is None else str(known)
+
+
+def _kind(name: str) -> Any:
+    from numba import types
+
+    kind = getattr(types, name.removesuffix("*"))
+    return types.CPointer(kind) if name.endswith("*") else kind
+
+
+def _alone(text: str, inner: str, name: str, kinds: list[str]) -> str:
+    """LLVM IR of Numba's with one function that is seen, without what is for Python."""
+    from llvmlite import binding as llvm
+
+    given = [f"{_LETTERS.get(kind, 'ptr')} %{number}" for number, kind in enumerate(kinds)]
+    shim = f"""
+define void @{name}({", ".join(given)}) {{
+  %result = alloca ptr
+  %raised = alloca ptr
+  %status = call i32 @{inner}({", ".join(["ptr %result", "ptr %raised", *given])})
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %done, label %failed
+done:
+  ret void
+failed:
+  call void @llvm.trap()
+  unreachable
+}}
+declare void @llvm.trap()
+"""
+    plain = _COUNTING.sub(r"define internal void @\1(ptr %object) { ret void }", text)
+    module = llvm.parse_assembly(plain + shim)
+    for function in module.functions:
+        if not function.is_declaration and function.name != name:
+            function.linkage = "internal"
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=3)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(module, builder)
+    left = sorted(f.name for f in module.functions if f.is_declaration and f.name.startswith(_FOR_PYTHON))
+    if left:
+        raise OpspliceError(
+            f"the function needs {', '.join(left)} of Python's, which a kernel lacks",
+            hint="write loops over elements: np.empty, sums of arrays, x[i] = row and x.max() take memory or raise",
+        )
+    return str(module)
