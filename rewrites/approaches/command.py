@@ -28,8 +28,9 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.approaches.approach import Approach
+from opsplice.rewrites.approaches.c_function_shim import cast_dim
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
-from opsplice.rewrites.approaches.static_function import Writer, cast_dim, dynamic_dims
+from opsplice.rewrites.approaches.static_function import Writer, dynamic_dims
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar

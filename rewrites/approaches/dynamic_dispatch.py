@@ -30,17 +30,9 @@ from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import static_dispatch
 from opsplice.rewrites.approaches.approach import Approach
+from opsplice.rewrites.approaches.c_function_shim import Shim, cast_dim, stored
 from opsplice.rewrites.approaches.static_dispatch import DispatchCall
-from opsplice.rewrites.approaches.static_function import (
-    Shim,
-    Site,
-    Writer,
-    cast_dim,
-    copy_name,
-    dynamic_dims,
-    objects,
-    stored,
-)
+from opsplice.rewrites.approaches.static_function import Site, Writer, copy_name, dynamic_dims, objects
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.link.late_binding import PREFIX
 from opsplice.rewrites.plan import interface, workgroups

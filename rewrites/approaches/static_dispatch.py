@@ -30,7 +30,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.rewrites.approaches import dispatch_files
+from opsplice.rewrites.approaches import c_function_shim, dispatch_files
 from opsplice.rewrites.approaches import static_function as plain
 from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.dispatch_files import External
@@ -112,7 +112,7 @@ class Writer:
             value = emit.constant(scalar.number, kind)
         elif scalar.dim is not None:
             size = sizes[scalar.dim]
-            value = plain.cast_dim(emit.index(size) if isinstance(size, int) else size, kind)
+            value = c_function_shim.cast_dim(emit.index(size) if isinstance(size, int) else size, kind)
         else:
             value = _on_host(self.placer.current(scalar.value), scalar.element)
         return dispatch_words.pack(value, scalar.element)
@@ -270,11 +270,11 @@ def _export(name: str, layout: ir.Attribute, call: KernelCall, external: Externa
         if external.shared:
             attributes["workgroup_local_memory"] = ir.IntegerAttr.get(index, external.shared)
     export = emit.op("hal.executable.export", attributes=attributes, regions=2)
-    dynamic = plain.dynamic_names(call)
+    dynamic = c_function_shim.dynamic_names(call)
     kinds = [ir.Type.parse("!hal.device"), *[index] * len(dynamic)]
     block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
     with ir.InsertionPoint(block):
-        sizes = plain.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
+        sizes = c_function_shim.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
         most = workgroups.MOST if external is not None and not external.on_cpu else workgroups.MOST_ON_CPUS
         emit.op("hal.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, most))
 
@@ -303,7 +303,7 @@ def _build_nothing(name: str) -> None:
         emit.op("func.return")
 
 
-class _Shim(plain.Shim):
+class _Shim(c_function_shim.Shim):
     """The function inside the variant of a CPU: bindings and words in, plain C arguments out."""
 
     def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
@@ -331,7 +331,9 @@ class _Shim(plain.Shim):
                 dims[name_] = emit.value(
                     "arith.index_castui", [dispatch_words.load(self.layout, ordinal + at)], self.index
                 )
-            self.sizes = sizes = plain.dim_values(self.call, {n: dims[n] for n in plain.dynamic_names(self.call)})
+            self.sizes = sizes = c_function_shim.dim_values(
+                self.call, {n: dims[n] for n in c_function_shim.dynamic_names(self.call)}
+            )
             words = stride_words.words(self.call)
             self.told = [
                 (word, emit.value("arith.index_castui", [dispatch_words.load(self.layout, at)], self.index))
@@ -362,7 +364,7 @@ class _Shim(plain.Shim):
         return stride_words.ToldMoves(self.call, self.told, first)
 
     def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
-        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], plain.stored(element))
+        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], c_function_shim.stored(element))
         attributes = {
             "layout": self.layout,
             "binding": ir.IntegerAttr.get(self.index, binding),

@@ -182,3 +182,15 @@ def _number(extent: Extent) -> int | None:
 
 def _gap(where: tree.Comparison) -> GapError:
     return GapError.at(where.span, f"the condition `{dim_conditions.written(where)}`", _WHY)
+
+
+def known_size(extent: Extent) -> int | tuple[int | None, ...] | None:
+    """A size as far as it is a number."""
+    if isinstance(extent, tuple):
+        return tuple(e if isinstance(e, int) else None for e in extent)
+    return extent if isinstance(extent, int) else None
+
+
+def is_open(size: int | tuple[int | None, ...] | None) -> bool:
+    """Whether a size, or some of several, is no number."""
+    return size is None or (isinstance(size, tuple) and None in size)

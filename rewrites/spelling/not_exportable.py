@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from opsplice.spec_lang.syntax import tree
 
@@ -29,3 +30,23 @@ class GapError(Exception):
     @staticmethod
     def at(span: tree.Span, what: str, why: str) -> GapError:
         return GapError(Gap(span, what, why))
+
+
+def check_call(expr: tree.Call) -> None:
+    """Raise GapError for a call that stands for more than one op as it is written."""
+    what = f"`{written_text(expr)}`"
+    if expr.optional:
+        raise GapError.at(expr.span, what, "an op of a template is there")
+    if expr.rest or (expr.quoted and "*" in expr.callee):
+        raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
+    if expr.regions:
+        raise GapError.at(expr.span, what, "a template says what an op's regions hold")
+    for attribute in expr.attributes:
+        if attribute.value is None:
+            raise GapError.at(attribute.span, f"the attribute {attribute.name}", "a template has a value for it")
+
+
+def written_text(expr: Any) -> str:
+    """An expression in a message, cut where it is long."""
+    text: str = expr.span.written
+    return text if len(text) <= 40 else text[:37] + "..."

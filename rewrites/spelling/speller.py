@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opsplice.rewrites.spelling import dim_bounds
-from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
+from opsplice.rewrites.spelling.dim_bounds import Axis, Extent, is_open, known_size
 from opsplice.rewrites.spelling.labels import expanded, named_contraction, plain, size_of
-from opsplice.rewrites.spelling.not_exportable import Gap, GapError
+from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, written_text
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template import Instance, Template
 from opsplice.rewrites.spelling.template_text import Writer, attribute_text, product_body, scalar_attributes
@@ -190,7 +190,7 @@ class _Speller:
         if isinstance(expr, tree.Constant):
             return self._number(expr, scope)
         if isinstance(expr, tree.Call):
-            self._check_call(expr)
+            check_call(expr)
             if not expr.quoted and expr.callee in self.patterns:
                 return self._inlined(expr, scope)
             known = None if expr.quoted else vocabulary.find(expr.callee)
@@ -208,30 +208,18 @@ class _Speller:
             return self._value(expr.arg, scope)
         if isinstance(expr, tree.Alternatives) and self.spelling.option is not None:
             return self._value(expr.options[self.spelling.option], scope)
-        what = f"`{_written(expr)}`"
+        what = f"`{written_text(expr)}`"
         raise GapError.at(expr.span, what, "a template of ops has no such part")
-
-    def _check_call(self, expr: tree.Call) -> None:
-        what = f"`{_written(expr)}`"
-        if expr.optional:
-            raise GapError.at(expr.span, what, "an op of a template is there")
-        if expr.rest or (expr.quoted and "*" in expr.callee):
-            raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
-        if expr.regions:
-            raise GapError.at(expr.span, what, "a template says what an op's regions hold")
-        for attribute in expr.attributes:
-            if attribute.value is None:
-                raise GapError.at(attribute.span, f"the attribute {attribute.name}", "a template has a value for it")
 
     def _number(self, expr: tree.Constant, scope: _Scope) -> Number:
         if expr.high is not None:
             why = "a matcher compares constants exactly; write one number"
-            self.gaps[Gap(expr.span, f"the range `{_written(expr)}`", why)] = None
+            self.gaps[Gap(expr.span, f"the range `{written_text(expr)}`", why)] = None
             return Number(0)
-        sizes = {n: _known(e) for n, e in scope.dims.items()}
+        sizes = {n: known_size(e) for n, e in scope.dims.items()}
         value = judge.evaluate(expr.value, sizes)
         if value is None:
-            names = sorted(n for n in dim_conditions.numbers_in(expr.value) if _is_open(sizes.get(n)))
+            names = sorted(n for n in dim_conditions.numbers_in(expr.value) if is_open(sizes.get(n)))
             some = (
                 f"{', '.join(names)} may be any; give it a size, as in `{names[0]} == 64`" if names else "it has none"
             )
@@ -246,7 +234,7 @@ class _Speller:
         for letter, arg in sorted(zip(op.operands, args, strict=True), key=lambda pair: not pair[1].dims):
             if arg.element and letters.setdefault(letter, arg.element) != arg.element and arg.dims:
                 why = f"its operands are {letters[letter]} and {arg.element}, and ops take one type; write a cast"
-                raise GapError.at(expr.span, f"`{_written(expr)}`", why)
+                raise GapError.at(expr.span, f"`{written_text(expr)}`", why)
         if op.name == "fpowi":
             letters.setdefault("I", "i32")  # what frontends write
         args = [
@@ -255,7 +243,9 @@ class _Speller:
         ]
         for arg, written in zip(args, expr.args, strict=True):
             if isinstance(arg, Number) and arg.element and not vocabulary.holds(arg.element, arg.value):
-                raise GapError.at(written.span, f"the constant `{_written(written)}`", f"{arg.element} cannot hold it")
+                raise GapError.at(
+                    written.span, f"the constant `{written_text(written)}`", f"{arg.element} cannot hold it"
+                )
         args = [self._cast(a, letters.get(letter, ""), expr.span) for letter, a in zip(op.operands, args, strict=True)]
         if not all(a.element for a in args):
             raise GapError.at(expr.span, f"`{op.name}` of constants alone", "the compiler folds it; write the result")
@@ -332,7 +322,7 @@ class _Speller:
         for label in result:
             size, piece = size_of(sizes, label), pieces.get(label[0], 1)
             if piece > 1 and not isinstance(size, int):
-                raise GapError.at(expr.span, f"`{_written(expr)}`", f"{label[0]} is known at run time only")
+                raise GapError.at(expr.span, f"`{written_text(expr)}`", f"{label[0]} is known at run time only")
             dims.append(-(-size // piece) if isinstance(size, int) else size)
         split = {labels.index((label, 0)): piece for label, piece in expr.pieces}
         order = [labels.index(label) for label in result]
@@ -445,24 +435,9 @@ class _Speller:
 # ---- pieces ------------------------------------------------------------------------------------------------------
 
 
-def _known(extent: Extent) -> int | tuple[int | None, ...] | None:
-    if isinstance(extent, tuple):
-        return tuple(e if isinstance(e, int) else None for e in extent)
-    return extent if isinstance(extent, int) else None
-
-
-def _is_open(size: int | tuple[int | None, ...] | None) -> bool:
-    return size is None or (isinstance(size, tuple) and None in size)
-
-
 def _shared(pattern: tree.Pattern) -> frozenset[str]:
     """The names with several uses in a pattern that has more than elementwise ops: programs keep such values."""
     found = list(reached([*(let.expr for let in pattern.body), *pattern.results]))
     counts = Counter(expr.name for expr in found if isinstance(expr, tree.Name))
     whole = any(isinstance(e, (tree.Contract, tree.Reduce)) or (isinstance(e, tree.Call) and e.quoted) for e in found)
     return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()
-
-
-def _written(expr: Any) -> str:
-    text: str = expr.span.written
-    return text if len(text) <= 40 else text[:37] + "..."

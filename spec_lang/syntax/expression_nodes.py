@@ -1,95 +1,21 @@
-"""From grammar rules to nodes of the tree: expressions, types, and conditions."""
+"""From grammar rules to nodes of the tree: expressions, and what is declared with types."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-import re
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, cast
 
 from lark import Token
 
 from opsplice.spec_lang.syntax import tree
-from opsplice.spec_lang.syntax.spec_errors import SpecError, did_you_mean, error
-from opsplice.spec_lang.syntax.tree import Source, Span
+from opsplice.spec_lang.syntax.condition_nodes import ConditionNodes
+from opsplice.spec_lang.syntax.tree import Span
 
-# The checker, the formatter and the matchers walk trees by recursion; Python's own limit is a thousand frames.
-Nested = TypeVar("Nested", bound="tree.Expr | tree.Condition | tree.DimExpr")
-
-MAX_DEPTH = 100
-_MAX_DIGITS = 20
-RESERVED = frozenset(
-    {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
-    | {"transpose", "pack", "only", "shared", "accumulated", "through", "with"}
-)
-_DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
-_PROPERTIES = ("bits", "rank")
-_PREDICATES = ("weight", "only", "shared", *tree.OF_THE_ROOT)
 _USES = ("only", "shared", "accumulated")
-# Digits of a number that is not zero, before its exponent.
-_NOT_ZERO = re.compile(r"[0.]*[1-9]")
-_ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}
 
 
-class ExpressionNodes:
+class ExpressionNodes(ConditionNodes):
     """One method per grammar rule, called with the rule's children: tokens and finished nodes, None where absent."""
-
-    def begin(self, source: Source, codes: dict[int, int] | None = None) -> None:
-        """codes: where each block of MLIR opens and closes."""
-        self.source = source
-        self.codes = codes or {}
-        self.dims: set[str] = set()
-        self.names: set[str] = set()
-        self.whole = False  # whether a word among labels is never split into letters
-        self.depths: dict[int, int] = {}
-
-    # ---- helpers ----
-
-    def _span(self, first: Any, last: Any) -> Span:
-        start = first.start_pos if isinstance(first, Token) else first.span.start
-        end = last.end_pos if isinstance(last, Token) else last.span.end
-        assert start is not None, "the lexer keeps positions"
-        assert end is not None
-        return Span(self.source, start, end)
-
-    def _fail(self, where: Any, message: str, help: str | None = None) -> NoReturn:  # noqa: A002
-        span = where if isinstance(where, Span) else self._span(where, where)
-        raise SpecError([error(span, message, help)])
-
-    def _nest(self, node: Nested, *children: Any) -> Nested:
-        """Remember how deep a node is; nodes without an entry are leaves."""
-        depths = self.depths
-        depth = 1 + max((depths.get(id(child), 0) for child in children), default=0)
-        if depth > MAX_DEPTH:
-            self._fail(node.span, f"this nests more than {MAX_DEPTH} deep", "bind inner parts to names")
-        depths[id(node)] = depth
-        return node
-
-    def _declared(self, token: Token) -> str:
-        if token in RESERVED:
-            self._fail(token, f"{token} is a word of the language", "choose another name")
-        return str(token)
-
-    def _string(self, token: Token) -> str:
-        text = token[1:-1]
-        if "\\" not in text:
-            return text
-        pieces, position = [], 0
-        while position < len(text):
-            character = text[position]
-            if character == "\\":
-                position += 1
-                if text[position] not in _ESCAPES:
-                    self._fail(token, f"unknown escape \\{text[position]}", 'write \\\\, \\", \\n or \\t')
-                character = _ESCAPES[text[position]]
-            pieces.append(character)
-            position += 1
-        return "".join(pieces)
-
-    def _integer(self, token: Token) -> int:
-        if len(token) > _MAX_DIGITS or int(token) >= 1 << 64:
-            self._fail(token, "no integer type holds a number this large")
-        return int(token)
 
     # ---- expressions ----
 
@@ -308,7 +234,7 @@ class ExpressionNodes:
             self._fail(factor, "a stride is a whole number, 1 or more")
         return int(factor), str(label)
 
-    # ---- parameters and types ----
+    # ---- parameters ----
 
     def variables(self, parts: list[Any]) -> tuple[tree.TypeVariable | tree.OpVariable, ...]:
         return tuple(parts[1:-1:2])
@@ -337,89 +263,7 @@ class ExpressionNodes:
         name, _, type_, _, default = parts
         return tree.Parameter(self._span(name, default or type_), self._declared(name), type_, default)
 
-    def scalar(self, parts: list[Any]) -> tree.ScalarType:
-        return tree.ScalarType(self._span(parts[0], parts[0]), str(parts[0]))
-
-    def buffer(self, parts: list[Any]) -> tree.TensorType:
-        dims = tuple(p for p in parts if isinstance(p, tree.Dim))
-        *_, close, layout, optional = parts
-        span = self._span(parts[0], optional or layout or close)
-        is_strided, is_copied = layout == "strided", layout == "copied"
-        return tree.TensorType(span, dims, self.scalar(parts), is_strided, optional is not None, is_copied)
-
-    def tensor(self, parts: list[Any]) -> tree.TensorType:
-        return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))
-
-    def dim(self, parts: list[Any]) -> tree.Dim:
-        size = parts[0]
-        if isinstance(size, Token):
-            return self._dim(size)
-        if isinstance(size, tree.DimRef):
-            return tree.Dim(size.span, symbol=size.name)
-        if isinstance(size, tree.Literal) and isinstance(size.value, int):
-            return tree.Dim(size.span, size=size.value)
-        if not isinstance(size, tree.Arithmetic):
-            self._fail(size, "a size is a whole number or made of dims")
-        return tree.Dim(size.span, sum=size)
-
-    def tensor_dim(self, parts: list[Any]) -> tree.Dim:
-        return self._dim(parts[0])
-
-    def _dim(self, token: Token) -> tree.Dim:
-        if token.type == "SIZED":  # `4x` or `?x`, in one word
-            assert token.end_pos is not None
-            token = Token("INT" if token[0] != "?" else "QMARK", token[:-1], token.start_pos, end_pos=token.end_pos - 1)
-        span = self._span(token, token)
-        if token.type == "NAME":
-            return tree.Dim(span, symbol=str(token))
-        if token.type == "INT":
-            return tree.Dim(span, size=self._integer(token))
-        if token.type == "PACK":
-            return tree.Dim(span, pack=str(token[3:]))
-        return tree.Dim(span)
-
-    # ---- conditions and arithmetic ----
-
-    def where(self, parts: list[Any]) -> tree.Condition:
-        return cast("tree.Condition", parts[1])
-
-    when = where
-
-    def logical(self, parts: list[Any]) -> tree.Logical:
-        """`a and b and c` is one node with three operands."""
-        operands = tuple(parts[::2])
-        return self._nest(tree.Logical(self._span(parts[0], parts[-1]), str(parts[1]), operands), *operands)
-
-    def inverse(self, parts: list[Any]) -> tree.Logical:
-        return self._nest(tree.Logical(self._span(parts[0], parts[1]), "not", (parts[1],)), parts[1])
-
-    def comparison(self, parts: list[Any]) -> tree.Comparison | tree.Predicate:
-        left, op, right = parts
-        asked = next((p for p in (left, right) if isinstance(p, tree.Predicate)), None)
-        if op is None:
-            if asked is None:
-                self._fail(left, "this is no condition", "compare it with something: n % 8 == 0")
-            return asked
-        self._numbers(left, right)
-        return self._nest(tree.Comparison(self._span(left, right), str(op), left, right), left, right)
-
-    def arithmetic(self, parts: list[Any]) -> tree.Arithmetic:
-        left, op, right = parts
-        self._numbers(left, right)
-        return self._nest(tree.Arithmetic(self._span(left, right), str(op), left, right), left, right)
-
-    def parenthesised(self, parts: list[Any]) -> Any:
-        """What is in brackets; conditions, which messages print, with them."""
-        open_, inner, close = parts
-        if not isinstance(inner, (tree.Logical, tree.Comparison, tree.Arithmetic)):
-            return inner
-        outer = dataclasses.replace(inner, span=self._span(open_, close))
-        self.depths[id(outer)] = self.depths.pop(id(inner), 0)
-        return outer
-
-    def membership(self, parts: list[Any]) -> tree.Membership:
-        choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
-        return tree.Membership(self._span(parts[0], parts[-1]), str(parts[0]), choices)
+    # ---- patterns in conditions ----
 
     def is_(self, parts: list[Any]) -> tree.Is:
         value, _, negated, form = parts
@@ -445,66 +289,3 @@ class ExpressionNodes:
             self._fail(callee, "only patterns take ops in angle brackets")
         ops, close = given
         return Token("NAME", f"{callee}<{ops}>", callee.start_pos, end_pos=close.end_pos)
-
-    def function(self, parts: list[Any]) -> tree.Arithmetic | tree.Property | tree.Predicate:
-        name, args, span = parts[0], parts[2:-1:2], self._span(parts[0], parts[-1])
-        if name in _PREDICATES:
-            (value,) = self._arguments(name, span, args, 1)
-            return tree.Predicate(span, str(name), self._asked(name, value))
-        if name == "stride":
-            buffer, dim = self._arguments(name, span, args, 2)
-            return tree.Property(span, str(name), self._asked(name, buffer), self._asked(name, dim))
-        if name in _PROPERTIES:
-            (value,) = self._arguments(name, span, args, 1)
-            return tree.Property(span, str(name), self._asked(name, value))
-        if name not in _DIM_FUNCTIONS:
-            functions = (*_DIM_FUNCTIONS, *_PROPERTIES, "stride", *_PREDICATES)
-            known = f"there are {', '.join(functions)}"
-            self._fail(name, f"unknown function {name}", did_you_mean(str(name), functions) or known)
-        self._numbers(*self._arguments(name, span, args, 2))
-        return self._nest(tree.Arithmetic(span, str(name), *args), *args)
-
-    def _numbers(self, *values: Any) -> None:
-        for value in values:
-            if not isinstance(value, tree.DimExpr):
-                self._fail(value, "a number or a dim is wanted here")
-
-    def _arguments(self, name: Token, span: Span, args: list[Any], count: int) -> list[Any]:
-        if len(args) != count:
-            self._fail(span, f"{name} takes {'1 value' if count == 1 else f'{count} values'}, found {len(args)}")
-        return args
-
-    def _asked(self, function: Token, value: Any) -> str:
-        """What a predicate or a property is asked of: a name, or for those of the root a string."""
-        if function in tree.OF_THE_ROOT:
-            if isinstance(value, Token):
-                return self._string(value)
-            what, example = tree.OF_THE_ROOT[str(function)]
-            self._fail(value, f"{function} takes {what}, in quotes", f'such as {function}("{example}")')
-        if not isinstance(value, tree.DimRef):
-            self._fail(value, f"{function} takes a name")
-        return value.name
-
-    def dim_name(self, parts: list[Any]) -> tree.DimRef:
-        return tree.DimRef(self._span(parts[0], parts[0]), str(parts[0]))
-
-    def number(self, parts: list[Any]) -> tree.Literal:
-        minus, token = parts
-        span = self._span(minus or token, token)
-        value: int | float = self._integer(token) if token.type == "INT" else float(token)
-        if value == math.inf and token != "inf":
-            self._fail(span, "no float type holds a number this large", "write inf if that is what you mean")
-        if value == 0 and _NOT_ZERO.match(token):
-            self._fail(span, "no float type holds a number this small", "write 0.0 if that is what you mean")
-        if minus and value == 0 and isinstance(value, int):
-            self._fail(span, "an integer has one zero, without a sign", "write 0, or -0.0 for the float")
-        return tree.Literal(span, -value if minus else value)
-
-    def _want_brackets(self, written: tree.TensorType, kind: str) -> None:
-        """Kernels write f32[n] and patterns tensor<n x f32>: memory is not the same thing as a value."""
-        bracketed = written.element.span.start == written.span.start
-        if kind == "kernel" and not bracketed:
-            wanted = f"{written.element}[{', '.join(map(str, written.dims))}]"
-            self._fail(written.span, f"a kernel's buffer is written {wanted}")
-        if kind == "pattern" and bracketed:
-            self._fail(written.span, f"a pattern's tensor is written {written}")

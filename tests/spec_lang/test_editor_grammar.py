@@ -10,7 +10,7 @@ import pytest
 
 import opsplice.spec_lang
 from opsplice.spec_lang.syntax import vocabulary
-from opsplice.spec_lang.syntax.expression_nodes import RESERVED
+from opsplice.spec_lang.syntax.condition_nodes import RESERVED
 
 FOLDER = Path(opsplice.spec_lang.__file__).parent
 EDITOR = FOLDER / "editor"

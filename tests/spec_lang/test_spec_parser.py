@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.spec_lang.syntax import parser, syntax_errors, tree
-from opsplice.spec_lang.syntax.expression_nodes import MAX_DEPTH
+from opsplice.spec_lang.syntax.condition_nodes import MAX_DEPTH
 from opsplice.spec_lang.syntax.parser import parse
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 from tests.effort import examples

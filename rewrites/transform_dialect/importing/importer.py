@@ -33,7 +33,7 @@ from opsplice.rewrites.transform_dialect.importing.template import Draft, Input,
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import vocabulary
-from opsplice.spec_lang.syntax.expression_nodes import RESERVED
+from opsplice.spec_lang.syntax.condition_nodes import RESERVED
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 _CANONICAL = "transform.apply_patterns.canonicalization"
