@@ -50,6 +50,23 @@ def is_weight(views: Views, value: ir.Value) -> bool:
     return True
 
 
+def weights_of(value: ir.Value) -> set[ir.Value] | None:
+    """The constants and parameters that a value is computed from; None where it is computed from others, too."""
+    found, seen, pending = set[ir.Value](), set[ir.Value](), [value]
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        sources = _sources(each)
+        if sources is None:
+            return None
+        if each.owner.operation.name in (*_CONSTANTS, *_LOADS):
+            found.add(each)
+        pending.extend(sources)
+    return found
+
+
 def _sources(value: ir.Value) -> Sequence[ir.Value] | None:
     """What a value is computed from: nothing for a constant, None where it may differ from call to call."""
     if isinstance(value.owner, ir.Block):

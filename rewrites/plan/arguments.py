@@ -27,6 +27,9 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 # The MLIR for a rule that puts another pattern in the place of its own, or for what it computes for its kernel.
 CodeWriter = Callable[[Match, tree.Rule, tree.Computed | None], Written]
 
+# By how many bytes constants may grow that IREE computes from others when it compiles (3.13).
+MOST_GROWTH = 1 << 20
+
 NOT_DENSE = "is no value of the program by itself"
 
 
@@ -178,10 +181,14 @@ class Signature:
     def _written(self, arg: tree.Computed) -> Written:
         """The ops for what the rule computes."""
         try:
-            return self.write(self.match, self.rule, arg)
+            code = self.write(self.match, self.rule, arg)
         except OpspliceError as failure:
             details = f": {failure.details}" if failure.details else ""
             raise LeaveError(f"{failure.message}{details}") from None
+        if (growth := _growth(code)) > MOST_GROWTH:
+            size = f"{growth / 2**20:.1f} MB larger than the weights in it"
+            raise LeaveError(f"`{arg.span.written}` is {size}, so IREE would compute it in each call")
+        return code
 
     def _bind_dims(
         self, kind: tree.TensorType, element: str, sizes: Sequence[Size | tuple[Size, ...]], what: str
@@ -362,6 +369,31 @@ def _is_wider_float(wanted: str, element: str) -> bool:
     """Whether each number of one float type is one of another, wider type."""
     bits = (vocabulary.bits(wanted) or 0, vocabulary.bits(element) or 0)
     return vocabulary.is_float(wanted) and vocabulary.is_float(element) and bits[0] > bits[1]
+
+
+def _growth(code: Written) -> float:
+    """How many bytes more the compiler makes than the weights have that it makes them from; 0 if from others, too."""
+    weights = set[ir.Value]()
+    for argument in code.arguments:
+        value = argument.binding.value
+        found = None if value is None else uses.weights_of(value)
+        if found is None:
+            return 0
+        weights |= found
+    kinds = [ir.RankedTensorType(value.type) for value in weights if isinstance(value.type, ir.RankedTensorType)]
+    if (
+        not weights
+        or not all(kind.has_static_shape for kind in kinds)
+        or not all(isinstance(size, int) for size in code.sizes)
+    ):
+        return 0
+    held = [(tuple(kind.shape), str(kind.element_type)) for kind in kinds]
+    made = (code.sizes, code.element)
+    return _bytes(*made) - sum(_bytes(*each) for each in held)
+
+
+def _bytes(sizes: Sequence[Size], element: str) -> float:
+    return (product(tuple(sizes)) or 0) * (vocabulary.bits(element) or 0) / 8
 
 
 def _known_unequal(left: Size | tuple[Size, ...], right: Size | tuple[Size, ...]) -> bool:

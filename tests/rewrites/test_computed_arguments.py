@@ -314,6 +314,34 @@ def test_weights_are_what_is_computed_from_weights(tmp_path):
     assert {r.reason for r in report.kept} == {"the rule's condition `weight(w)` does not hold"}
 
 
+@pytest.mark.parametrize("rows", [512, 4096])
+def test_what_iree_would_compute_in_each_call_is_left_alone(tmp_path, rows):
+    """Constants that grow by more than 1 MB it leaves to the program: here bytes that become floats."""
+    program = f"""
+    util.global private @bytes = dense<3> : tensor<{rows}x128xi8>
+    func.func @main(%x: tensor<4x128xf32>) -> tensor<4x{rows}xf32> {{
+      %bytes = util.global.load @bytes : tensor<{rows}x128xi8>
+      %w = arith.sitofp %bytes : tensor<{rows}x128xi8> to tensor<{rows}x128xf32>
+      %none = arith.constant dense<0.0> : tensor<4x{rows}xf32>
+      %y = linalg.matmul indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (j, k)>,
+                                          affine_map<(i, j, k) -> (i, j)>]
+        ins(%x, %w : tensor<4x128xf32>, tensor<{rows}x128xf32>) outs(%none : tensor<4x{rows}xf32>)
+        -> tensor<4x{rows}xf32>
+      return %y : tensor<4x{rows}xf32>
+    }}"""
+    spec = """
+    kernel rows(x: f32[m, k], w: f32[p, k, 8]) -> f32[m, n] { cpu "kernels.c" }
+    pattern product(x: tensor<m x k x f32>, w: tensor<n x k x f32>) { contract[m k, n k -> m n](x, w) }
+    replace product where weight(w) with rows(x, pack[n k -> (n / 8) k 8](w))
+    """
+    report = opsplice.match(program, [write_spec(tmp_path, spec, {"kernels.c": CODE})])
+    assert len(report.replacements) == (rows == 512)
+    reason = (
+        "`pack[n k -> (n / 8) k 8](w)` is 1.5 MB larger than the weights in it, so IREE would compute it in each call"
+    )
+    assert [each.reason for each in report.kept] == [reason] * (rows == 4096)
+
+
 def test_a_pattern_that_an_argument_uses_is_used(tmp_path):
     assert opsplice.lint(write_spec(tmp_path, SPEC, {"kernels.c": CODE})) == ()
 
