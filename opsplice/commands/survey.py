@@ -10,7 +10,7 @@ from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import job_of
 from opsplice.files import check_folder, write_file
 from opsplice.pipeline.flags import for_this_cpu
-from opsplice.reports.render import Status, colored
+from opsplice.reports.render import Status, colored, columns
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -27,4 +27,4 @@ def run(options: argparse.Namespace) -> Answer:
     if options.html:
         write_file(Path(options.html), survey_page(str(options.model), found).encode())
         notes.append(f"wrote {options.html}")
-    return Answer(found.to_json(), [survey_text(found, color=colored(sys.stdout))], notes)
+    return Answer(found.to_json(), [survey_text(found, color=colored(sys.stdout), width=columns(sys.stdout))], notes)

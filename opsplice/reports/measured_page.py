@@ -33,7 +33,10 @@ pre { overflow-x: auto; background: var(--card); border: 1px solid var(--line); 
 .bar i { display: block; height: .8rem; border-radius: 3px; background: var(--base); min-width: 2px; }
 .bar.ours i { background: var(--ours); } .bar span:last-child { text-align: right; font-variant-numeric: tabular-nums; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: .4rem 0 0; }
-dd { margin: 0; overflow-wrap: anywhere; } summary { cursor: pointer; color: var(--faint); }
+dd { margin: 0; overflow-wrap: anywhere; }
+details.layers { border-left: 3px solid var(--ours); padding-left: .7rem; margin: .6rem 0; }
+details.layers > summary { color: var(--text); font-weight: 600; }
+summary { cursor: pointer; color: var(--faint); }
 """
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import opsplice
+from opsplice.measuring.timing.folding import Part, Repeated, folded
+from opsplice.reports.render_survey import survey_page, survey_text
 
 MODEL = """
 func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>, %y: tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x8xf32>) {
@@ -34,7 +38,7 @@ def test_what_a_program_computes(tmp_path: Path) -> None:
     found = opsplice.survey(MODEL, [tmp_path / "replace.splice"])
     states = {item.name: item.state for item in found.items}
     assert states["math.atan"] == "no pattern"
-    assert states["arith.negf"] == "kernel right"
+    assert states["p"] == "kernel right"
     product = next(item for item in found.items if item.is_pattern)
     assert "m = 8" in product.dims
     assert product.operations == 2 * 8 * 16 * 4
@@ -42,7 +46,36 @@ def test_what_a_program_computes(tmp_path: Path) -> None:
     assert all(item.seconds for item in found.items if item.name != "linalg.matmul"), found
     assert abs(sum(map(found.share, found.items)) - 1) < 1e-9
     assert "no pattern" in str(found)
-    assert "arith.negf" in found._repr_html_()
+    assert "p(m = 8, n = 8)" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wanted"),
+    [
+        ([], ()),
+        ([1, 2, 3], (1, 2, 3)),
+        ([1, 1, 1], (Repeated(3, (1,)),)),
+        ([9, 1, 2, 1, 2, 8], (9, Repeated(2, (1, 2)), 8)),
+        ([1, 1, 2, 3, 1, 1, 2, 3], (Repeated(2, (Repeated(2, (1,)), 2, 3)),)),
+    ],
+)
+def test_what_repeats_is_folded(numbers: list[int], wanted: tuple[Part, ...]) -> None:
+    assert folded(numbers) == wanted
+
+
+def test_layers_are_told_once_and_fit_the_terminal(tmp_path: Path) -> None:
+    one = "%a{n} = math.tanh %y{p} : {t}\n%b{n} = math.tanh %a{n} : {t}\n%y{n} = math.atan %b{n} : {t}\n"
+    body = "".join(one.format(n=n, p=n - 1 if n else "", t="tensor<8x8xf32>") for n in range(4))
+    text = f"func.func @main(%y: tensor<8x8xf32>) -> tensor<8x8xf32> {{\n{body}return %y3 : tensor<8x8xf32>\n}}"
+    found = opsplice.survey(text, timed=False)
+    assert [part.count for part in found.layers["main"] if isinstance(part, Repeated)] == [4]
+    assert found.to_json()["layers"]["main"][0]["share"] == pytest.approx(1)
+    wide, narrow = survey_text(found), survey_text(found, width=60)
+    assert "4 layers of 3 computations, each:" in wide
+    assert "    2 x math.tanh tensor<8x8xf32>" in wide
+    assert "operations" in wide.splitlines()[1]
+    assert max(map(len, narrow.splitlines()[1:])) <= 60
+    assert 'class="layers" open><summary>100.0%: 4 layers' in survey_page("model", found)
 
 
 def test_without_times_shares_are_of_operations() -> None:

@@ -83,9 +83,14 @@ class Piece:
             views = {view for buffer in what.strided for view in buffer.views}
             roots = tuple(output.root for output in what.outputs)
             return cls(_values(values), roots, alone.members | views, label, what.match)
-        own = dict.fromkeys(ops_in(what))
+        return cls.of_ops([what], tuple(what.results))
+
+    @classmethod
+    def of_ops(cls, ops: Sequence[ir.Operation], roots: tuple[ir.Value, ...]) -> Piece:
+        """Of ops by themselves, which are given what they read of the others."""
+        own = dict.fromkeys(inner for op in ops for inner in ops_in(op))
         read = [value for op in own for value in op.operands]
-        return cls(_values(v for v in read if _is_given(v, own)), tuple(what.results), frozenset({what}), "")
+        return cls(_values(v for v in read if _is_given(v, own)), roots, frozenset(ops), "")
 
 
 def _is_direct(call: KernelCall) -> bool:
@@ -270,13 +275,15 @@ class Cuts:
             self.module = ir.Module.create()
         self.known: dict[str, Cut] = {}
 
-    def add(self, what: Action | Match | ir.Operation, views: Views, width: float = 0.0) -> tuple[Cut, list[ir.Value]]:
+    def add(
+        self, what: Piece | Action | Match | ir.Operation, views: Views, width: float = 0.0
+    ) -> tuple[Cut, list[ir.Value]]:
         """A piece as a function, and the values that it is given in the program. Raises CutError.
 
         The same computation by the same rule is one function. what: a match that is replaced, one alone, or an op.
         width: of the ranges of its pattern.
         """
-        cutter = _Cutter(Piece.of(what), views)
+        cutter = _Cutter(what if isinstance(what, Piece) else Piece.of(what), views)
         with self.context, ir.Location.unknown(), ir.InsertionPoint(self.module.body):
             function = cutter.function(f"{FUNCTION}{len(self.known)}")
             try:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from opsplice.measuring.timing.folding import Part, Repeated
 
 
 @dataclass(frozen=True)
@@ -39,27 +42,51 @@ class Item:
 
 @dataclass(frozen=True)
 class Survey:
-    """Computations, those that take longest first. note: why there are no times, "" if there are."""
+    """Computations, those that take longest first. note: why there are no times, "" if there are.
+
+    layers: by function, the order of the program: numbers of `items`, with what repeats folded, without `others`: ops
+    that stand once and take next to nothing.
+    """
 
     items: tuple[Item, ...]
     note: str = ""
+    layers: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    others: tuple[int, ...] = ()
 
     @property
     def seconds(self) -> float:
         """The sum of all."""
         return sum(item.total for item in self.items)
 
-    def share(self, item: Item) -> float:
-        """The part of the time that an item takes, of the operations where there are no times."""
+    def share(self, what: Item | Part) -> float:
+        """The part of the time that something takes, of the operations where there are no times."""
+        if isinstance(what, Repeated):
+            return what.count * sum(map(self.share, what.parts))
+        if isinstance(what, int):
+            return self.share(self.items[what]) / len(self.items[what].places)
         if self.seconds:
-            return item.total / self.seconds
+            return what.total / self.seconds
         operations = sum(each.operations * len(each.places) for each in self.items)
-        return item.operations * len(item.places) / operations if operations else 0.0
+        return what.operations * len(what.places) / operations if operations else 0.0
+
+    def time(self, what: Part) -> float:
+        """The seconds of a part of the layers."""
+        if isinstance(what, int):
+            return self.items[what].seconds or 0.0
+        return what.count * sum(map(self.time, what.parts))
 
     def to_json(self) -> dict[str, Any]:
         """As `opsplice survey --json` prints it."""
         items = [{**dataclasses.asdict(i), "share": self.share(i), "state": i.state} for i in self.items]
-        return {"computations": items, "seconds": self.seconds, "note": self.note}
+        layers = {name: [self._part_json(part) for part in parts] for name, parts in self.layers.items()}
+        found = {"computations": items, "layers": layers, "others": self.others}
+        return {**found, "seconds": self.seconds, "note": self.note}
+
+    def _part_json(self, part: Part) -> dict[str, Any]:
+        if isinstance(part, int):
+            return {"computation": part, "share": self.share(part)}
+        parts = [self._part_json(each) for each in part.parts]
+        return {"count": part.count, "parts": parts, "share": self.share(part)}
 
     def __str__(self) -> str:
         from opsplice.reports.render_survey import survey_text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,15 +21,17 @@ from opsplice.compiling.spec_files import TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
+from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import location_text, ops_in
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
-from opsplice.measuring.cutting.cuts import CutError, Cuts, Work, elements
+from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, Work, elements
 from opsplice.measuring.cutting.records import Cut
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
+from opsplice.measuring.timing.folding import Part, folded
 from opsplice.measuring.timing.paired import in_turn
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.measuring.verifying.trials import inputs_of
@@ -40,6 +42,8 @@ from opsplice.targets.registry.store import Store
 
 _PATTERNS = 'import "opsplice"\n'
 _SECONDS = 0.1
+# The share below which an op that stands once is told with others.
+_LITTLE = 0.005
 # Ops that only make room, or arrange what is there.
 _IDLE = ("linalg.fill", "linalg.transpose", "linalg.broadcast", "linalg.copy")
 
@@ -77,7 +81,15 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
         )
         for found in surveyor.found.values()
     ]
-    return Survey(tuple(sorted(items, key=lambda item: (-item.total, -item.operations * len(item.places)))), note)
+    order = sorted(range(len(items)), key=lambda n: (-items[n].total, -items[n].operations * len(items[n].places)))
+    found = Survey(tuple(items[n] for n in order), note)
+    others = tuple(n for n, item in enumerate(found.items) if _is_little(item, found))
+    layers = surveyor.layers({n: at for at, n in enumerate(order) if at not in others})
+    return dataclasses.replace(found, layers=layers, others=others)
+
+
+def _is_little(item: Item, found: Survey) -> bool:
+    return not (item.is_pattern or item.kernels) and len(item.places) == 1 and found.share(item) < _LITTLE
 
 
 class _Surveyor:
@@ -87,45 +99,58 @@ class _Surveyor:
         self.job = job
         self.found: dict[str, _Found] = {}
         self.text = ""
+        self.standing: dict[str, list[tuple[int, int]]] = {}
+
+    def layers(self, numbers: Mapping[int, int]) -> dict[str, tuple[Part, ...]]:
+        """By function the computations in the order of the program. numbers: what to call them; others are left out."""
+        told = {name: [numbers[n] for _, n in sorted(found) if n in numbers] for name, found in self.standing.items()}
+        return {name: folded(found) for name, found in told.items() if found}
 
     def look(self, module: ir.Module) -> None:
-        """Find what there is, and cut each computation out."""
-        kernels = self._kernels(module)
+        """Find what there is, and cut each computation out: what specs replace, then what patterns know of the rest."""
         cuts, taken = Cuts(module.context), set[ir.Operation]()
+        order = {op: number for number, op in enumerate(ops_in(module.operation))}
+        for match, kernel in self._replaced(module, taken):
+            self._add(cuts, order, match, [kernel])
         for match in _largest(module, taken):
-            heavy = [op for op in match.ops if _is_heavy(op)]
-            told = [kernels.get(op, []) for op in heavy]
-            whole = {name for each in told for name in each if all(name in others for others in told)}
-            names = [name if name in whole else f"{name} for a part" for each in told for name in each]
-            self._add(cuts, match, match.pattern.name.rpartition(".")[2], match.location, names)
-        for op in ops_in(module.operation):
+            self._add(cuts, order, match)
+        for op in order:
             if op not in taken and _is_heavy(op):
-                self._add(cuts, op, op.name, location_text(op), kernels.get(op, ()))
+                self._add(cuts, order, op)
         self.text = cuts.text()
 
-    def _add(self, cuts: Cuts, what: Match | ir.Operation, name: str, location: str, kernels: Sequence[str]) -> None:
-        is_match = isinstance(what, Match)
-        dims = _dims(what) if isinstance(what, Match) else ", ".join(str(value.type) for value in what.results)
+    def _add(
+        self, cuts: Cuts, order: Mapping[ir.Operation, int], what: Match | ir.Operation, kernels: Sequence[str] = ()
+    ) -> None:
+        if isinstance(what, Match):
+            name, dims, location = what.pattern.name.rpartition(".")[2], _dims(what), what.location
+            ops, roots = what.ops, what.roots
+        else:
+            name, dims, location = what.name, ", ".join(str(value.type) for value in what.results), location_text(what)
+            ops, roots = (what,), tuple(what.results)
         cut: Cut | None = None
         try:
-            cut, _ = cuts.add(what, Views())
+            cut, _ = cuts.add(Piece.of_ops(ops, roots), Views())
             operations = cut.operations
         except CutError:
-            operations = sum(Work.of(op).operations for op in (what.ops if isinstance(what, Match) else (what,)))
-        found = self.found.setdefault(f"{name} {dims}", _Found(name, dims, is_match, operations, cut=cut))
+            operations = sum(Work.of(op).operations for op in ops)
+        key = f"{name} {dims} {kernels}"
+        is_match = isinstance(what, Match)
+        found = self.found.setdefault(key, _Found(name, dims, is_match, operations, kernels=[*kernels], cut=cut))
         found.places.append(location)
-        found.kernels += kernels
+        root = roots[0].owner.operation
+        self.standing.setdefault(_function(root), []).append((order[root], list(self.found).index(key)))
 
-    def _kernels(self, module: ir.Module) -> dict[ir.Operation, list[str]]:
-        """The kernels that the job's specs have for each op."""
-        found: dict[ir.Operation, list[str]] = {}
+    def _replaced(self, module: ir.Module, taken: set[ir.Operation]) -> Iterator[tuple[Match, str]]:
+        """What the job's specs replace, with the kernels; its ops are then taken."""
         for spec in load_specs(self.job.specs):
             if isinstance(spec, TransformSpec):
                 continue
             for action in Splicer(Store()).planned(module, at_phase(spec, PHASE, PHASE)).actions:
-                for op in action.match.ops:
-                    found.setdefault(op, []).append(action.rule.kernel or "mlir")
-        return found
+                heavy = {op for op in action.match.ops if _is_heavy(op)}
+                if taken.isdisjoint(heavy):
+                    taken |= heavy
+                    yield action.match, action.rule.kernel.rpartition(".")[2] or "mlir"
 
     def seconds(self, on_progress: Progress) -> tuple[dict[str, float], str]:
         """What each function takes as IREE compiles it, and why that is not known."""
@@ -146,7 +171,8 @@ def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:
     Of those that have an op in common the largest is chosen.
     """
     spec = load_text(_PATTERNS)
-    graphs = [graph for p in spec.patterns.values() for graph in compile_pattern(p, spec.patterns, spec.types)]
+    compiled = [graph for p in spec.patterns.values() for graph in compile_pattern(p, spec.patterns, spec.types)]
+    graphs = [dataclasses.replace(g, strided=frozenset(p.name for p in g.pattern.parameters)) for g in compiled]
     found = engine.find(module, graphs, near_misses=0).matches
     chosen: list[Match] = []
     for match in sorted(found, key=lambda m: -sum(map(_is_heavy, m.ops))):
@@ -172,6 +198,13 @@ def _is_heavy(op: ir.Operation) -> bool:
 def _is_plain(op: ir.Operation) -> bool:
     """Whether an op computes each element with one operation."""
     return Work.of(op).operations <= elements(op.results[0].type)
+
+
+def _function(op: ir.Operation) -> str:
+    """The name of the function that an op is in."""
+    while op.parent is not None and "sym_name" not in op.attributes:
+        op = op.parent.operation
+    return as_known(str(op.attributes["sym_name"])[1:-1]) if "sym_name" in op.attributes else ""
 
 
 def _dims(match: Match) -> str:
