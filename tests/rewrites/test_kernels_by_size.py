@@ -247,3 +247,28 @@ def test_the_report_says_which_kernel_is_called_when(program):
     assert any(line.endswith("=> rows from k.c") for line in lines)
     found = [r.to_json()["when"] for r in program.report.replacements if r.function == "magnitude"]
     assert found == ["n <= 4", "n >= 8 and not n % 2 == 1"]
+
+
+def test_verifying_tries_sizes_of_each_kernel(tmp_path):
+    right, wrong = "0 - fabsf(x[i])", "1 - fabsf(x[i])"
+    loop = "void {}(const float *x, float *out, size_t n) {{ for (size_t i = 0; i < n; ++i) out[i] = {}; }}\n"
+    code = loop.format("small", right) + loop.format("large", wrong) + loop.format("doubles", "x[i] + x[i]")
+    (tmp_path / "k.c").write_text(f"#include <math.h>\n#include <stddef.h>\n{code}")
+    (tmp_path / "s.splice").write_text("""
+kernel small(x: f32[n]) -> f32[n] { cpu "k.c" as bitcode }
+kernel large(x: f32[n]) -> f32[n] { cpu "k.c" as bitcode }
+kernel doubles(x: f32[n]) -> f32[n] { cpu "k.c" as bitcode }
+pattern magnitude(x: tensor<n x f32>) { negf(absf(x)) }
+pattern doubled(x: tensor<n x f32>) { addf(x, x) }
+replace magnitude when n < 100 with small(x)
+replace magnitude with large(x)
+replace doubled when n > 20 with doubles(x)
+""")
+    model = MODEL.partition("func.func @twice")[0] + (
+        "func.func @doubled(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "  %0 = arith.addf %x, %x : tensor<?xf32>\n  return %0 : tensor<?xf32>\n}"
+    )
+    found = opsplice.verify(ModuleSource(content=model), specs=[tmp_path / "s.splice"])
+    verdicts = {each.replacement.kernel: each for each in found.verdicts}
+    assert (verdicts["small or large"].outcome, verdicts["doubles"].outcome) == ("failed", "ok")
+    assert "random, 100: " in str(found)

@@ -34,6 +34,8 @@ from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
 _SMALL = "func.func @f(%x: tensor<f32>) -> tensor<f32> { %r = arith.negf %x : tensor<f32>\n return %r : tensor<f32> }"
+# Larger numbers in a rule's `when` are no sizes to try a kernel at.
+_MOST_TRIED = 4096
 
 
 class Preparation:
@@ -62,7 +64,7 @@ class Preparation:
         between = time.process_time()
         after = run_job(self.on_progress, self.job, watch=self._probe if self.probing else None)
         seconds = (between - clock, time.process_time() - between)
-        used = {_key(r): r for r in after.report.replacements}
+        used = _used(after.report.replacements)
         places = tuple(
             dataclasses.replace(place, replacement=used.get(_key(place.replacement), place.replacement))
             for place in self.places
@@ -102,11 +104,13 @@ class Preparation:
             if isinstance(spec, TransformSpec):
                 continue
             spec = at_phase(spec, PHASE, PHASE)
-            for action, replacement in told_of(Splicer(Store()).planned(module, spec)):
+            told = told_of(Splicer(Store()).planned(module, spec))
+            for action, replacement in told:
                 if not taken.isdisjoint(action.match.roots):
                     continue
                 taken.update(action.match.roots)
-                place, inputs = self._place(spec, action, replacement, cuts)
+                whens = [each.rule.when for each, _ in told if each.match is action.match]
+                place, inputs = self._place(spec, action, replacement, cuts, _named(whens))
                 self.places.append(place)
                 found += [*zip(inputs, place.probes, strict=True)]
                 found += [(action.match.roots[0], place.root)] if place.root is not None else []
@@ -115,7 +119,7 @@ class Preparation:
             probes.place(module, value, number)
 
     def _place(
-        self, spec: LoadedSpec, action: Action, replacement: Replacement, cuts: Cuts
+        self, spec: LoadedSpec, action: Action, replacement: Replacement, cuts: Cuts, tried: tuple[int, ...]
     ) -> tuple[Place, Sequence[ir.Value]]:
         root = self._number() if _is_noted(action.match.roots[0]) else None
         try:
@@ -123,6 +127,7 @@ class Preparation:
         except CutError as failure:
             return Place(replacement, None, f"it is no function of its own: {failure}", root=root), ()
         noted = [value for value in inputs if _is_noted(value)]
+        cut = dataclasses.replace(cut, tried=tried)
         return Place(replacement, cut, "", tuple(self._number() for _ in noted), root), noted
 
     def _number(self) -> int:
@@ -162,6 +167,26 @@ def _part(low: tree.DimExpr, high: tree.DimExpr | None) -> float:
 
 def _key(replacement: Replacement) -> Any:
     return Place(replacement, None).key
+
+
+def _named(conditions: Sequence[tree.Condition | None]) -> tuple[int, ...]:
+    """The sizes around the numbers in some conditions."""
+    numbers = {part.value for part in tree.parts(tuple(conditions)) if isinstance(part, tree.Literal)}
+    return tuple(sorted({int(n) + more for n in numbers if 0 < n <= _MOST_TRIED for more in (0, 1)}))
+
+
+def _used(replacements: Sequence[Replacement]) -> dict[Any, Replacement]:
+    """What takes the place of each match, by the key of its place: several kernels as one where sizes choose."""
+    at: dict[Any, list[Replacement]] = {}
+    for each in replacements:
+        at.setdefault((each.function, each.location, each.pattern, each.round), []).append(each)
+    found: dict[Any, Replacement] = {}
+    for several in at.values():
+        kernels = " or ".join(dict.fromkeys(each.kernel for each in several))
+        artifacts = tuple(dict.fromkeys(use for each in several for use in each.artifacts))
+        joined = several[0].when and dataclasses.replace(several[0], kernel=kernels, artifacts=artifacts)
+        found |= {_key(each): joined or each for each in several}
+    return found
 
 
 def _is_noted(value: ir.Value) -> bool:

@@ -43,7 +43,7 @@ class Part:
 class Cut:
     """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops.
     operations: on numbers; sizes that are open count as 1. width: of the widest range that the pattern takes a constant
-    from, as a part of it: results may differ by as much.
+    from, as a part of it: results may differ by as much. tried: sizes at which another kernel may be called.
     """
 
     function: str
@@ -53,6 +53,7 @@ class Cut:
     digest: str
     operations: int = 0
     width: float = 0.0
+    tried: tuple[int, ...] = ()
 
     def bytes_moved(self, sizes: Mapping[str, int]) -> int:
         """The bytes of all inputs and results together."""

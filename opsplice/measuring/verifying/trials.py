@@ -42,7 +42,8 @@ def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = K
     """The trials of a match. recorded: its inputs in the program's own run, None where they are not known."""
     generator = np.random.default_rng(int(cut.digest[:8], 16))
     symbols = cut.symbols
-    for number, size in enumerate(_SIZES if symbols and "sizes" in kinds else _SIZES[:1]):
+    open_sizes = dict.fromkeys((*_SIZES, *cut.tried))
+    for number, size in enumerate(open_sizes if symbols and "sizes" in kinds else _SIZES[:1]):
         sizes = {symbol: size if at % 2 == 0 else size // 2 + 2 for at, symbol in enumerate(symbols)}
         shapes = [part.shape(sizes) for part in (*cut.inputs, *cut.results)]
         if number and max(map(math.prod, shapes)) > _MOST_ELEMENTS:
