@@ -1,0 +1,93 @@
+"""Kernels of `kernels/` for GPUs in programs, on Mesa's Vulkan for the CPU, against the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.runtime.loaded_program import LoadedProgram, load_program
+from opsplice.targets.build import shaders
+from tests.plain import Plain
+
+SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "gpu.splice"
+PROGRAMS = Path(__file__).parents[1] / "matchers" / "library"
+# How many kernels are in the programs of each file.
+FILES = {"softmax": 4, "norms": 6, "linear": 15, "attention_masks": 8, "attention_grouped": 3}
+# Of more elements than a workgroup has threads, and of no whole tiles.
+RAGGED = """
+func.func @softmax(%x: tensor<5x200xf32>) -> tensor<5x200xf32> {
+  %e = tensor.empty() : tensor<5x200xf32>
+  %0 = linalg.softmax dimension(1) ins(%x : tensor<5x200xf32>) outs(%e : tensor<5x200xf32>) -> tensor<5x200xf32>
+  return %0 : tensor<5x200xf32>
+}
+func.func @linear(%x: tensor<70x100xf32>, %w: tensor<100x130xf32>) -> tensor<70x130xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<70x130xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<70x130xf32>) -> tensor<70x130xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<70x100xf32>, tensor<100x130xf32>) outs(%f : tensor<70x130xf32>)
+      -> tensor<70x130xf32>
+  return %0 : tensor<70x130xf32>
+}
+func.func @attention(%q: tensor<2x3x8xf32>, %k: tensor<2x8x150xf32>, %v: tensor<2x150x70xf32>) -> tensor<2x3x70xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x150xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x150xf32>) -> tensor<2x3x150xf32>
+  %0 = linalg.batch_matmul ins(%q, %k : tensor<2x3x8xf32>, tensor<2x8x150xf32>) outs(%f : tensor<2x3x150xf32>)
+      -> tensor<2x3x150xf32>
+  %1 = linalg.softmax dimension(2) ins(%0 : tensor<2x3x150xf32>) outs(%e : tensor<2x3x150xf32>) -> tensor<2x3x150xf32>
+  %e2 = tensor.empty() : tensor<2x3x70xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<2x3x70xf32>) -> tensor<2x3x70xf32>
+  %2 = linalg.batch_matmul ins(%1, %v : tensor<2x3x150xf32>, tensor<2x150x70xf32>) outs(%f2 : tensor<2x3x70xf32>)
+      -> tensor<2x3x70xf32>
+  return %2 : tensor<2x3x70xf32>
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def compiler(vulkan: None) -> None:
+    if shaders.find("glslang") is None:
+        pytest.skip(f"glslang is not installed ({shaders.HOW_TO_GET['glslang']})")
+
+
+def spliced(model: str | Path, count: int) -> tuple[set[str], LoadedProgram]:
+    """The functions with kernels, and the program."""
+    program = opsplice.compile(model, [SPEC], targets=["vulkan:llvmpipe"])
+    assert len(program.report.replacements) == count
+    return {each.function for each in program.report.replacements}, load_program(program.vmfb, "vulkan")
+
+
+def compared(model: str | Path, count: int) -> LoadedProgram:
+    functions, program = spliced(model, count)
+    plain = Plain(model)
+    for function in sorted(functions):
+        inputs = [random(kind, number) for number, kind in enumerate(program.functions[function].inputs)]
+        (found,), wanted = program.call(function, *inputs), plain.run(function, *inputs)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max(), err_msg=function)
+    return program
+
+
+def random(kind: Any, number: int) -> np.ndarray:
+    sizes = [5 if size is None else size for size in kind.shape]
+    values = np.random.default_rng(number).standard_normal(sizes)
+    return values > 0 if kind.dtype == np.dtype(bool) else values.astype(kind.dtype)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_any_layout(name: str) -> None:
+    compared(PROGRAMS / f"{name}.mlir", FILES[name])
+
+
+def test_any_size_and_special_values() -> None:
+    program = compared(RAGGED, 3)
+    x = np.zeros((5, 200), np.float32)
+    x[0, 70], x[1, 2], x[2, 130], x[3, 1:] = np.nan, -np.inf, 1e30, -1e30
+    (found,) = program.call("softmax", x)
+    assert np.isnan(found[0]).all()
+    at = np.arange(200)
+    wanted = [np.where(at == 2, 0, 1 / 199), at == 130, at == 0, np.full(200, 1 / 200)]
+    np.testing.assert_allclose(found[1:], wanted, rtol=1e-6, atol=1e-30)
