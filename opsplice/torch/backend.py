@@ -25,10 +25,12 @@ from opsplice.errors import OpspliceError
 from opsplice.pipeline.compiler import CompileError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.frontend_reports import GraphReport, log
+from opsplice.runtime.weights import Parameters
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 from opsplice.torch.background import Later, unboxed
 from opsplice.torch.call import Call, compiled_call
 from opsplice.torch.decompositions import table
+from opsplice.torch.frozen import FrozenCall, frozen_inputs
 from opsplice.torch.importing import ImportedGraph, import_graph
 from opsplice.torch.progress import watching
 from opsplice.torch.refusals import GraphError, UnsupportedError, check, uncompilable
@@ -47,6 +49,8 @@ class Options:
     background: run graphs with PyTorch until a child process has compiled them (`wait` waits for that).
     plugins: the files with what programs import.
     isolate: compile in a child process, so that a crash of IREE's compiler is an error.
+    freeze: keep the weights with the programs of inference, where kernels may have them in another order that is made
+    once. They are read again when PyTorch has counted a change of one, which it does not for `weight.data.copy_(...)`.
     fallback: let PyTorch run the graphs that cannot be compiled, with a warning for each; else that is an error.
     progress: say on stderr what a long compile does; None to say so in a terminal only.
     """
@@ -60,6 +64,7 @@ class Options:
     cache: bool = True
     background: bool = False
     isolate: bool = False
+    freeze: bool = False
     fallback: bool = False
     progress: bool | None = None
 
@@ -137,7 +142,8 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
     """Raises OpspliceError for what cannot be compiled, with the line of the user's code."""
     started = time.perf_counter()
     check(module.graph)
-    graph = import_graph(module)
+    frozen = frozen_inputs(module) if options.freeze and told.part == "inference" else ()
+    graph = import_graph(module, frozen)
     if graph.is_empty:
         log.add(told)
         return _Running(graph, lambda _arguments: [])
@@ -157,7 +163,12 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
         raise uncompilable(error, module) from None
     assert program.report is not None
     log.add(dataclasses.replace(told, report=program.report, seconds=time.perf_counter() - started))
-    return _Running(graph, compiled_call(program, options.device, options.plugins, graph.dtypes))
+
+    def load(weights: Parameters) -> Call:
+        loaded = dataclasses.replace(program, parameters=weights)
+        return compiled_call(loaded, options.device, options.plugins, graph.dtypes)
+
+    return _Running(graph, FrozenCall(frozen, load) if frozen else load(()))
 
 
 class _Running:

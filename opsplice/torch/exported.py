@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +33,9 @@ from opsplice.frontends import ModuleSource
 from opsplice.frontends.declarations import declare_function
 from opsplice.runtime.input_sizes import Size, Sizes
 from opsplice.runtime.value_text import ELEMENT_TYPES
-from opsplice.runtime.weights import SCOPE, Arrays
+from opsplice.runtime.weights import Arrays
 from opsplice.torch.importing import prepare
+from opsplice.torch.parameters import array_of, parameter
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.
@@ -181,19 +181,13 @@ class _Weights(FxImporterHooks):
         type_ = ir.RankedTensorType.get(tensor.shape, ir.Type.parse(element))
         taken = {each.symbol.value for each in self._variables.values()}
         unique = next(each for n in itertools.count(1) if (each := name if n == 1 else f"{name}.{n}") not in taken)
-        array = _array(tensor, ELEMENT_TYPES[element])
-        attributes: dict[str, ir.Attribute] = {
-            "sym_name": ir.StringAttr.get(unique),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "type": ir.TypeAttr.get(type_),
-        }
+        array = array_of(tensor, ELEMENT_TYPES[element])
+        attributes = parameter(unique, type_)
         if changes:
             # A program writes to the memory of a parameter: the model's own, or that of a file.
             attributes |= {"is_mutable": ir.UnitAttr.get(), "initial_value": _literal(array, unique, type_)}
         else:
             self.arrays[unique] = array
-            parameter = f"#flow.parameter.named<{json.dumps(SCOPE)}::{json.dumps(unique)}> : {type_}"
-            attributes["initial_value"] = ir.Attribute.parse(parameter)
         with ir.InsertionPoint.at_block_begin(self._body):
             ir.Operation.create("util.global", attributes=attributes)
         return _Variable(ir.FlatSymbolRefAttr.get(unique), type_)
@@ -221,12 +215,6 @@ class _NodeImporter(GraphNodeImporter):
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What tells a tensor from others that are there: the memory, and how it reads it."""
     return (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-
-
-def _array(tensor: torch.Tensor, dtype: np.dtype) -> np.ndarray:
-    """A tensor's own memory as an array, or a copy where it does not lie in order."""
-    data = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return data.reshape(-1).view(torch.uint8).numpy().view(dtype).reshape(tuple(tensor.shape))
 
 
 def _literal(array: np.ndarray, name: str, type_: ir.RankedTensorType) -> ir.Attribute:

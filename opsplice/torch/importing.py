@@ -12,6 +12,7 @@ from torch import fx
 
 from opsplice.torch.graph_edits import fill_empty, keep_sorts_apart, take_draws
 from opsplice.torch.lines import locate
+from opsplice.torch.parameters import take_inputs
 from opsplice.torch.refusals import unimportable
 
 
@@ -45,8 +46,10 @@ class ImportedGraph:
         return not any(output.kind == "result" for output in self.outputs)
 
 
-def import_graph(module: fx.GraphModule) -> ImportedGraph:
+def import_graph(module: fx.GraphModule, frozen: Sequence[int] = ()) -> ImportedGraph:
     """Bring a graph without mutation, as aot_autograd makes it, into IREE's Torch dialect.
+
+    frozen: the inputs, by number, that become parameters of the program.
 
     Raises OpspliceError where random numbers depend on what the graph computes, and for what IREE's importer does not
     know.
@@ -63,9 +66,10 @@ def import_graph(module: fx.GraphModule) -> ImportedGraph:
     prepare(graph)
     importer = FxImporter()
     try:
-        importer.import_graph_module(fx.GraphModule(module, graph))
+        function = importer.import_graph_module(fx.GraphModule(module, graph))
     except Exception as error:  # it raises what Python raises
         raise unimportable(error) from error
+    take_inputs(function, frozen)
     buffer = io.BytesIO()
     importer.module_op.write_bytecode(buffer)
     dtypes = tuple(getattr(node.meta.get("val"), "dtype", None) for node in results)
