@@ -82,6 +82,25 @@ INLINE void store_up_to(float *to, floats value, size_t count) {
   else store_some(to, value, count);
 }
 
+// The lanes from `low` up to `high`, and zeros elsewhere, where memory is not touched. Both may lie outside of a vector.
+INLINE floats load_between(const float *from, ptrdiff_t low, ptrdiff_t high) {
+  if (low <= 0 && high >= LANES) return load(from);
+#if LANES == 16
+  uint32_t begin = low <= 0 ? 0xffff : low >= LANES ? 0 : 0xffffu << low;
+  uint32_t end = high >= LANES ? 0xffff : high <= 0 ? 0 : (1u << high) - 1;
+  return (floats)_mm512_maskz_loadu_ps((__mmask16)(begin & end), from);
+#elif LANES == 8
+  int32_t begin = low < 0 ? 0 : low > LANES ? LANES : (int32_t)low;
+  int32_t end = high < 0 ? 0 : high > LANES ? LANES : (int32_t)high;
+  ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  return (floats)_mm256_maskload_ps(from, (__m256i)((lane >= begin) & (lane < end)));
+#else
+  floats value = splat(0.0f);
+  UNROLL for (int i = 0; i < LANES; i++) if (i >= low && i < high) value[i] = from[i];
+  return value;
+#endif
+}
+
 INLINE float sum_of_lanes(floats value) {
   float part[LANES];
   UNROLL for (int i = 0; i < LANES; i++) part[i] = value[i];
@@ -139,7 +158,7 @@ INLINE floats error_function(floats x) {
 }
 
 // What follows a product, as the rule that calls the kernel says.
-enum { NOTHING, RELU, GELU, GELU_TANH, SILU };
+enum { NOTHING, RELU, GELU, GELU_TANH, SILU, RELU6, HARD_SWISH };
 
 INLINE floats activate(const int which, floats x) {
   switch (which) {
@@ -151,6 +170,10 @@ INLINE floats activate(const int which, floats x) {
       return x / (exponential(x * (x * x * -0.0713548163f - 1.59576912f)) + 1.0f);
     case SILU:
       return x / (exponential(-x) + 1.0f);
+    case RELU6:
+      return smaller(splat(6.0f), larger(splat(0.0f), x));
+    case HARD_SWISH:
+      return x * (smaller(splat(6.0f), larger(splat(0.0f), x + 3.0f)) * 0.166666667f);
     default:
       return x;
   }

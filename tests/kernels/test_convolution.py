@@ -5,16 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-# Channels, height and width, channels out, filter, strides, dilations.
+# Channels, height and width, channels out, filter, strides, dilations, zeros above, left, below and right.
 CASES = [
-    (3, 9, 17, 5, (3, 3), (1, 1), (1, 1)),
-    (4, 12, 31, 33, (3, 3), (2, 2), (1, 1)),
-    (7, 15, 15, 70, (1, 1), (1, 1), (1, 1)),
-    (5, 7, 7, 32, (1, 1), (1, 1), (1, 1)),
-    (3, 9, 9, 40, (3, 3), (1, 1), (1, 1)),
-    (2, 20, 40, 16, (5, 2), (2, 3), (2, 1)),
-    (2, 16, 16, 8, (1, 1), (2, 2), (1, 1)),
+    (3, 9, 17, 5, (3, 3), (1, 1), (1, 1), (0, 0, 0, 0)),
+    (4, 12, 31, 33, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+    (7, 15, 15, 70, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+    (5, 7, 7, 32, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+    (170, 5, 9, 34, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+    (3, 9, 9, 40, (3, 3), (1, 1), (1, 1), (0, 0, 0, 0)),
+    (3, 7, 7, 40, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (2, 20, 40, 16, (5, 2), (2, 3), (2, 1), (3, 1, 0, 2)),
+    (2, 16, 16, 8, (1, 1), (2, 2), (1, 1), (0, 0, 0, 0)),
+    (2, 6, 10, 8, (1, 1), (1, 1), (1, 1), (1, 2, 0, 1)),
+    (3, 30, 37, 9, (7, 7), (2, 2), (1, 1), (3, 3, 3, 3)),
+    (2, 5, 40, 9, (3, 3), (1, 1), (36, 36), (36, 36, 36, 36)),
+    (2, 3, 300, 9, (1, 3), (1, 70), (1, 1), (0, 5, 0, 0)),
+    (2, 2, 3, 9, (5, 5), (1, 1), (1, 1), (4, 6, 5, 4)),
 ]
+
+
+def activation(number: int, x: np.ndarray) -> np.ndarray:
+    """NOTHING, RELU, SILU, RELU6 and HARD_SWISH of vector.h."""
+    made = {0: x, 1: np.maximum(x, 0), 4: x / (1 + np.exp(-x)), 5: np.clip(x, 0, 6), 6: x * np.clip(x + 3, 0, 6) / 6}
+    return made[number]
 
 
 def packed(f: np.ndarray) -> np.ndarray:
@@ -36,8 +49,8 @@ def windows(x: np.ndarray, kernel, stride, dilation) -> np.ndarray:
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize(("c", "h", "w", "o", "size", "stride", "dilation"), CASES)
-def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, dilation):
+@pytest.mark.parametrize(("c", "h", "w", "o", "size", "stride", "dilation", "zeros"), CASES)
+def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, dilation, zeros):
     random = np.random.default_rng(0)
     f, bias = random.standard_normal((o, c, *size)).astype(np.float32), random.standard_normal(o).astype(np.float32)
 
@@ -46,44 +59,62 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
         return guarded(value.transpose(0, 2, 3, 1).copy()).transpose(0, 3, 1, 2) if channels_last else guarded(value)
 
     x = image(2, c, h, w)
-    plain = np.einsum("ncyzij,ocij->noyz", windows(x.astype(float), size, stride, dilation), f)
+    top, left, bottom, right = zeros
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    plain = np.einsum("ncyzij,ocij->noyz", windows(padded, size, stride, dilation), f)
     rest, out = image(*plain.shape), image(*plain.shape)
     panels = packed(f)
     sizes = [2, c, h, w, len(panels), *size, o, *plain.shape[2:]]
     wide = plain + bias[:, None, None]
-    infinity = float("inf")
-    for given, limits, wanted in (
-        ((None, None), (-infinity, infinity), plain),
-        ((bias, rest), (0.0, infinity), np.maximum(wide + rest, 0)),
-        ((bias, None), (0.0, 6.0), np.clip(wide, 0, 6)),
+    for given, function, wanted in (
+        ((None, None), 0, plain),
+        ((bias, rest), 1, wide + rest),
+        ((bias, rest), 4, wide + rest),
+        ((bias, None), 5, wide),
+        ((None, rest), 6, plain + rest),
     ):
         out[...] = np.nan
         views = [stride for value in (x, given[1], out) for stride in strides(value)]
         for place in np.ndindex(len(panels), -(-plain.shape[2] // 8), 2):
             kernel("convolution/convolution.c", "opsplice_convolution")(
-                x, panels, *given, *limits, *stride, *dilation, out, *sizes, *views, *place
+                x, panels, *given, function, *stride, *dilation, top, left, out, *sizes, *views, *place
             )
-        np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [3, 5])
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize(("oh", "ow"), [(1, 1), (3, 7), (4, 14), (7, 16), (9, 35)])
-def test_depthwise(kernel, guarded, size, stride, oh, ow):
+# Height and width, filter, strides, dilations, zeros above, left, below and right.
+DEPTHWISE = [
+    *(
+        (place, (size, size), (stride, stride), (1, 1), zeros)
+        for place in ((7, 7), (9, 21), (12, 40))
+        for size in (3, 5, 7)
+        for stride in (1, 2)
+        for zeros in ((0, 0, 0, 0), (size // 2,) * 4, (1, 0, 2, 3))
+    ),
+    ((3, 4), (5, 5), (1, 1), (1, 1), (3, 4, 3, 3)),
+    ((9, 40), (3, 3), (1, 1), (2, 3), (2, 3, 2, 3)),
+    ((9, 40), (2, 4), (1, 3), (1, 1), (0, 1, 1, 5)),
+    ((1, 50), (1, 31), (1, 1), (1, 1), (0, 15, 0, 15)),
+    ((9, 9), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+]
+
+
+@pytest.mark.parametrize(("place", "size", "stride", "dilation", "zeros"), DEPTHWISE)
+def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros):
     random = np.random.default_rng(0)
-    h, w = ((count - 1) * stride + size for count in (oh, ow))
     x, f, bias = (
-        guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((2, 6, h, w), (6, size, size), (6,))
+        guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((2, 6, *place), (6, *size), (6,))
     )
-    wanted = np.einsum("ncyzij,cij->ncyz", windows(x.astype(float), (size, size), (stride, stride), (1, 1)), f)
+    top, left, bottom, right = zeros
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    wanted = np.einsum("ncyzij,cij->ncyz", windows(padded, size, stride, dilation), f)
     out = guarded(np.full(wanted.shape, np.nan, np.float32))
-    for given, limits, result in (
-        (None, (-float("inf"), float("inf")), wanted),
-        (bias, (0.0, 6.0), np.clip(wanted + bias[:, None, None], 0, 6)),
-    ):
+    for given, function in ((None, 0), (bias, 1), (bias, 5), (None, 4), (None, 6)):
         out[...] = np.nan
-        for place in np.ndindex(2, 2):
+        for at in np.ndindex(2, 2):
             kernel("convolution/depthwise.c", "opsplice_depthwise")(
-                x, f, given, *limits, stride, out, 2, 6, h, w, size, size, oh, ow, *place
+                *(x, f, given, function, *stride, *dilation, top, left, out),
+                *(2, 6, *place, *size, *wanted.shape[2:], *at),
             )
-        np.testing.assert_allclose(out, result, rtol=1e-4, atol=1e-5)
+        plain = wanted if given is None else wanted + given[:, None, None]
+        np.testing.assert_allclose(out, activation(function, plain), rtol=1e-4, atol=2e-5)

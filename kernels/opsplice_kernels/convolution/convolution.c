@@ -1,30 +1,52 @@
-// Convolutions of any filter, stride, dilation and layout, of an input that is padded already:
-//   out[n, o, y, z] = clamp(bias[o] + rest[n, o, y, z] + sum of x[n, c, sh y + dh i, sw z + dw j] * w[o, c, i, j]),
-// with w as [o / 32][c][kh][kw][32], the last panel filled up with zeros. bias and rest may be null.
+// Convolutions of any filter, stride, dilation, padding and layout:
+//   out[n, o, y, z] = f(bias[o] + rest[n, o, y, z] + sum of x[n, c, sh y + dh i - top, sw z + dw j - left] * w[o, c, i, j]),
+// where x is zero outside of the image, and w is [o / 32][c][kh][kw][32], the last panel filled up with zeros. f is one of
+// the activations of vector.h. bias and rest may be null.
 //
 // A tile is up to ROWS places of the output, of one row or of two short ones, by VECTORS vectors of channels: inputs are
-// broadcast, so that a stride is only an address. Where places lie next to each other in memory the sums are transposed.
+// broadcast, so that a stride is only an address. A tile that reaches over the left or right edge reads from a copy of its
+// piece of a row, with zeros. Where places lie next to each other in memory the sums are transposed.
+//
+// A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
+// transpose.
 //
 // Grid: (p, ceildiv(oh, 8), n); a workgroup does a panel of 32 channels by 8 rows.
 #include "../tile.h"
 
-enum { HEIGHT = 8, PLACES = (ROWS + LANES - 1) / LANES * LANES };
+enum { HEIGHT = 8, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
+// Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 128 taps, so that these do.
+enum { SPAN = 64, PIECES = 8192 };
+// Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
+enum { FEW = 160, MANY = 128, WIDE = 3, LOW = 8 };
 
 typedef struct {
   const float *x, *w, *bias, *rest;
-  float *out, lo, hi;
-  size_t c, kh, kw, columns;      // columns: channels of this panel
-  size_t x_c, x_i, x_j, x_y, x_z;  // steps of the input by dilation and by stride
-  size_t rest_c, rest_y, rest_z, out_c, out_y, out_z;
+  float *out;
+  size_t activation, c, h, width, kh, kw, columns;  // columns: channels of this panel
+  size_t sh, sw, dh, dw, top, left;
+  size_t x_c, x_h, x_w, rest_c, rest_y, rest_z, out_c, out_y, out_z;
 } layer;
 
-INLINE floats clamped(const layer *of, floats value) {
-  return smaller(splat(of->hi), larger(splat(of->lo), value));
+static floats curved(size_t activation, floats value) {
+  switch (activation) {
+    case SILU:
+      return activate(SILU, value);
+    case HARD_SWISH:
+      return activate(HARD_SWISH, value);
+    default:
+      return value;
+  }
+}
+
+INLINE floats finished(const layer *of, floats value) {
+  if (of->activation == NOTHING) return value;
+  if (of->activation == RELU) return activate(RELU, value);
+  return of->activation == RELU6 ? activate(RELU6, value) : curved(of->activation, value);
 }
 
 // Sums of places, TILE channels each, to the output: `wide` places of each of a few rows.
-static void put(const layer *of, float sums[PLACES][TILE], size_t places, size_t wide, size_t y, size_t z,
-                size_t channel) {
+static __attribute__((noinline)) void put(const layer *of, float sums[PLACES][TILE], size_t places, size_t wide,
+                                          size_t y, size_t z, size_t channel) {
   const float *rest = of->rest ? of->rest + y * of->rest_y + z * of->rest_z : 0;
   float *out = of->out + y * of->out_y + z * of->out_z;
   if (of->out_c == 1 && (!rest || of->rest_c == 1)) {
@@ -33,7 +55,7 @@ static void put(const layer *of, float sums[PLACES][TILE], size_t places, size_t
         size_t y = p / wide, z = p % wide, c = channel + v, count = of->columns - c;
         floats value = load(sums[p] + v);
         if (rest) value += load_up_to(rest + y * of->rest_y + z * of->rest_z + c, count, 0.0f);
-        store_up_to(out + y * of->out_y + z * of->out_z + c, clamped(of, value), count);
+        store_up_to(out + y * of->out_y + z * of->out_z + c, finished(of, value), count);
       }
     return;
   }
@@ -49,65 +71,197 @@ static void put(const layer *of, float sums[PLACES][TILE], size_t places, size_t
       for (size_t l = 0; l < lanes; l++) {
         const float *more = rest ? rest + (channel + v + l) * of->rest_c : 0;
         float *to = out + (channel + v + l) * of->out_c;
+        floats value = load(kept[l]);
         if (is_row) {
-          floats value = load(kept[l]);
           if (rest) value += load_up_to(more + start, count, 0.0f);
-          store_up_to(to + start, clamped(of, value), count);
+          store_up_to(to + start, finished(of, value), count);
           continue;
         }
-        for (size_t i = 0; i < count; i++) {
-          size_t y = (start + i) / wide, z = (start + i) % wide;
-          float value = kept[l][i] + (rest ? more[y * of->rest_y + z * of->rest_z] : 0.0f);
-          to[y * of->out_y + z * of->out_z] = clamped(of, splat(value))[0];
-        }
+        if (rest)
+          for (size_t i = 0; i < count; i++)
+            kept[l][i] += more[(start + i) / wide * of->rest_y + (start + i) % wide * of->rest_z];
+        store(kept[l], finished(of, load(kept[l])));
+        for (size_t i = 0; i < count; i++)
+          to[(start + i) / wide * of->out_y + (start + i) % wide * of->out_z] = kept[l][i];
       }
     }
 }
 
-INLINE void tile(const layer *of, const int high, const int wide, size_t y, size_t z, size_t channel) {
-  const int places = high * wide;
-  floats sums[ROWS][VECTORS];
-  UNROLL for (int v = 0; v < VECTORS; v++) {
-    size_t c = channel + v * LANES;
-    floats start = of->bias && c < of->columns ? load_up_to(of->bias + c, of->columns - c, 0.0f) : splat(0.0f);
-    UNROLL for (int p = 0; p < places; p++) sums[p][v] = start;
-  }
-  const float *plane = of->x + y * of->x_y + z * of->x_z, *w = of->w + channel;
-  const size_t x_y = of->x_y, x_z = of->x_z;
-  for (size_t c = 0; c < of->c; c++, plane += of->x_c)
-    for (size_t i = 0; i < of->kh; i++) {
-      const float *x = plane + i * of->x_i;
-      for (size_t j = 0; j < of->kw; j++, x += of->x_j, w += PANEL) {
+// Where the inputs of a tile lie: of channels, taps of the filter in y and x, rows of the output, and places of a row.
+typedef struct {
+  const float *x;
+  size_t c, i, j, y, z;
+} inputs;
+
+// sums += what `channels` channels add, of the rows `from` to `to` of the filter.
+INLINE void add_taps(const layer *of, const inputs in, const int high, const int wide, floats sums[ROWS][VECTORS],
+                     const float *w, size_t channels, size_t from, size_t to) {
+  const size_t skipped = (of->kh - (to - from)) * of->kw * PANEL;
+  const float *plane = in.x + from * in.i;
+  w += from * of->kw * PANEL;
+  for (size_t c = 0; c < channels; c++, plane += in.c, w += skipped) {
+    const float *row = plane;
+    for (size_t i = from; i < to; i++, row += in.i) {
+      const float *x = row;
+      for (size_t j = 0; j < of->kw; j++, x += in.j, w += PANEL) {
         floats weights[VECTORS];
+        UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + AHEAD + v * LANES);
         UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
-        UNROLL for (int p = 0; p < places; p++) {
-          float value = x[(size_t)(p / wide) * x_y + (size_t)(p % wide) * x_z];
+        UNROLL for (int p = 0; p < high * wide; p++) {
+          float value = x[(size_t)(p / wide) * in.y + (size_t)(p % wide) * in.z];
           UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] += weights[v] * value;
         }
       }
     }
-  float kept[PLACES][TILE] __attribute__((aligned(64)));
-  UNROLL for (int p = 0; p < places; p++) UNROLL for (int v = 0; v < VECTORS; v++)
-    store(kept[p] + v * LANES, sums[p][v]);
-  put(of, kept, places, wide, y, z, channel);
+  }
 }
 
-static void row(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
+// What `channels` channels of a tile read: of `rows` rows of the image, `apart` from each other, `count` elements from
+// `first` on, or (taps > 1) as many for each tap, because these lie far apart. Zeros stand for what is outside.
+static __attribute__((noinline)) void gather(const layer *of, const float *plane, size_t channels, size_t rows,
+                                             size_t apart, ptrdiff_t above, ptrdiff_t first, size_t taps, size_t count,
+                                             size_t pitch, float *to) {
+  const ptrdiff_t step = (ptrdiff_t)(apart * of->x_h);
+  for (size_t j = 0; j < taps; j++)
+    for (size_t at = 0; at < count; at += LANES, to += LANES) {
+      const ptrdiff_t from = first + (ptrdiff_t)(j * of->dw + at);
+      const ptrdiff_t low = least(LANES, from < 0 ? -from : 0), high = (ptrdiff_t)of->width - from;
+      const float *image = plane + above * (ptrdiff_t)of->x_h + from * (ptrdiff_t)of->x_w;
+      float *piece = to;
+      for (size_t c = 0; c < channels; c++, image += of->x_c) {
+        const float *row = image;
+        ptrdiff_t line = above;
+        for (size_t r = 0; r < rows; r++, line += apart, row += step, piece += taps * pitch) {
+          if (line < 0 || line >= (ptrdiff_t)of->h) store(piece, splat(0.0f));
+          else if (of->x_w == 1) store(piece, load_between(row, low, high));
+          else
+            for (ptrdiff_t i = 0; i < LANES; i++)
+              piece[i] = i >= low && i < high ? row[i * (ptrdiff_t)of->x_w] : 0.0f;
+        }
+      }
+    }
+}
+
+// step: how far inputs of neighbouring places lie apart where that is known, else 0.
+INLINE void tile(const layer *of, const int step, const int high, const int wide, size_t y, size_t z, size_t channel) {
+  floats sums[ROWS][VECTORS];
+  UNROLL for (int v = 0; v < VECTORS; v++) {
+    size_t c = channel + v * LANES;
+    floats start = of->bias && c < of->columns ? load_up_to(of->bias + c, of->columns - c, 0.0f) : splat(0.0f);
+    UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] = start;
+  }
+  const size_t reach = (wide - 1) * of->sw + 1, span = reach + (of->kw - 1) * of->dw;
+  const ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left), above = (ptrdiff_t)(y * of->sh - of->top);
+  const ptrdiff_t below = above + (ptrdiff_t)((of->kh - 1) * of->dh + (high - 1) * of->sh), rows = (ptrdiff_t)of->h;
+  const float *w = of->w + channel;
+  if (first >= 0 && first + (ptrdiff_t)span <= (ptrdiff_t)of->width && (high == 1 || (above >= 0 && below < rows))) {
+    size_t from = 0, to = of->kh;
+    while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
+    while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= rows) to--;
+    inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
+                 of->dw * of->x_w, of->sh * of->x_h, step ? (size_t)step : of->sw * of->x_w};
+    add_taps(of, in, high, wide, sums, w, of->c, from, to);
+  } else {
+    float pieces[PIECES] __attribute__((aligned(64)));
+    const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
+    const size_t pitch = (count + LANES - 1) / LANES * LANES, lines = of->kh + (high - 1) * of->sh;
+    inputs in = {pieces, lines * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
+                 step ? (size_t)step : of->sw};
+    for (size_t c = 0, channels; c < of->c; c += channels, w += channels * of->kh * of->kw * PANEL) {
+      channels = least(of->c - c, PIECES / in.c);
+      gather(of, of->x + c * of->x_c, channels, lines, high == 1 ? of->dh : 1, above, first, taps, count, pitch,
+             pieces);
+      add_taps(of, in, high, wide, sums, w, channels, 0, of->kh);
+    }
+  }
+  float kept[PLACES][TILE] __attribute__((aligned(64)));
+  UNROLL for (int p = 0; p < high * wide; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+    store(kept[p] + v * LANES, sums[p][v]);
+  put(of, kept, high * wide, wide, y, z, channel);
+}
+
+INLINE void row_of(const layer *of, const int step, size_t y, size_t z, size_t end, size_t channel) {
+  size_t most = least(ROWS, (SPAN - 1) / of->sw + 1);
   for (size_t left = end - z; left > 0;) {
-    size_t places = left / ((left + ROWS - 1) / ROWS);
-#define ROW_TILE(p) tile(of, 1, p, y, z, channel)
+    size_t places = left / ((left + most - 1) / most);
+#define ROW_TILE(p) tile(of, step, 1, p, y, z, channel)
     FOR_ROWS(places, ROW_TILE)
     z += places, left -= places;
   }
 }
 
-void opsplice_convolution(const float *x, const float *w, const float *bias, const float *rest, float lo, float hi,
-                          size_t sh, size_t sw, size_t dh, size_t dw, float *out, size_t n, size_t c, size_t h,
-                          size_t width, size_t p, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_n,
-                          size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c, size_t rest_h,
-                          size_t rest_w, size_t out_n, size_t out_c, size_t out_h, size_t out_w, size_t workgroup_x,
-                          size_t workgroup_y, size_t workgroup_z) {
-  (void)n, (void)h, (void)width, (void)p;
+static void rows_by_1(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
+  row_of(of, 1, y, z, end, channel);
+}
+
+static void rows_by_2(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
+  row_of(of, 2, y, z, end, channel);
+}
+
+static void rows_by_any(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
+  row_of(of, 0, y, z, end, channel);
+}
+
+static void row(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
+  size_t step = of->x_w == 1 ? of->sw : 0;
+  (step == 1 ? rows_by_1 : step == 2 ? rows_by_2 : rows_by_any)(of, y, z, end, channel);
+}
+
+#if LANES == 16
+static void two_rows_of_7(const layer *of, size_t y, size_t channel) {
+  if (of->x_w == 1 && of->sw == 1) tile(of, 1, 2, 7, y, 0, channel);
+  else tile(of, 0, 2, 7, y, 0, channel);
+}
+#endif
+
+// LOW channels by `vectors` vectors of places, the last of which ends after `count` places.
+INLINE void product(const layer *of, const int vectors, size_t q, size_t count, size_t channel) {
+  floats sums[LOW][WIDE];
+  UNROLL for (int r = 0; r < LOW; r++) {
+    float start = of->bias && channel + r < of->columns ? of->bias[channel + r] : 0.0f;
+    UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(start);
+  }
+  const float *x = of->x + q, *w = of->w + channel;
+  size_t last = count - (vectors - 1) * LANES;
+  for (size_t c = 0; c < of->c; c++, x += of->x_c, w += PANEL) {
+    floats values[WIDE];
+    UNROLL for (int v = 0; v < vectors; v++)
+      values[v] = v + 1 < vectors ? load(x + v * LANES) : load_up_to(x + v * LANES, last, 0.0f);
+    UNROLL for (int r = 0; r < LOW; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
+  }
+  UNROLL for (int r = 0; r < LOW; r++) {
+    if (channel + r >= of->columns) return;
+    const float *rest = of->rest ? of->rest + (channel + r) * of->rest_c + q : 0;
+    float *out = of->out + (channel + r) * of->out_c + q;
+    UNROLL for (int v = 0; v < vectors; v++) {
+      size_t left = v + 1 < vectors ? LANES : last;
+      floats value = sums[r][v];
+      if (rest) value += load_up_to(rest + v * LANES, left, 0.0f);
+      store_up_to(out + v * LANES, finished(of, value), left);
+    }
+  }
+}
+
+static void products(const layer *of, size_t q, size_t end) {
+  while (q < end) {
+    size_t left = (end - q + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
+    size_t count = least(end - q, vectors * LANES);
+    for (size_t channel = 0; channel < of->columns; channel += LOW) {
+      if (vectors == 1) product(of, 1, q, count, channel);
+      else if (vectors == 2) product(of, 2, q, count, channel);
+      else product(of, 3, q, count, channel);
+    }
+    q += count;
+  }
+}
+
+void opsplice_convolution(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
+                          size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n,
+                          size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t o, size_t oh,
+                          size_t ow, size_t x_n, size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c,
+                          size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_h, size_t out_w,
+                          size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  (void)n, (void)p;
   size_t first = workgroup_x * PANEL, y = workgroup_y * HEIGHT, end = least(oh, y + HEIGHT);
   layer of = {
       x + workgroup_z * x_n,
@@ -115,20 +269,29 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
       bias ? bias + first : 0,
       rest ? rest + workgroup_z * rest_n + first * rest_c : 0,
       out + workgroup_z * out_n + first * out_c,
-      lo, hi, c, kh, kw, least(PANEL, o - first),
-      x_c, dh * x_h, dw * x_w, sh * x_h, sw * x_w,
-      rest_c, rest_h, rest_w, out_c, out_h, out_w,
+      activation, c, h, width, kh, kw, least(PANEL, o - first),
+      sh, sw, dh, dw, top, left,
+      x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
   };
-  int is_flat = of.x_y == ow * of.x_z && out_h == ow * out_w && (!rest || rest_h == ow * rest_w);
+  // Rows end where the next ones begin, as in a 1x1 convolution: they are one.
+  int is_flat = kh == 1 && kw == 1 && top == 0 && left == 0 && ow * sw == width && sh * x_h == ow * sw * x_w &&
+                out_h == ow * out_w && (!rest || rest_h == ow * rest_w);
+  if (is_flat) {
+    of.width *= h;
+    if (c <= FEW && oh * ow >= MANY && sw == 1 && x_w == 1 && out_w == 1 && (!rest || rest_w == 1)) {
+      products(&of, y * ow, end * ow);
+      return;
+    }
+  }
   for (size_t channel = 0; channel < of.columns; channel += TILE) {
-    if (is_flat) {  // rows end where the next ones begin, as in a 1x1 convolution
+    if (is_flat) {
       row(&of, 0, y * ow, end * ow, channel);
       continue;
     }
     size_t at = y;
 #if LANES == 16
-    if (ow == 7)
-      for (; at + 2 <= end; at += 2) tile(&of, 2, 7, at, 0, channel);
+    if (ow == 7 && dh == 1 && sh <= 2 && kh <= PIECES / SPAN / 2)
+      for (; at + 2 <= end; at += 2) two_rows_of_7(&of, at, channel);
 #endif
     for (; at < end; at++) row(&of, at, 0, ow, channel);
   }

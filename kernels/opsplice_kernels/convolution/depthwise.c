@@ -1,8 +1,9 @@
-// Depthwise convolutions in NCHW, of 3x3 and 5x5 with stride 1 and 2, of an input that is padded already:
-//   out[n, c, y, z] = clamp(bias[c] + sum of x[n, c, s y + i, s z + j] * w[c, i, j]). bias may be null.
+// Depthwise convolutions in NCHW of any filter, stride, dilation and padding:
+//   out[n, c, y, z] = f(bias[c] + sum of x[n, c, sh y + dh i - top, sw z + dw j - left] * w[c, i, j]),
+// where x is zero outside of the image. f is one of the activations of vector.h. bias may be null.
 //
-// A vector is neighbouring places of a row, and four rows are done at once, which share what they read. Where rows or places
-// do not come out even the last ones are done again.
+// A vector is neighbouring places of a row. Filters of 3x3, 5x5 and 7x7 with stride 1 and 2 do four rows at once, which
+// share what they read. Where rows or places do not come out even the last ones are done again.
 //
 // Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
 #include "../tile.h"
@@ -11,8 +12,9 @@ enum { CHANNELS = 4, HIGH = 4 };
 
 typedef struct {
   const float *x, *w;
-  float *out, bias, lo, hi;
-  size_t width, oh, ow;
+  float *out, bias;
+  size_t activation;
+  ptrdiff_t h, width, oh, ow, kh, kw, sh, sw, dh, dw, top, left;
 } plane;
 
 #if LANES == 16
@@ -26,67 +28,116 @@ typedef struct {
 #define EVERY_OTHER(a, b, at) __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6)
 #endif
 
-// x[j], x[j + stride] ... for `count` places; nothing behind the last of them is read but for j = 0 and stride 2, where the
-// next tap reads one more.
-INLINE floats taps(const int stride, const int j, const float *x, const int is_whole, size_t count) {
-  if (stride == 1) return is_whole ? load(x + j) : load_some(x + j, count, 0.0f);
-  const float *from = j ? x + j - 1 : x;
-  size_t most = 2 * count;
-  floats low = is_whole ? load(from) : load_up_to(from, most, 0.0f);
-  floats high = is_whole ? load(from + LANES)
-                         : most > LANES ? load_some(from + LANES, most - LANES, 0.0f) : splat(0.0f);
-  return j ? EVERY_OTHER(low, high, 1) : EVERY_OTHER(low, high, 0);
+static floats curved(size_t activation, floats value) {
+  return activation == SILU ? activate(SILU, value) : activate(HARD_SWISH, value);
 }
 
-INLINE void places(const plane *of, const int rows, const int size, const int stride, const int is_whole, size_t y,
-                   size_t z, size_t count) {
-  const float *x = of->x + y * stride * of->width + z * stride;
+// The sums of places z ... of row y.
+INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
+  if (of->activation == RELU) sums = activate(RELU, sums);
+  else if (of->activation == RELU6) sums = activate(RELU6, sums);
+  else if (of->activation != NOTHING) sums = curved(of->activation, sums);
+  store_up_to(of->out + y * of->ow + z, sums, (size_t)(of->ow - z));
+}
+
+#if LANES == 16
+INLINE
+#else
+static __attribute__((noinline))
+#endif
+floats at_edge(const float *x, ptrdiff_t at, ptrdiff_t width) {
+  return load_between(x + at, -at, width - at);
+}
+
+// x[at + j], x[at + j + stride] ... of a row. Taps 2k and 2k + 1 with stride 2 share their loads.
+INLINE floats every(const int stride, const int j, const int is_inside, const float *x, ptrdiff_t at, ptrdiff_t width) {
+  at += stride == 1 ? j : j & ~1;
+  floats low = is_inside ? load(x + at) : at_edge(x, at, width);
+  if (stride == 1) return low;
+  at += LANES;
+  floats high = is_inside ? load(x + at) : at_edge(x, at, width);
+  return j & 1 ? EVERY_OTHER(low, high, 1) : EVERY_OTHER(low, high, 0);
+}
+
+INLINE void places(const plane *of, const int rows, const int size, const int stride, const int is_inside, ptrdiff_t y,
+                   ptrdiff_t z) {
+  const ptrdiff_t above = y * stride - of->top, first = z * stride - of->left;
   floats sums[HIGH];
   UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(of->bias);
-  UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++) UNROLL for (int j = 0; j < size; j++) {
-    floats value = taps(stride, j, x + i * of->width, is_whole, count);
-    UNROLL for (int r = 0; r < rows; r++) {
-      const int tap = i - r * stride;
-      if (tap >= 0 && tap < size) sums[r] += value * of->w[tap * size + j];
+  UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++) {
+    ptrdiff_t line = above + i;
+    if (line < 0 || line >= of->h) continue;
+    UNROLL for (int j = 0; j < size; j++) {
+      floats value = every(stride, j, is_inside, of->x + line * of->width, first, of->width);
+      UNROLL for (int r = 0; r < rows; r++) {
+        const int tap = i - r * stride;
+        if (tap >= 0 && tap < size) sums[r] += value * of->w[tap * size + j];
+      }
     }
   }
-  UNROLL for (int r = 0; r < rows; r++) {
-    floats value = smaller(splat(of->hi), larger(splat(of->lo), sums[r]));
-    float *to = of->out + (y + r) * of->ow + z;
-    if (is_whole) store(to, value);
-    else store_some(to, value, count);
-  }
+  UNROLL for (int r = 0; r < rows; r++) put(of, sums[r], y + r, z);
 }
 
-INLINE void rows_of(const plane *of, const int rows, const int size, const int stride, size_t y) {
-  if (of->ow < LANES) {
-    places(of, rows, size, stride, 0, y, 0, of->ow);
-    return;
+INLINE void rows_of(const plane *of, const int rows, const int size, const int stride, ptrdiff_t y) {
+  for (ptrdiff_t at = 0; at < of->ow; at += LANES) {
+    ptrdiff_t z = at + LANES <= of->ow || of->ow < LANES ? at : of->ow - LANES, first = z * stride - of->left;
+    if (first >= 0 && first + stride * LANES + size <= of->width) places(of, rows, size, stride, 1, y, z);
+    else places(of, rows, size, stride, 0, y, z);
   }
-  for (size_t z = 0; z < of->ow; z += LANES)
-    places(of, rows, size, stride, 1, y, z + LANES <= of->ow ? z : of->ow - LANES, LANES);
 }
 
 INLINE void all(const plane *of, const int size, const int stride) {
   if (of->oh < HIGH)
-    for (size_t y = 0; y < of->oh; y++) rows_of(of, 1, size, stride, y);
+    for (ptrdiff_t y = 0; y < of->oh; y++) rows_of(of, 1, size, stride, y);
   else
-    for (size_t y = 0; y < of->oh; y += HIGH)
+    for (ptrdiff_t y = 0; y < of->oh; y += HIGH)
       rows_of(of, HIGH, size, stride, y + HIGH <= of->oh ? y : of->oh - HIGH);
 }
 
-void opsplice_depthwise(const float *x, const float *w, const float *bias, float lo, float hi, size_t stride,
-                        float *out, size_t n, size_t c, size_t h, size_t width, size_t size, size_t wide, size_t oh,
-                        size_t ow, size_t workgroup_x, size_t workgroup_y) {
-  (void)n, (void)wide;
+// Any filter, with any stride and dilation.
+static void any(const plane *of) {
+  for (ptrdiff_t y = 0; y < of->oh; y++)
+    for (ptrdiff_t z = 0; z < of->ow; z += LANES) {
+      floats sums = splat(of->bias);
+      for (ptrdiff_t i = 0; i < of->kh; i++) {
+        ptrdiff_t line = y * of->sh - of->top + i * of->dh;
+        if (line < 0 || line >= of->h) continue;
+        const float *row = of->x + line * of->width;
+        for (ptrdiff_t j = 0; j < of->kw; j++) {
+          ptrdiff_t first = z * of->sw - of->left + j * of->dw;
+          floats value = splat(0.0f);
+          if (of->sw == 1) value = load_between(row + first, -first, of->width - first);
+          else
+            for (ptrdiff_t l = 0; l < LANES; l++) {
+              ptrdiff_t at = first + l * of->sw;
+              if (at >= 0 && at < of->width) value[l] = row[at];
+            }
+          sums += value * of->w[i * of->kw + j];
+        }
+      }
+      put(of, sums, y, z);
+    }
+}
+
+#define BY_SIZE(stride) \
+  if (of.kh == 3) all(&of, 3, stride); \
+  else if (of.kh == 5) all(&of, 5, stride); \
+  else all(&of, 7, stride)
+
+void opsplice_depthwise(const float *x, const float *w, const float *bias, size_t activation, size_t sh, size_t sw,
+                        size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
+                        size_t width, size_t kh, size_t kw, size_t oh, size_t ow, size_t workgroup_x,
+                        size_t workgroup_y) {
+  (void)n;
   size_t end = least(c, (workgroup_x + 1) * CHANNELS);
+  int is_known = kh == kw && (kh == 3 || kh == 5 || kh == 7) && sh == sw && sh <= 2 && dh == 1 && dw == 1;
   for (size_t at = workgroup_x * CHANNELS; at < end; at++) {
     size_t image = workgroup_y * c + at;
-    plane of = {x + image * h * width, w + at * size * size, out + image * oh * ow, bias ? bias[at] : 0.0f, lo, hi,
-                width, oh, ow};
-    if (size == 3 && stride == 1) all(&of, 3, 1);
-    else if (size == 3) all(&of, 3, 2);
-    else if (stride == 1) all(&of, 5, 1);
-    else all(&of, 5, 2);
+    plane of = {x + image * h * width, w + at * kh * kw, out + image * oh * ow, bias ? bias[at] : 0.0f, activation,
+                (ptrdiff_t)h, (ptrdiff_t)width, (ptrdiff_t)oh, (ptrdiff_t)ow, (ptrdiff_t)kh, (ptrdiff_t)kw,
+                (ptrdiff_t)sh, (ptrdiff_t)sw, (ptrdiff_t)dh, (ptrdiff_t)dw, (ptrdiff_t)top, (ptrdiff_t)left};
+    if (!is_known) any(&of);
+    else if (sh == 1) { BY_SIZE(1); }
+    else { BY_SIZE(2); }
   }
 }
