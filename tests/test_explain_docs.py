@@ -29,7 +29,7 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
 
 
 def test_the_kinds_of_the_documentation_are_all() -> None:
-    from opsplice.matchers.search.matches import Kind
+    from opsplice.matchers.search.failures import Kind
 
     table = (ROOT / "docs" / "explain.md").read_text().partition("| kind |")[2]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]

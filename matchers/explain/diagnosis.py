@@ -26,7 +26,8 @@ from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.patterns.walk import heads
-from opsplice.matchers.search.matches import Kind, Match, NearMiss
+from opsplice.matchers.search.failures import Kind
+from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.search.tracing import Tracer
 from opsplice.matchers.terms.terms import Apply, Reduce, Started
@@ -242,7 +243,7 @@ class Explainer:
     # ---- attempts -------------------------------------------------------------------------------------------------
 
     def _retraced(self, miss: NearMiss, drawn: bool) -> Attempt | None:
-        max_steps = _FEW_STEPS if miss.kind is Kind.STEPS else MAX_STEPS
+        max_steps = _FEW_STEPS if miss.why.kind is Kind.STEPS else MAX_STEPS
         return self._tried(miss.graph, miss.value, max_steps, drawn=drawn)
 
     def _tried(

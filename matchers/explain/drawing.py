@@ -12,7 +12,7 @@ from opsplice.matchers.explain.near_miss import Part, Place, Reason, State
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.patterns.nodes import Choice, Graph, Input
 from opsplice.matchers.patterns.walk import children_of, heads, is_judged, nodes_below
-from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.tracing import Stop
 from opsplice.spec_lang.syntax import tree
 

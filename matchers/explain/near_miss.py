@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.failures import Kind
 from opsplice.spec_lang.syntax import tree
 
 

@@ -7,17 +7,19 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.explain.failure_words import is_dynamic, own_name, words
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Whole
 from opsplice.matchers.patterns.walk import heads, nodes_below, nodes_of
+from opsplice.matchers.search.failures import Kind, Why
 from opsplice.matchers.search.labels import unflattened
-from opsplice.matchers.search.matches import Binding, Kind
+from opsplice.matchers.search.matches import Binding
 from opsplice.matchers.search.tracing import Stop
 from opsplice.matchers.terms import constants
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Flat, Index, Loop, Part, Reduce, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -64,6 +66,7 @@ class _Reasoner:
         self.stop = stop
         self.views = views
         self.parameters = {p.name: p for p in graph.pattern.parameters}
+        self.wanted, self.found = words(stop)
 
     def reason(self, text: bool) -> Reason:
         stop = self.stop
@@ -98,11 +101,11 @@ class _Reasoner:
             Kind.CONDITION: self._condition,
             Kind.USE: self._use,
         }
-        return of_kind[stop.kind]() if stop.kind in of_kind else (stop.wanted, stop.found, _ADVICE.get(stop.kind, ""))
+        return of_kind[stop.kind]() if stop.kind in of_kind else (self.wanted, self.found, _ADVICE.get(stop.kind, ""))
 
     def _no_value(self) -> tuple[str, str, str]:
         stop, advice = self.stop, ""
-        found = stop.found
+        found = self.found
         if isinstance(stop.at, ir.Value) and isinstance(stop.at.type, ir.ShapedType):
             found = f"{_value_name(stop.at)}, a {stop.at.type}"
         if isinstance(stop.node, Input) and isinstance(self.parameters[stop.node.name].type, tree.ScalarType):
@@ -112,16 +115,16 @@ class _Reasoner:
             advice = (
                 f"the value of {stop.node.name} exists only inside the op: let the pattern take in the ops that make it"
             )
-        return stop.wanted, found, advice
+        return self.wanted, found, advice
 
     def _region(self) -> tuple[str, str, str]:
         advice = "`{...}` behind the operands takes the op whatever its regions hold"
         if isinstance(self.stop.node, Whole) and self.stop.node.body is not None:
             advice = "the op computes something else; if the kernel does too, write this in the pattern's body"
-        return self.stop.wanted, self.stop.found, advice
+        return self.wanted, self.found, advice
 
     def _rank(self) -> tuple[str, str, str]:
-        return self.stop.wanted, self.stop.found, self._rank_advice(getattr(self.stop.node, "name", "it"))
+        return self.wanted, self.found, self._rank_advice(getattr(self.stop.node, "name", "it"))
 
     def _rank_advice(self, name: str) -> str:
         if not isinstance(self.stop.node, Input) or not any(isinstance(i, (Flat, Part)) for i in self.stop.given):
@@ -145,7 +148,7 @@ class _Reasoner:
 
     def _op(self) -> tuple[str, str, str]:
         stop = self.stop
-        wanted, found = stop.wanted, self._named(stop.term)
+        wanted, found = self.wanted, self._named(stop.term)
         if isinstance(stop.node, Number):
             return wanted, found, self._not_constant(found)
         if self._is_contraction(stop.node):
@@ -234,7 +237,7 @@ class _Reasoner:
     def _attribute(self) -> tuple[str, str, str]:
         stop, term = self.stop, self.stop.term
         if not (isinstance(stop.node, Apply) and isinstance(term, Apply)):
-            return stop.wanted, stop.found, "write the attribute as the program has it, or leave it out for any"
+            return self.wanted, self.found, "write the attribute as the program has it, or leave it out for any"
         given = dict(term.attributes)
         name, value = next((n, v) for n, v in stop.node.attributes if given.get(n) != v)
         wanted, found = (_attribute_text(stop.node.op, name, v) for v in (value, given.get(name)))
@@ -243,18 +246,18 @@ class _Reasoner:
     def _constant(self) -> tuple[str, str, str]:
         stop = self.stop
         if not isinstance(stop.term, Constant):
-            return stop.wanted, self._named(stop.term), self._not_constant(self._named(stop.term))
+            return self.wanted, self._named(stop.term), self._not_constant(self._named(stop.term))
         value = constants.text(stop.term.value, stop.term.type)
-        if stop.about == "dynamic":
-            return stop.wanted, f"the constant {value}", "the dim is only known at run time, so no constant equals it"
+        if stop.why is Why.RUN_TIME_CONSTANT and dim_conditions.numbers_in(stop.node.low):
+            return self.wanted, f"the constant {value}", "the dim is only known at run time, so no constant equals it"
         advice = f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
-        return stop.wanted, f"the constant {value}", advice
+        return self.wanted, f"the constant {value}", advice
 
     # ---- types, sizes and dims ------------------------------------------------------------------------------------
 
     def _type(self) -> tuple[str, str, str]:
         stop = self.stop
-        wanted, found = stop.wanted, f"element type {stop.found}"
+        wanted, found = self.wanted, f"element type {self.found}"
         if isinstance(stop.node, Input):
             kind = self.parameters[stop.node.name].type
             name = kind.element.name if isinstance(kind, tree.TensorType) else kind.name
@@ -263,33 +266,33 @@ class _Reasoner:
             name = getattr(stop.node, "type", "") or getattr(stop.node, "element", "")
         own = _own_names(name)
         choices = self.graph.variables.get(name)
-        if stop.found == "f32" and (own == "f64" or choices == ("f64",)):
+        if self.found == "f32" and (own == "f64" or choices == ("f64",)):
             found = f"{found}, which the compiler makes of f64, too, without {_KEEP_F64}"
         scalar = isinstance(stop.node, Input) and isinstance(self.parameters[stop.node.name].type, tree.ScalarType)
         if scalar and "cast" in self.graph.through:
             advice = (
-                f"write {stop.node.name}: {stop.found}, which goes with tensors of other floats under `through cast`"
+                f"write {stop.node.name}: {self.found}, which goes with tensors of other floats under `through cast`"
             )
         elif choices is None:
             advice = (
-                f"write {stop.found} in place of {own}, or for both a type variable, <T in {{{own}, {stop.found}}}>"
+                f"write {self.found} in place of {own}, or for both a type variable, <T in {{{own}, {self.found}}}>"
             )
         elif name in stop.types:
             advice = f"{own} is {stop.types[name]} already: give one of the two a type variable of its own"
         else:
-            advice = f"write {own} in {{{', '.join((*choices, stop.found))}}} if there is a kernel for {stop.found}"
+            advice = f"write {own} in {{{', '.join((*choices, self.found))}}} if there is a kernel for {self.found}"
         return wanted, found, advice
 
     def _same_size(self) -> tuple[str, str, str]:
         stop = self.stop
-        name = stop.about
-        return stop.wanted, f"{name} = {stop.found}", f"give the dims two names if {name} need not be one size"
+        name = own_name(stop.operands[0])
+        return self.wanted, f"{name} = {self.found}", f"give the dims two names if {name} need not be one size"
 
     def _dims(self) -> tuple[str, str, str]:
         stop = self.stop
         name = stop.node.name if isinstance(stop.node, Input) else "it"
         if not stop.asked:
-            return stop.wanted, stop.found, ""
+            return self.wanted, self.found, ""
         wanted = [f"...{la.name.removeprefix('...')}" if la.pack else la.name for la in stop.asked]
         found = self._label_names(stop.given)
         pack = self._turned_pack()
@@ -297,7 +300,7 @@ class _Reasoner:
             advice = f"a kernel would need {name} transposed: let the pattern end before the program transposes"
             return f"{name} with the dims of ...{pack} as the result has them", "another order of them", advice
         if wanted == found or not found:
-            return stop.wanted, stop.found, "each dim must run as the pattern's labels do"
+            return self.wanted, self.found, "each dim must run as the pattern's labels do"
         advice = "write the labels as the program has its dims"
         if sorted(wanted) == sorted(found):
             advice = f"write `{' '.join(found)}` for {name} if the kernel can take it so"
@@ -332,14 +335,14 @@ class _Reasoner:
 
     def _reduction(self) -> tuple[str, str, str]:
         stop = self.stop
-        if stop.about == "again":
-            return stop.wanted, stop.found, "let the pattern compute it twice too, by two names"
-        found = stop.found
+        if stop.why is Why.REDUCED_AGAIN:
+            return self.wanted, self.found, "let the pattern compute it twice too, by two names"
+        found = self.found
         has_begun = any(labels == stop.node.loops for labels, _ in stop.loops)
         if isinstance(stop.term, Reduce) and not has_begun:
             sizes = " x ".join(_size_text(loop) for loop in stop.term.loops)
-            found = f"{stop.found} ({sizes})"
-        return stop.wanted, found, "reduce as many labels as the program does, or a pack such as `...k`"
+            found = f"{self.found} ({sizes})"
+        return self.wanted, found, "reduce as many labels as the program does, or a pack such as `...k`"
 
     # ---- values ---------------------------------------------------------------------------------------------------
 
@@ -347,25 +350,25 @@ class _Reasoner:
         stop = self.stop
         name = stop.node.name
         before, now = stop.inputs.get(name), stop.binding
-        wanted = f"{name} to be one value, {_bound(before)}" if before else stop.wanted
-        return wanted, _bound(now) if now else stop.found, f"give it a name of its own if it need not be {name}"
+        wanted = f"{name} to be one value, {_bound(before)}" if before else self.wanted
+        return wanted, _bound(now) if now else self.found, f"give it a name of its own if it need not be {name}"
 
     def _use(self) -> tuple[str, str, str]:
         stop = self.stop
-        found = stop.found
+        found = self.found
         if isinstance(stop.node, Asked) and stop.node.kind == "shared":
-            return stop.wanted, "one that nothing else uses", "drop `shared` if the kernel can do without another use"
+            return self.wanted, "one that nothing else uses", "drop `shared` if the kernel can do without another use"
         value = stop.at.results[0] if isinstance(stop.at, ir.Operation) and len(stop.at.results) == 1 else stop.at
         if isinstance(value, ir.Value):
             inside = frozenset(stop.looked)
             users = other_uses(value, inside)
             found = f"one that is {users}" if users else found
-        return stop.wanted, found, "drop `only` if the kernel leaves the value in place for others"
+        return self.wanted, found, "drop `only` if the kernel leaves the value in place for others"
 
     def _condition(self) -> tuple[str, str, str]:
         stop = self.stop
         advice = "this is the pattern's own condition: relax it if the kernel can take more"
-        return stop.wanted, condition_text(stop.node, stop.found, stop.dims), advice
+        return self.wanted, condition_text(stop.node, self.found, stop.dims), advice
 
     # ---- pieces ---------------------------------------------------------------------------------------------------
 
@@ -379,7 +382,7 @@ class _Reasoner:
             return "a contraction" if product else f"a reduction by {short(term.combiner)}"
         if isinstance(term, Access):
             return _value_name(term.value)
-        return self.stop.found
+        return self.found
 
     def _tried(self) -> str:
         """The commutative op right above the part that failed."""
@@ -401,8 +404,8 @@ class _Reasoner:
 def condition_text(condition: Any, found: str, dims: Any) -> str:
     """What a condition that does not hold meets: "k = 100, not a multiple of 64"."""
     names = dim_conditions.numbers_in(condition) if isinstance(condition, (tree.Comparison, tree.Logical)) else set()
-    if any(_is_dynamic(dims.get(n)) for n in names):
-        which = ", ".join(sorted(n for n in names if _is_dynamic(dims.get(n))))
+    if any(is_dynamic(dims.get(n)) for n in names):
+        which = ", ".join(sorted(n for n in names if is_dynamic(dims.get(n))))
         return f"{found}: {which} is only known at run time"
     if not isinstance(condition, tree.Comparison) or len(names) != 1 or not isinstance(condition.right, tree.Literal):
         return found
@@ -413,10 +416,6 @@ def condition_text(condition: Any, found: str, dims: Any) -> str:
     if isinstance(left, tree.Arithmetic) and (left.op, op, right) == ("%", "==", 0):
         return f"{found}, not a multiple of {dim_conditions.written(left.right)}"
     return found
-
-
-def _is_dynamic(size: Any) -> bool:
-    return isinstance(size, DimSize) or (isinstance(size, tuple) and any(isinstance(s, DimSize) for s in size))
 
 
 def _same_op(node: Any, term: Any) -> bool:

@@ -16,9 +16,9 @@ from iree.compiler import ir
 
 from opsplice.matchers.patterns import walk
 from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.search.failures import Failure
 from opsplice.matchers.search.matches import NearMiss, Size
 from opsplice.matchers.search.search import Search
-from opsplice.matchers.search.state import Failure
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.syntax import tree

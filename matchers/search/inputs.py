@@ -10,10 +10,11 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Input
+from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, sizes_of
-from opsplice.matchers.search.matches import Binding, Kind, flat
+from opsplice.matchers.search.matches import Binding, flat
 from opsplice.matchers.search.reading import Reader
-from opsplice.matchers.search.state import State, size_text
+from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import address
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Term
 from opsplice.spec_lang.syntax import tree
@@ -42,8 +43,7 @@ class Inputs:
             yield lambda: self._placed(node, parameter, levels)
             return
         if not levels:
-            where = "a value inside a fused op, which no tensor holds"
-            yield lambda: self.state.fail(node, f"a tensor for {node.name}", where, Kind.NO_VALUE) or None
+            yield lambda: self.state.fail(node, Why.INSIDE_FUSED) or None
         for position in range(len(levels)):
             yield lambda position=position: self._level(node, parameter, levels, position)
         if by_address:
@@ -73,9 +73,7 @@ class Inputs:
         levels = list(self._scalars(node, term))
         binding = next((b for b in levels if wanted is None or b.element in wanted), levels[0] if levels else None)
         if binding is None:
-            self.state.fail(
-                node, f"a scalar for {node.name}", self.state.describe(self.reader.look(node, term)), Kind.NO_VALUE
-            )
+            self.state.fail(node, Why.NO_SCALAR, self.reader.look(node, term))
             return None
         return [] if self.state.bind(node, parameter.type.name, binding) else None
 
@@ -116,7 +114,7 @@ class Inputs:
         value = access.value
         self.state.place = defining_op(value) or self.state.place
         if not is_tensor(value):
-            self.state.fail(node, f"a tensor for {node.name}", f"a scalar of type {value.type}", Kind.NO_VALUE)
+            self.state.fail(node, Why.SCALAR_FOR_TENSOR, value.type)
             return None
         if not self.state.bind(
             node, parameter.type.element.name, Binding(value=value, element=self.views.element_type(value))
@@ -149,13 +147,12 @@ class Inputs:
             self.state.set(self.state.shapes, node.name, tuple(sizes))
             for dim, size, found in zip(parameter.type.dims, sizes, indices, strict=True):
                 if dim.size is not None and size != dim.size:
-                    self.state.fail(node, f"a dim of size {dim.size}", size_text(size), Kind.SIZE)
+                    self.state.fail(node, Why.SIZE, dim.size, size)
                     return None
                 if dim.name is not None and not self.state.bind_dim(node, dim.name, size, found):
                     return None
             return []
-        wanted = f"a stride for each dim of {node.name}"
-        self.state.fail(node, wanted, "an element whose place is no sum of indices, each times a stride", Kind.DIMS)
+        self.state.fail(node, Why.NO_STRIDES)
         return None
 
     def _at_places(self, node: Input, places: Sequence[address.Place], extents: Sequence[Extent]) -> Binding | None:

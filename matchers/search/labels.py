@@ -105,11 +105,6 @@ def nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
     return tuple(i for i in indices if i != UNIT)
 
 
-def rank_text(labels: tuple[Label, ...]) -> str:
-    packs = any(label.pack for label in labels)
-    return f"{len(labels) - 1} or more" if packs else str(len(labels))
-
-
 def kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
     """Sizes with their indices, without those of size one."""
     sizes = size if isinstance(size, tuple) else (size,)

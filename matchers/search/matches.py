@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.search.failures import Why
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.spec_lang.dims.judge import Known
 from opsplice.spec_lang.syntax import tree
@@ -98,39 +98,12 @@ class Match:
         return found | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
 
 
-class Kind(StrEnum):
-    """What kept a pattern from matching. The values are part of the JSON that `opsplice explain` prints."""
-
-    OP = "op"  # another op, or none
-    OPERANDS = "operands"  # another number of operands
-    RESULT = "result"  # another result of an op that has several
-    ATTRIBUTE = "attribute"
-    CONSTANT = "constant"  # another number, or none
-    TYPE = "element type"
-    RANK = "rank"
-    SIZE = "size"  # another size than the number that the pattern writes
-    SAME_SIZE = "same size"  # one dim of the pattern would have two sizes
-    DIMS = "dims"  # a dim in another place
-    REDUCTION = "reduction"  # other dims are reduced, or the same reduction done twice
-    START = "start"  # a reduction starts from another value than the neutral one
-    SAME_VALUE = "same value"  # one name of the pattern would be two values
-    NO_VALUE = "no value"  # no tensor or scalar of the program holds what an input asks for
-    REGION = "region"
-    EFFECTS = "effects"
-    USE = "use"  # it is used elsewhere, or is not
-    CONDITION = "condition"
-    ORDER = "order"  # an input is made from a result
-    VIEW = "view"  # the op only rearranges what another op makes
-    STEPS = "steps"  # the search was given up
-    OTHER = "other"
-
-
 @dataclass(frozen=True)
 class NearMiss:
     """A place where a pattern began to match and failed.
 
-    wanted, found: what the pattern asks for and what is there; kind: which sort of difference that is;
-    span: that part of the pattern; at: the location of the op that was looked at last, "" if unknown;
+    why, node, operands: what the pattern asks for and what is there, as in `Failure`; span: that part of the pattern;
+    at: the location of the op that was looked at last, "" if unknown;
     progress: which part of the pattern's ops held before it failed, up to 1.
     graph, value: the compiled pattern and the payload value that it was tried at, for `explain`; op: the one that
     was looked at last.
@@ -139,18 +112,15 @@ class NearMiss:
     pattern: str
     function: str
     location: str
-    wanted: str
-    found: str
+    why: Why
     span: tree.Span | None
     progress: float
     at: str = ""
-    kind: Kind = Kind.OTHER
+    node: Any = field(default=None, compare=False, repr=False)
+    operands: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     graph: Any = field(default=None, compare=False, repr=False)
     value: Any = field(default=None, compare=False, repr=False)
     op: Any = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return f"{self.location}: wanted {self.wanted}, found {self.found}"
 
 
 @dataclass(frozen=True)

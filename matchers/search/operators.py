@@ -7,15 +7,13 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.patterns.nodes import Number, Product
+from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
-from opsplice.matchers.search.matches import Kind
 from opsplice.matchers.search.merged_dims import finer
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import State
-from opsplice.matchers.search.verdicts import number_text
-from opsplice.matchers.terms import chains, constants
+from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import COMPARISONS, turned
 from opsplice.matchers.terms.recomputation import Again
 from opsplice.matchers.terms.terms import Apply, Constant, Loop, Reduce, Started, Term
@@ -36,7 +34,7 @@ class Operators:
     def apply_branches(self, node: Apply, found: Term) -> Iterator[Any]:
         spellings = self.views.readings(found, node.op)
         if not spellings or len(spellings[0].args) != len(node.args):
-            yield lambda: self.reader.other_op(node, short(node.op), found)
+            yield lambda: self.reader.other_op(node, found)
             return
         if node.op in COMPARISONS:
             spellings = self._compared(node, spellings[0])
@@ -44,12 +42,7 @@ class Operators:
         wrong = next(((n, v) for n, v in node.attributes if given.get(n) != v), None)
         if wrong is not None:
             name, value = wrong
-            yield (
-                lambda: (
-                    self.state.fail(node, f"{name} = {value}", f"{name} = {given.get(name, 'nothing')}", Kind.ATTRIBUTE)
-                    or None
-                )
-            )
+            yield lambda: self.state.fail(node, Why.ATTRIBUTE, name, value, given.get(name)) or None
             return
         if node.type and not self.state.bind_type(node, node.type, spellings[0].type):
             yield lambda: None
@@ -66,10 +59,10 @@ class Operators:
             if len(pairings) > 1 or respelled:  # what cannot hold is not tried, so that choices do not multiply
                 pairings = [p for p in pairings if all(self.reader.may_hold(*goal) for goal in p[0])]
         if respelled and not pairings:
-            yield lambda: self.reader.other_op(node, short(node.op), found)
+            yield lambda: self.reader.other_op(node, found)
             return
         if isinstance(node, Product) and self.reader.is_one_element(*spellings[0].args):
-            yield lambda: self.state.fail(node, "a contraction of two values", "one value twice") or None
+            yield lambda: self.state.fail(node, Why.TWICE) or None
             return
         self.state.hold(node)
         for goals, seen in pairings or [(straight, ())]:
@@ -120,10 +113,7 @@ class Operators:
         if isinstance(found, Started) and found.op == node.combiner:
             self.state.hold(node)
             start = self.views.constant(found.args[0])
-            which = "another value" if start is None else constants.text(start.value, start.type)
-            self.state.fail(
-                node, f"a reduction by {short(node.combiner)} alone", f"one that starts at {which}", Kind.START
-            )
+            self.state.fail(node, Why.START, start)
             return None
         single = self.reader.single_place(node, found)
         if single is not None:
@@ -133,23 +123,18 @@ class Operators:
                 self.state.set(self.state.scopes, label, node)
             return [(node.body, single)]
         if not isinstance(found, Reduce) or found.combiner != node.combiner:
-            self.reader.other_op(node, f"a reduction by {short(node.combiner)}", found)
+            self.reader.other_op(node, found)
             return None
         packs = any(label.pack for label in node.loops)
         if len(node.loops) < len(found.loops) and not packs:
-            self.state.fail(
-                node,
-                f"a reduction over {_dims(len(node.loops))}",
-                f"one over {_dims(len(found.loops))}",
-                Kind.REDUCTION,
-            )
+            self.state.fail(node, Why.REDUCED_DIMS, len(found.loops))
             return None
         before = self.reduced.get(node)
         if before is not None and before.loops != found.loops:
             casts = "cast" in self.graph.through
             again = Again(self.views, self.reader.chain, self.reader.inside, casts=casts).seen(before, found)
             if again is None:
-                self.state.fail(node, "one reduction for all its uses", "another", Kind.REDUCTION, "again")
+                self.state.fail(node, Why.REDUCED_AGAIN)
                 return None
             return self._pairing([], again)
         self.state.hold(node)
@@ -177,9 +162,5 @@ class Operators:
             # Dims may be bound by a later goal, so numbers are compared at the end.
             self.state.set(self.state.numbers, (node, found), self.state.place)
             return []
-        self.reader.other_op(node, f"the constant {number_text(node)}", found)
+        self.reader.other_op(node, found)
         return None
-
-
-def _dims(count: int) -> str:
-    return "1 dim" if count == 1 else f"{count} dims"

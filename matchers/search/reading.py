@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Number, Setting
-from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import WIDTHS
@@ -138,8 +138,8 @@ class Reader:
             return self.may_hold(node.node, self.accumulation(node, term))
         return True
 
-    def other_op(self, node: Any, wanted: str, found: Any) -> None:
+    def other_op(self, node: Any, found: Any) -> None:
         """Note that the program has another op than the one that is wanted."""
         self.state.term, self.state.value = found, found.value if isinstance(found, Access) else None
-        self.state.fail(node, wanted, self.state.describe(found), Kind.OP)
+        self.state.fail(node, Why.OP, found)
         self.state.value = None

@@ -9,8 +9,9 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
+from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import ones_first, permuted
-from opsplice.matchers.search.matches import Kind, Match, Size
+from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.state import Attempt, State
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Sized
@@ -28,7 +29,7 @@ class Roots:
     def bind(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
         result = self.graph.results[number]
         if not is_tensor(value):
-            self.state.fail(result.node, "a tensor", f"a value of type {value.type}", Kind.NO_VALUE)
+            self.state.fail(result.node, Why.NO_TENSOR, value.type)
             return None
         if result.element and not self.state.bind_type(result.node, result.element, self.views.element_type(value)):
             return None

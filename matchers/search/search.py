@@ -31,14 +31,15 @@ from opsplice.matchers.patterns.nodes import (
     Whole,
 )
 from opsplice.matchers.patterns.walk import heads, nodes_of
+from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import ones_first
-from opsplice.matchers.search.matches import Kind, Match, NearMiss
+from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.merged_dims import finest, groupings, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders
-from opsplice.matchers.search.state import QUIET, Attempt, Failure, Listener, State
+from opsplice.matchers.search.state import QUIET, Attempt, Listener, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import Operand, WholeOps
 from opsplice.matchers.terms.terms import Access, Apply, Reduce, Term
@@ -126,9 +127,7 @@ class Search:
                     return None if at_view and self._holds_at_source(value) else self.roots.match(self.function)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
-            self.state.furthest = Failure(
-                None, "a decision", "one too large to decide", (len(self.state.held), 0), None, Kind.STEPS
-            )
+            self.state.furthest = Failure(None, Why.STEPS, (), (len(self.state.held), 0), None)
         return None
 
     def _attempts(self, value: ir.Value, at_view: bool, as_it_is: bool) -> Iterator[Attempt]:
@@ -195,12 +194,12 @@ class Search:
             pattern=graph.pattern.name,
             function=self.function,
             location=location_text(value.owner.operation),
-            wanted=failure.wanted,
-            found=failure.found,
+            why=failure.why,
             span=span or graph.spans.get(id(failure.node)),
             progress=_progress(graph, failure),
             at="" if failure.at is None else location_text(failure.at),
-            kind=failure.kind,
+            node=failure.node,
+            operands=failure.operands,
             graph=graph,
             value=value,
             op=failure.at,
@@ -241,11 +240,8 @@ class Search:
         if isinstance(node, _Root):
             others = self.roots.others(node.number)
             if not others:
-                wanted = f"result {node.number + 1} of the pattern near result 1"
                 head = self.graph.results[node.number].node
-                yield (
-                    lambda: self.state.fail(head, wanted, "no tensor made from the same inputs", Kind.NO_VALUE) or None
-                )
+                yield lambda: self.state.fail(head, Why.NO_RESULT_NEAR, node.number) or None
             for value in others:
                 yield lambda value=value: self.roots.bind(node.number, value)
         elif isinstance(node, Input):

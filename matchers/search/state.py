@@ -12,38 +12,15 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import short
-from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Result, Window
-from opsplice.matchers.search.labels import (
-    Sizes,
-    aligned,
-    nontrivial,
-    pair,
-    rank_text,
-    sizes_of,
-    unflattened,
-    window_sizes,
-)
-from opsplice.matchers.search.matches import Binding, Kind, Size
+from opsplice.matchers.search.failures import Failure, Why
+from opsplice.matchers.search.labels import Sizes, aligned, nontrivial, pair, sizes_of, unflattened, window_sizes
+from opsplice.matchers.search.matches import Binding, Size
 from opsplice.matchers.search.uses import results_with
 from opsplice.matchers.terms import constants
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Reduce, Sum, Term
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Reduce, Sum, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Where a path ended. held: how many ops of the pattern held on it, and how much was bound; at: a payload op."""
-
-    node: Any
-    wanted: str
-    found: str
-    held: tuple[int, int]
-    at: ir.Operation | None
-    kind: Kind
-    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,25 +102,13 @@ class State:
             table, key = self.trail.pop()
             del table[key]
 
-    def fail(self, node: Any, wanted: str, found: str, kind: Kind = Kind.OTHER, about: str = "") -> bool:
-        """about: the dim that the failure is about, or in a word how it is special among those of its kind."""
+    def fail(self, node: Any, why: Why, *operands: Any) -> bool:
+        """Note why a part of the pattern does not hold; operands: as `Why` says."""
         held = (len(self.held), len(self.trail))
         if self.furthest is None or held > self.furthest.held:
-            self.furthest = Failure(node, wanted, found, held, self.place, kind, about)
+            self.furthest = Failure(node, why, operands, held, self.place)
             self.listener.failed(self.furthest)
         return False
-
-    def describe(self, term: Term) -> str:
-        if isinstance(term, Constant):
-            return f"the constant {constants.text(term.value, term.type)}"
-        if isinstance(term, Apply):
-            return short(term.op)
-        if isinstance(term, Reduce):
-            return f"a reduction by {short(term.combiner)}"
-        if isinstance(term, Access):
-            op = defining_op(term.value)
-            return op.name if op is not None else f"an argument of {term.value.owner.owner.operation.name}"
-        return "an index or a size"
 
     def element(self, name: str) -> str:
         """The element type that a type variable stands for, or (in a pattern that is used) that is written for it."""
@@ -184,7 +149,7 @@ class State:
     def _bound(self, node: Input, element: str, binding: Binding) -> bool:
         bound = self.inputs.get(node.name)
         if bound is not None and not (bound == binding and constants.identical(bound.constant, binding.constant)):
-            return self.fail(node, f"the same value for {node.name} as before", "another value", Kind.SAME_VALUE)
+            return self.fail(node, Why.SAME_VALUE)
         if not self.bind_type(node, element, binding.element):
             return False
         self.set(self.inputs, node.name, binding)
@@ -195,9 +160,9 @@ class State:
         choices = self.graph.variables.get(name)
         wanted = name if choices is None else self.types.get(name)
         if wanted is not None:
-            return wanted == element or self.fail(node, f"element type {wanted}", element, Kind.TYPE)
+            return wanted == element or self.fail(node, Why.TYPE, wanted, element)
         if choices and element not in choices:
-            return self.fail(node, f"an element type in {{{', '.join(choices)}}}", element, Kind.TYPE)
+            return self.fail(node, Why.TYPE, choices, element)
         self.set(self.types, name, element)
         return True
 
@@ -211,7 +176,7 @@ class State:
             return self.unify(result.node, result.labels, access.indices) is not None
         pairs = pair(result.labels, indices, {})
         if pairs is None:
-            return self.fail(result.node, f"rank {rank_text(result.labels)}", f"rank {len(access.indices)}", Kind.RANK)
+            return self.fail(result.node, Why.RANK, result.labels, len(access.indices))
         for label, indices in pairs:
             self.set(self.labels, label, indices)
         return True
@@ -232,7 +197,7 @@ class State:
         if self.attempt.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
             pairs = aligned(labels, indices, self.labels) or pairs
         if pairs is None:
-            self.fail(node, f"rank {rank_text(labels)}", f"rank {len(indices)}", Kind.RANK)
+            self.fail(node, Why.RANK, labels, len(indices))
             return None
         for label, found in pairs:
             if not self._unify_label(node, label, found):
@@ -251,16 +216,15 @@ class State:
             return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
         if bound is not None:
-            wanted = f"dim {label.name} here"
-            return self._may_be(label, found) or self.fail(node, wanted, "another dim or order of dims", Kind.DIMS)
+            return self._may_be(label, found) or self.fail(node, Why.DIM, label)
         scope = self.scopes.get(label)
         if scope is not None:
             loops = self.reductions[scope]
             real = nontrivial(found)
             if len({*real}) < len(real) or any(i not in loops or (scope, i) in self.used for i in real):
-                return self.fail(node, f"the reduced dim {label.name} here", "another dim", Kind.DIMS)
+                return self.fail(node, Why.REDUCED_DIM, label, False)
             if not real and not label.pack and not self._may_be_single(scope):
-                return self.fail(node, f"the reduced dim {label.name} here", "a dim of size 1", Kind.DIMS)
+                return self.fail(node, Why.REDUCED_DIM, label, True)
             for index in real:
                 self.set(self.used, (scope, index))
         self.set(self.labels, label, found)
@@ -284,7 +248,7 @@ class State:
             if index != UNIT and not self._same_factor(node, factor, left.pop(index, 0)):
                 return False
         if len(left) > len(free):
-            return self.fail(node, f"{window.name} here", "other dims")
+            return self.fail(node, Why.WINDOW, window)
         rest = [*left.items(), *[(UNIT, 0)] * (len(free) - len(left))]
         for (factor, label), (index, times) in zip(free, rest, strict=True):
             if not self._unify_label(node, label, (index,)):
@@ -295,7 +259,7 @@ class State:
 
     def _same_factor(self, node: Any, wanted: int | str, found: int) -> bool:
         if isinstance(wanted, int):
-            return wanted == found or self.fail(node, f"{wanted} times a dim", f"{found} times it")
+            return wanted == found or self.fail(node, Why.STEP, wanted, found)
         return self.bind_dim(node, wanted, found, (UNIT,))
 
     def bind_dims(
@@ -316,7 +280,7 @@ class State:
             size: Sizes = found if dim.pack is not None else found[0]
             shape.append(size)
             if dim.size is not None and size != dim.size:
-                return self.fail(node, f"a dim of size {dim.size}", size_text(size), Kind.SIZE)
+                return self.fail(node, Why.SIZE, dim.size, size)
             if dim.name is not None and not self.bind_dim(node, dim.name, size, indices):
                 return False
         self.set(self.shapes, node.name, tuple(shape))
@@ -327,7 +291,7 @@ class State:
         self.set(self.dims, name, (size, indices))
         known = self.dims[name][0]
         if isinstance(known, int) and isinstance(size, int) and known != size:
-            return self.fail(node, f"{own_name(name)} = {known}", str(size), Kind.SAME_SIZE, own_name(name))
+            return self.fail(node, Why.SAME_SIZE, name, known, size)
         self.set(self.dims_again, (name, size, indices), node)
         return True
 
@@ -341,14 +305,3 @@ class State:
         if isinstance(index, Loop) and index.size is not None:
             return index.size
         return self.extents.get(index, DimSize(index, 0))
-
-
-def own_name(name: str) -> str:
-    """A dim as its own pattern calls it."""
-    return name.rpartition(".")[2]
-
-
-def size_text(size: Sizes) -> str:
-    if isinstance(size, tuple):
-        return " x ".join(map(size_text, size)) or "nothing"
-    return str(size) if isinstance(size, int) else "a dynamic size"

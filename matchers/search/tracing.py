@@ -15,9 +15,10 @@ from iree.compiler import ir
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number
-from opsplice.matchers.search.matches import Binding, Kind, Match
+from opsplice.matchers.search.failures import Failure, Kind, Why
+from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
-from opsplice.matchers.search.state import Failure, Listener
+from opsplice.matchers.search.state import Listener
 from opsplice.matchers.terms.terms import Apply, Constant, Index, Loop, Reduce, Term
 from opsplice.matchers.terms.views import Views
 
@@ -29,7 +30,7 @@ class Stop:
     """Where a search stopped that got furthest, and what was known there.
 
     node: the part of the pattern, or the part of a condition; term: what the program has there, if that was read;
-    about: as for `State.fail`. at: the payload op or value there.
+    why, operands: as in `Failure`. at: the payload op or value there.
     held: for each node that held, by its id, the op that it held at.
     seen: the ids of all nodes that were looked at on the way. looked: every payload op that was looked at.
     labels: what each label is bound to; asked, given: the labels and the indices that were being compared.
@@ -37,10 +38,8 @@ class Stop:
     """
 
     node: Any
-    kind: Kind
-    wanted: str
-    found: str
-    about: str
+    why: Why
+    operands: tuple[Any, ...]
     at: Thing | None
     term: Any
     held: Mapping[int, Thing | None]
@@ -54,6 +53,10 @@ class Stop:
     asked: tuple[Label, ...]
     given: tuple[Index, ...]
     loops: tuple[tuple[tuple[Label, ...], tuple[Loop, ...]], ...]
+
+    @property
+    def kind(self) -> Kind:
+        return self.why.kind
 
 
 class Tracer(Listener):
@@ -76,11 +79,11 @@ class Tracer(Listener):
         match = self.search.run(value, at_view=at_view, as_it_is=as_it_is)
         first = self.graph.results[0].node
         if match is None and self.search.gave_up:
-            self.stop = self._stop(first, Kind.STEPS, "a decision", "one too large to decide")
+            self.stop = self._stop(first, Why.STEPS)
         elif match is None and self.stop is None:
             # The search never began: what a view rearranges is looked for where it is made.
             self.state.place = defining_op(value)
-            self.stop = self._stop(first, Kind.VIEW, "an op that computes", "one that only passes on or rearranges")
+            self.stop = self._stop(first, Why.VIEW)
         return match
 
     # ---- what the search tells ------------------------------------------------------------------------------------
@@ -100,11 +103,11 @@ class Tracer(Listener):
         self.state.place = self.views.maker(term) or self.state.place
 
     def failed(self, failure: Failure) -> None:
-        self.stop = self._stop(failure.node, failure.kind, failure.wanted, failure.found, failure.about)
+        self.stop = self._stop(failure.node, failure.why, failure.operands)
 
     # ---- notes ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, node: Any, kind: Kind, wanted: str, found: str, about: str = "") -> Stop:
+    def _stop(self, node: Any, why: Why, operands: tuple[Any, ...] = ()) -> Stop:
         state = self.state
         held, term = dict(state.held), state.term
         for (number, seen), place in state.numbers.items():
@@ -114,10 +117,8 @@ class Tracer(Listener):
                 held[id(number)] = place
         return Stop(
             node=node,
-            kind=kind,
-            wanted=wanted,
-            found=found,
-            about=about,
+            why=why,
+            operands=operands,
             at=self._at(node),
             term=term,
             held=held,

@@ -10,17 +10,16 @@ from iree.compiler import ir
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
 from opsplice.matchers.dims.size_bounds import bounds_of
-from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Form, Named, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.matchers.search import uses
+from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, kept, pair
-from opsplice.matchers.search.matches import Kind, Size
-from opsplice.matchers.search.state import State, own_name, size_text
+from opsplice.matchers.search.matches import Size
+from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import constants, contraction_kinds
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
-from opsplice.spec_lang.checking.contraction_query import written
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -91,33 +90,26 @@ class Verdicts:
 
     def _condition_failed(self, where: Any, sizes: judge.Sizes) -> bool:
         failed = judge.first_failure(where, sizes, self._judge)
-        kind = Kind.CONDITION
+        why = Why.CONDITION
         if isinstance(failed, Asked) and failed.kind != "weight":
-            kind = Kind.USE
+            why = Why.USE
             makers = (defining_op(value) for value, _ in self._other_users(failed.name))
             self.state.place = next((op for op in makers if op is not None), None)
-        return self.state.fail(failed, dim_conditions.written(failed), self._what_is(failed, sizes), kind)
+        return self.state.fail(failed, why, self._what_is(failed, sizes))
 
-    def _what_is(self, condition: Any, sizes: judge.Sizes) -> str:
-        """What there is where a condition does not hold."""
+    def _what_is(self, condition: Any, sizes: judge.Sizes) -> Any:
+        """What there is where a condition does not hold: a type, another user, dims of a contraction, a term, sizes."""
         if isinstance(condition, tree.Membership):
             return self.state.element(condition.variable)
         if isinstance(condition, Asked):
-            if condition.kind == "weight":
-                return "a value that is computed or given at run time"
             _, other = next(self._other_users(condition.name), (None, None))
-            if other is None:
-                return "no other use of it"
-            return f"the value is also used by {other.name} at {location_text(other)}"
+            return other
         if isinstance(condition, tree.Predicate) and condition.name == "contracts":
-            found = contraction_kinds.sizes_of(self.state.roots[0].value.owner.operation)
-            return "no contraction" if found is None else written(found)
+            return contraction_kinds.sizes_of(self.state.roots[0].value.owner.operation)
         if isinstance(condition, Form):
             value = self.state.values_of(condition.name)[-1:]
-            return self.state.describe(self.views.whole(value[0])) if value else "a value inside a fused op"
-        names = sorted(dim_conditions.numbers_in(condition))
-        known = [f"{own_name(n)} = {judge.shown(sizes[n]) if n in sizes else 'unknown'}" for n in names]
-        return ", ".join(known) or "that it does not hold"
+            return self.views.whole(value[0]) if value else None
+        return sizes
 
     # ---- what conditions ask ----------------------------------------------------------------------------------------
 
@@ -165,9 +157,7 @@ class Verdicts:
             singles = sum(not label.pack for label in free)
             pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
             if pairs is None:
-                return self.state.fail(
-                    node, f"a reduction over {' '.join(la.name for la in node.loops)}", "more dims", Kind.REDUCTION
-                )
+                return self.state.fail(node, Why.REDUCED_MORE)
             for label, indices in pairs:
                 self.state.set(self.state.labels, label, indices)
         return True
@@ -184,9 +174,7 @@ class Verdicts:
             if op is None or op in seen:
                 continue
             if op in roots:
-                return self.state.fail(
-                    self.graph.results[0].node, "inputs that need no result", "one made from a result", Kind.ORDER
-                )
+                return self.state.fail(self.graph.results[0].node, Why.ORDER)
             seen.add(op)
             if any(_may_use(op, root) for root in roots):
                 pending.extend(uses.read_by(op))
@@ -216,9 +204,7 @@ class Verdicts:
         sizes = tuple(self.state.extent(i) for i in indices)
         size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
         if isinstance(tie.size, int):
-            return size == tie.size or self.state.fail(
-                tie.node, f"a dim of size {tie.size}", size_text(size), Kind.SIZE
-            )
+            return size == tie.size or self.state.fail(tie.node, Why.SIZE, tie.size, size)
         return self.state.bind_dim(tie.node, tie.size, size, indices)
 
     def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
@@ -235,24 +221,20 @@ class Verdicts:
                 return True
         elif isinstance(size, tuple) and self._same_extent([s for s, _ in left], [s for s, _ in right]):
             return True  # the same dims of a pack, flattened in one of the two
-        found = "another size that is dynamic" if known == size or _is_dynamic(size) else size_text(size)
-        return self.state.fail(node, f"{own_name(name)} = {size_text(known)}", found, Kind.SAME_SIZE, own_name(name))
+        return self.state.fail(node, Why.SAME_SIZE, name, known, size)
 
     def same_number(self, node: Number, found: Term, sizes: judge.Sizes, classes: Classes) -> bool:
         low = judge.evaluate(node.low, sizes)
         if not isinstance(found, Constant):
             return self._same_dim(node, found, classes)
         if low is None:
-            about = "dynamic" if dim_conditions.numbers_in(node.low) else ""  # else it is too large
-            wanted = f"the constant {number_text(node)}{f', which is {about}' if about else ''}"
-            return self.state.fail(node, wanted, str(found.value), Kind.CONSTANT, about)
+            return self.state.fail(node, Why.RUN_TIME_CONSTANT, found.value)
         if node.high is not None:
             high = judge.evaluate(node.high, sizes)
             good = high is not None and constants.within(low, high, found.value, found.type)
         else:
             good = constants.same(low, found.value, found.type)
-        given = constants.text(found.value, found.type)
-        return good or self.state.fail(node, f"the constant {number_text(node)}", given, Kind.CONSTANT)
+        return good or self.state.fail(node, Why.CONSTANT, found)
 
     def _same_dim(self, node: Number, found: Term, classes: Classes) -> bool:
         """A dim that is only known at run time, read from the tensor and cast to the element type."""
@@ -263,7 +245,7 @@ class Verdicts:
                 return True
             if self._same_extent(wanted, given):
                 return True
-        return self.state.fail(node, f"the constant {number_text(node)}", self.state.describe(found), Kind.CONSTANT)
+        return self.state.fail(node, Why.CONSTANT, found)
 
     def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
         """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
@@ -319,15 +301,6 @@ class Verdicts:
         return sizes | {f"bits({name})": vocabulary.bits(element) for name, element in self.state.types.items()}
 
 
-def _is_dynamic(size: Sizes) -> bool:
-    return any(isinstance(s, DimSize) for s in (size if isinstance(size, tuple) else (size,)))
-
-
 def _may_use(op: ir.Operation, root: ir.Operation) -> bool:
     """False if an op comes before a root in its block, so that nothing that it uses can be made from the root."""
     return op.block != root.block or not op.is_before_in_block(root)
-
-
-def number_text(node: Number) -> str:
-    low = dim_conditions.written(node.low)
-    return low if node.high is None else f"{low}..{dim_conditions.written(node.high)}"

@@ -11,12 +11,12 @@ from iree.compiler import ir
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Result, Whole
-from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import bodies
-from opsplice.matchers.terms.attributes import attribute_text, integers, is_named, same_attribute
+from opsplice.matchers.terms.attributes import integers, is_named, same_attribute
 from opsplice.matchers.terms.terms import Access, Constant, Term
 from opsplice.matchers.terms.views import Origin
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -63,7 +63,7 @@ class WholeOps:
         for made in named:
             yield lambda made=made: self._whole(node, made)
         if not named:
-            yield lambda: self.reader.other_op(node, node.op, term)
+            yield lambda: self.reader.other_op(node, term)
 
     def _origins(self, term: Term) -> Iterator[Origin]:
         """The ops in bodies that make an element, from the last one down through what is looked through."""
@@ -83,27 +83,20 @@ class WholeOps:
             self.state.set(self.state.ops, op)
         results = 1 if node.rest and node.count == 1 else len(op.results)  # what is open may have more
         if (results, number) != (node.count, node.number):
-            self.state.fail(
-                node, f"result {node.number} of {node.count}", f"result {number} of {len(op.results)}", Kind.RESULT
-            )
+            self.state.fail(node, Why.RESULT, number, len(op.results))
             return None
         if len(op.operands) != len(node.operands) and not (node.rest and len(op.operands) > len(node.operands)):
-            count = f"{len(node.operands)}{' or more' * node.rest} operands"
-            self.state.fail(node, count, f"{len(op.operands)}", Kind.OPERANDS)
+            self.state.fail(node, Why.OPERANDS, len(op.operands))
             return None
         if not all(self._attribute(node, attribute, op) for attribute in node.attributes):
             return None
         if not node.regions and node.body is None and effects.has_own_region(op):
-            self.state.fail(
-                node, f"{node.op} without a region", "a region, which the pattern does not show", Kind.REGION
-            )
+            self.state.fail(node, Why.REGION)
             return None
         if node.body is not None and not self._has_body(node, node.body, op):
             return None
         if place is not None and op != self.state.roots[0].value.owner.operation and effects.has_effects(op):
-            self.state.fail(
-                node, f"{node.op} without side effects, as it is inside the pattern", "one that has some", Kind.EFFECTS
-            )
+            self.state.fail(node, Why.EFFECTS)
             return None
         if node.element and not self.state.bind_type(node, node.element, self.views.element_type(op.results[number])):
             return None
@@ -122,7 +115,7 @@ class WholeOps:
         other = bodies.difference(op, body)
         if other is None:
             self.views.reads.update(dict.fromkeys(bodies.outside(op)))
-        return other is None or self.state.fail(node, *other, Kind.REGION)
+        return other is None or self.state.fail(node, Why.BODY, op, body)
 
     def _elements(self, node: Whole, made: Origin, place: Access | None) -> list[tuple[Any, Any]] | None:
         """What an op makes each element of: the same elements of its operands, none of them transposed."""
@@ -138,23 +131,14 @@ class WholeOps:
 
     def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation) -> bool:
         found = op.attributes.get(wanted.name, None)
-        found_text = "none" if found is None else str(found)
         if wanted.variables:
             return self._integers(node, wanted, found)
         if wanted.absent:
-            return found is None or self.state.fail(node, f"no {wanted.name}", found_text, Kind.ATTRIBUTE)
+            return found is None or self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
         choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
         if found is not None and (not choices or any(same_attribute(choice, found, wanted.span) for choice in choices)):
             return True
-        if not choices:
-            return self.state.fail(node, f"an attribute {wanted.name}", found_text, Kind.ATTRIBUTE)
-        written = ", ".join(map(attribute_text, choices))
-        return self.state.fail(
-            node,
-            f"{wanted.name} in {{{written}}}" if wanted.choices else f"{wanted.name} = {written}",
-            found_text,
-            Kind.ATTRIBUTE,
-        )
+        return self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
 
     def _integers(self, node: Whole, wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
         """Bind names to an integer, or to those of a list."""
@@ -162,14 +146,13 @@ class WholeOps:
         items = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
         numbers = () if found is None else integers(found, is_list)
         if numbers is None or len(numbers) != len(items):
-            what = f"{len(items)} integers" if is_list else "an integer"
-            return self.state.fail(node, f"{what} {wanted.name}", str(found or "none"), Kind.ATTRIBUTE)
+            return self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
         for item, number in zip(items, numbers, strict=True):
             if isinstance(item, tree.Bound):
                 self.state.set(self.state.integers, item.name, number)
             known = self.state.integers[item.name] if isinstance(item, tree.Bound) else item
             if known != number:
-                return self.state.fail(node, f"{wanted.name} = {known}", str(number), Kind.ATTRIBUTE)
+                return self.state.fail(node, Why.INTEGER, wanted.name, known, number)
         return True
 
     def levels(self, term: Access) -> Iterator[Access]:

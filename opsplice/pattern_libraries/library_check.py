@@ -24,6 +24,7 @@ from opsplice.compiling.spec_sources import SpecSource
 from opsplice.compiling.splice import Splicer
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
+from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
@@ -199,7 +200,7 @@ class _Trial:
             best = min(mine, key=lambda o: o.outcome != "replaced", default=None)
             if best is None:
                 misses = (m for m in found.near_misses if m.pattern == name and as_known(m.function).startswith(prefix))
-                said = [f"; nearest: wanted {m.wanted}, found {m.found}" for m in misses]
+                said = [f"; nearest: {sentence(m)}" for m in misses]
                 what = self.given.get(name, "it written out as ops")
                 yield Finding("pattern", name, "failed", f"it does not match {what}{''.join(said[:1])}")
                 continue

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Found, Match
@@ -51,7 +52,7 @@ class Outcome:
 
     @property
     def reasons(self) -> list[str]:
-        return [f"wanted {m.wanted}, found {m.found}" for m in self.found.near_misses]
+        return [sentence(m) for m in self.found.near_misses]
 
 
 Finder = Callable[[str, str], Outcome]

@@ -14,7 +14,9 @@ from opsplice.matchers.explain.pointing import ops_at, parse_place
 from opsplice.matchers.explain.reasons import other_uses, reason_of
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
-from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.patterns.nodes import Asked
+from opsplice.matchers.search import failures
+from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.search.tracing import Tracer
 from opsplice.matchers.terms.views import Views
@@ -434,7 +436,9 @@ def test_a_value_that_should_have_one_use_only(session: Any) -> None:
     tracer = Tracer(views, graph, "f")
     assert tracer.run(absf.results[0]) is None
     assert tracer.stop is not None
-    stop = dataclasses.replace(tracer.stop, kind=Kind.USE, wanted="a value that nothing else uses", at=sqrt)
+    stop = dataclasses.replace(
+        tracer.stop, why=failures.Why.USE, node=Asked(graph.pattern.span, "only", "x"), operands=(None,), at=sqrt
+    )
     assert reason_of(graph, stop, views).found == "one that is also used by math.tanh at m.py:88:3"
 
 

@@ -177,6 +177,7 @@ PROGRAM = """
 from iree.compiler import ir
 from iree.compiler.api import Session
 from opsplice.matchers.find import engine
+from opsplice.matchers.explain.failure_words import words
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.spec_lang.loading.loader import load_text
 text = '''func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
@@ -199,7 +200,7 @@ for match in found.matches:
     bound = {n: b.value.get_name() for n, b in match.inputs.items()}
     print(match.pattern.name, bound, [r.get_name() for r in match.roots], [op.name for op in match.ops])
 for miss in found.near_misses:
-    print(miss, miss.progress, miss.at)
+    print(miss, words(miss), miss.progress, miss.at)
 """
 
 

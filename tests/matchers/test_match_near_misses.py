@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from opsplice.matchers.explain.failure_words import words
+
 BIAS = """pattern p(a: tensor<m x k x f32>, b: tensor<k x n x f32>, bias: tensor<n x f32>) {
   maximumf(addf(contract[m k, k n -> m n](a, b), broadcast[n -> m n](bias)), 0.0)
 }"""
@@ -28,7 +30,7 @@ def test_a_near_miss_names_both_places_and_the_part_of_the_pattern(find):
     assert outcome.count == 0
     (miss,) = outcome.found.near_misses
     assert (miss.pattern, miss.function, miss.location) == ("p", "f", "model.py:5:1")
-    assert (miss.wanted, miss.found, miss.at) == ("the constant 0.0", "6.0", "model.py:6:1")
+    assert (*words(miss), miss.at) == ("the constant 0.0", "6.0", "model.py:6:1")
     assert miss.progress == 0.8
     assert miss.span is not None
     assert BIAS[miss.span.start : miss.span.end] == "0.0"
@@ -40,7 +42,7 @@ def test_the_op_that_was_looked_at_has_its_own_location(find):
       %r = arith.maximumf %u, %z : tensor<4x8xf32> loc("model.py":9:1)""")
     (miss,) = find(payload, BIAS).found.near_misses
     assert (miss.location, miss.at) == ("model.py:9:1", "model.py:7:1")
-    assert (miss.wanted, miss.found) == ("a reduction by addf", "tanh")
+    assert words(miss) == ("a reduction by addf", "tanh")
     assert 0 < miss.progress < 1
 
 
@@ -62,7 +64,7 @@ def test_the_nearest_come_first_and_five_are_kept(find):
     spec = "pattern p(x: tensor<n x f32>) { negf(absf(exp(tanh(x)))) }"
     misses = find(payload, spec).found.near_misses
     assert len(misses) == 5
-    assert (misses[0].wanted, misses[0].found) == ("tanh", "an argument of func.func")
+    assert words(misses[0]) == ("tanh", "an argument of func.func")
     assert misses[0].progress == 0.75
     assert [m.progress for m in misses[1:]] == [0.5] * 4
 

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from opsplice import interpreter
 from opsplice.matchers.explain.diagnosis import Explainer
+from opsplice.matchers.explain.failure_words import words
 from opsplice.matchers.explain.near_miss import State
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
-from opsplice.matchers.search.matches import Kind
+from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.search.tracing import Tracer
 from opsplice.matchers.terms.views import Views
@@ -599,7 +600,7 @@ def test_every_miss_can_be_told_and_telling_changes_nothing(session, batch):
                 assert search.steps == tracer.search.steps
                 if search.furthest is not None:
                     assert tracer.search.furthest is not None
-                    why = [(f.kind, f.wanted, f.found, f.held) for f in (search.furthest, tracer.search.furthest)]
+                    why = [(f.why, words(f), f.held) for f in (search.furthest, tracer.search.furthest)]
                     assert why[0] == why[1]
         for op in [op.operation for op in block.operations][:-1]:
             for attempt in explainer.at(graphs, [op]):

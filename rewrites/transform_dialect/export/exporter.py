@@ -16,6 +16,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.patterns.graph import compile_pattern
@@ -266,9 +267,7 @@ class _Exporter:
         graphs = compile_pattern(pattern, self.spec.patterns, self.spec.types)
         found = engine.find(self.module, [replace(g, conditions=()) for g in graphs])
         misses = {
-            m.function.removeprefix(
-                _CALL
-            ): f"as ops of dynamic sizes it is no match: wanted {m.wanted}, found {m.found}"
+            m.function.removeprefix(_CALL): f"as ops of dynamic sizes it is no match: {sentence(m)}"
             for m in found.near_misses
         }
         return {match.roots[0]: match for match in found.matches}, misses
