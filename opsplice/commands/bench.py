@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 from opsplice.commands.shared.answer import Answer
-from opsplice.commands.shared.isolated import on_model
-from opsplice.commands.shared.jobs import job_of
-from opsplice.commands.verify import inputs_of, number, verified
+from opsplice.commands.verify import inputs_of, number, prepared_job, verified
 from opsplice.files import check_folder, write_file
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import Status, colored
@@ -29,8 +27,7 @@ def run(options: argparse.Namespace) -> Answer:
     flags = options.flags
     found = verified(options, Options(options.function, inputs)) if options.verify else None
     options.flags = for_this_cpu(flags, options.target)
-    job = job_of(options)
-    prepared = on_model(options, job.source, "opsplice.measuring.verifying.verification:prepare", job, False)
+    _, prepared = prepared_job(options, probing=False)
     with Status() as status:
         timed = benching.bench(
             prepared,

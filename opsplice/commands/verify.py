@@ -56,11 +56,12 @@ def failed_rules(options: argparse.Namespace) -> dict[str, str]:
     return rules
 
 
-def prepared_job(options: argparse.Namespace) -> tuple[Job, Prepared]:
-    """All programs, compiled in a child process."""
+def prepared_job(options: argparse.Namespace, *, probing: bool = True) -> tuple[Job, Prepared]:
+    """All programs, compiled in a child process, with the weights of the model, which stay in this one."""
     job = job_of(options)
-    prepared: Prepared = on_model(options, job.source, "opsplice.measuring.verifying.verification:prepare", job)
-    return job, prepared
+    work = "opsplice.measuring.verifying.verification:prepare"
+    prepared: Prepared = on_model(options, job.source, work, job, probing)
+    return job, prepared.with_weights(job.source.parameters)
 
 
 def number(text: str, option: str) -> float:

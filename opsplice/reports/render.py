@@ -114,6 +114,12 @@ def short_location(location: str) -> str:
     return location.removeprefix(here)
 
 
+def brief_location(location: str) -> str:
+    """A short location, of a file that is far away the last folder and the name alone."""
+    short = short_location(location)
+    return f".../{'/'.join(short.split('/')[-2:])}" if short.startswith("/") and short.count("/") > 3 else short
+
+
 def _match(replacement: Replacement) -> str:
     if not replacement.pattern:
         return f"{replacement.rule} in @{replacement.function}"

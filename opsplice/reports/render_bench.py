@@ -5,7 +5,7 @@ from __future__ import annotations
 from opsplice.commands.shared.answer import aligned
 from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing.paired import Paired
-from opsplice.reports.render import dims_text, short_location, style
+from opsplice.reports.render import brief_location, dims_text, style
 
 _HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile", "of the core")
 
@@ -39,7 +39,7 @@ def _row(each: Timed, found: Bench) -> tuple[str, ...]:
     times = f" x{len(each.same) + 1}" if each.same else ""
     seconds = (time_text(each.median(IREE)), time_text(each.median(KERNELS)))
     return (
-        short_location(each.name) + times,
+        brief_location(each.name) + times,
         what,
         *seconds,
         ratio_text(pair),

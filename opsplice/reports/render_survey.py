@@ -10,7 +10,7 @@ from opsplice.errors import counted
 from opsplice.measuring.timing.folding import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.measured_page import document
-from opsplice.reports.render import short_location, style
+from opsplice.reports.render import brief_location, style
 from opsplice.reports.render_bench import time_text
 
 _HEADS = ("share", "time", "", "operations", "bytes", "")
@@ -112,7 +112,7 @@ def what(item: Item) -> str:
 
 def places_text(item: Item) -> str:
     """Where it stands, the first places of it."""
-    named = ", ".join(map(short_location, item.places[:_NAMED]))
+    named = ", ".join(map(brief_location, item.places[:_NAMED]))
     return named + (", ..." if len(item.places) > _NAMED else "")
 
 
@@ -175,6 +175,6 @@ def _card(part: Part, found: Survey, longest: float) -> str:
         f'<article><header><b>{escape(what(item))}{times}</b><span class="ratio {kind}">{escape(item.state)}</span>'
         f'</header><div class="bar{ours}"><span>{share:.1%}</span><span><i style="width: {width:.1f}%"></i></span>'
         f'<span>{escape(time_text(seconds) if seconds else "")}</span></div><div class="faint">{escape(amounts)}</div>'
-        f"<details><summary>places</summary>{'<br>'.join(escape(short_location(p)) for p in item.places)}</details>"
+        f"<details><summary>places</summary>{'<br>'.join(escape(brief_location(p)) for p in item.places)}</details>"
         "</article>"
     )

@@ -10,6 +10,7 @@ import pytest
 
 from opsplice import cli
 from opsplice.measuring.timing.paired import Paired
+from opsplice.reports.render import brief_location
 
 SPEC = """
 kernel right(x: f32[m, n]) -> f32[m, n] {
@@ -50,6 +51,24 @@ def test_bench_times_matches_and_writes_a_page(
     assert not re.search(r"https?://|<script|<link|src=", page)
     for wanted in ("p(m = 64, n = 64)", "model.mlir:3:8 in @main", "wrong.c", "nowhere", "prefers-color-scheme"):
         assert wanted in page
+
+
+def test_torch_runs_the_same_model_with_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    layer = torch.nn.Linear(16, 4)
+    torch.export.save(torch.export.export(layer, (torch.randn(2, 16),)), "layer.pt2")
+    assert cli.main(["bench", "layer.pt2", "--against=torch", "--seconds=0.05", "--json"]) == 0
+    (whole,) = json.loads(capsys.readouterr().out)["timed"]
+    assert set(whole["seconds"]) == {"IREE", "torch", "inductor"}
+
+
+def test_files_far_away_are_told_in_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert brief_location("/usr/lib/python3/torch/nn/modules/linear.py:134") == ".../modules/linear.py:134"
+    assert brief_location(f"{tmp_path}/deep/er/model.py:3:4") == "deep/er/model.py:3:4"
 
 
 @pytest.mark.parametrize(

@@ -56,4 +56,11 @@ def _torch(model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], object]]
 
         return run
 
-    return {"torch": call(module), "inductor": call(compiled)}
+    inductor = call(compiled)
+    try:
+        inductor()
+    except RuntimeError as error:
+        message = str(error).strip().partition("\n")[0]
+        hint = "it needs a C++ compiler: apt install g++"
+        raise OpspliceError("torch.compile cannot run the model", details=message, hint=hint) from None
+    return {"torch": call(module), "inductor": inductor}

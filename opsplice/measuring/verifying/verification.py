@@ -24,6 +24,7 @@ from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying import tolerance, trial_runs, verdict_cache
 from opsplice.measuring.verifying.trials import KINDS, generated
 from opsplice.reports.report import Replacement, Report
+from opsplice.runtime.weights import Parameters
 
 Progress = Callable[[Any], None]
 
@@ -63,6 +64,11 @@ class Prepared:
     seconds: tuple[float, float] = (0.0, 0.0)
     replaced: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def with_weights(self, weights: Parameters) -> Prepared:
+        """The whole program with its weights, which do not go to other processes with the model."""
+        plain, kernels = (dataclasses.replace(each, parameters=weights) for each in (self.plain, self.kernels))
+        return dataclasses.replace(self, plain=plain, kernels=kernels)
 
 
 def verify(job: Job, prepared: Prepared, options: Options, on_progress: Progress) -> Verification:
