@@ -23,7 +23,7 @@ MODELS = {
     "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
-    "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"byte_linear": 1}),
+    "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "linear_packed": 1}),

@@ -89,3 +89,22 @@ def test_nibble_linear_keeps_what_is_not_finite(kernel, m):
         *(x, packed_nibbles(w), panelled(scale), panelled(zero), None, out, m, 1, 8, 1, 1, 3, 0, 0)
     )
     np.testing.assert_array_equal(out, [[np.nan, np.inf, -np.inf]] * m)
+
+
+@pytest.mark.parametrize("size", [1, 5, 63, 64, 1000])
+@pytest.mark.parametrize("start", [-3.0, 0.5, -9.0])
+def test_quantise_bytes(kernel, guarded, size, start):
+    """As ONNX says: the bytes reach to 0, whatever the numbers."""
+    x = guarded((np.random.default_rng(size).random(size, np.float32) * 6 + np.float32(start)).astype(np.float32))
+    out, scale, zero = guarded(np.zeros(size, np.uint8)), np.zeros((), np.float32), np.zeros((), np.uint8)
+    kernel("quantised/quantise.c", "opsplice_quantise_bytes")(x, out, scale, zero, size)
+    low, high = np.minimum(x.min(), np.float32(0)), np.maximum(x.max(), np.float32(0))
+    assert scale == (high - low) / np.float32(255)
+    assert zero == np.round(-low / scale)
+    np.testing.assert_array_equal(out, np.clip(np.round(x / scale) + zero, 0, 255))
+
+
+def test_quantise_zeros(kernel):
+    out, scale, zero = np.ones(3, np.uint8), np.ones((), np.float32), np.ones((), np.uint8)
+    kernel("quantised/quantise.c", "opsplice_quantise_bytes")(np.zeros(3, np.float32), out, scale, zero, 3)
+    assert (scale, zero) == (0, 0)

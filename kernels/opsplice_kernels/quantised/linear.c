@@ -8,7 +8,7 @@
 // Grid: (p, ceildiv(m, 252)); a workgroup does a panel of 32 columns by 252 rows.
 #include "../tile.h"
 
-enum { SHARE = 252, AHEAD = 8192 };
+enum { SHARE = 252 };
 
 // sum + the products of four unsigned bytes with four signed ones, in each lane.
 #if LANES == 16
@@ -30,16 +30,15 @@ typedef struct {
 INLINE ints load_whole(const void *from) { return *(const ints_anywhere *)from; }
 
 INLINE void byte_tile(const int rows, const int is_signed, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
-                      float *out, size_t row, size_t column) {
+                      const int8_t *later, size_t step, float *out, size_t row, size_t column) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     sums[p][v] = load_whole(start + v * LANES);
   for (size_t i = 0; i < of->k; i += 4, w += 4 * PANEL) {
     ints weights[VECTORS];
-    UNROLL for (int v = 0; v < VECTORS; v++) {
-      __builtin_prefetch(w + AHEAD + 4 * v * LANES);
-      weights[v] = load_whole(w + 4 * v * LANES);
-    }
+    __builtin_prefetch(later, 0, 2);
+    later += step;
+    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_whole(w + 4 * v * LANES);
     UNROLL for (int p = 0; p < rows; p++) {
       int32_t word;
       __builtin_memcpy(&word, x + (size_t)p * of->k + i, 4);
@@ -73,14 +72,17 @@ void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums
   int32_t start[PANEL];
   for (size_t c = 0; c < PANEL; c++) start[c] = column + c < n ? -nought * sums[column + c] : 0;
   w += workgroup_x * k4 * 4 * PANEL;
+  // Each tile fetches its part of the next panel.
+  size_t tiles = (left + ROWS - 1) / ROWS, part = k * PANEL / tiles, step = 4 * PANEL / tiles;
+  const int8_t *later = w + k * PANEL;
   while (left > 0) {
     size_t count = left / ((left + ROWS - 1) / ROWS);
     for (size_t c = 0; c < PANEL && column + c < n; c += TILE) {
-#define BYTE_TILE(p) byte_tile(p, 0, &of, x + row * k, w + 4 * c, start + c, out, row, column + c)
-#define SIGNED_TILE(p) byte_tile(p, 1, &of, x + row * k, w + 4 * c, start + c, out, row, column + c)
+#define BYTE_TILE(p) byte_tile(p, 0, &of, x + row * k, w + 4 * c, start + c, later, step, out, row, column + c)
+#define SIGNED_TILE(p) byte_tile(p, 1, &of, x + row * k, w + 4 * c, start + c, later, step, out, row, column + c)
       if (is_signed) FOR_ROWS(count, SIGNED_TILE)
       else FOR_ROWS(count, BYTE_TILE)
     }
-    row += count, left -= count;
+    row += count, left -= count, later += part;
   }
 }
