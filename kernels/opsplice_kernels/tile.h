@@ -40,10 +40,15 @@ enum { ROWS = 6 };
 #endif
 
 // sums[p] += the sum over i < k of x[p * row + i * step] * w[i * next ...]. ahead: how many floats in front of w to fetch.
-INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step, const float *w,
-                     size_t next, size_t k, const int ahead) {
+// later: what is needed after this, of which each i fetches `part` floats; or null.
+INLINE void multiply_fetching(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step,
+                              const float *w, size_t next, size_t k, const int ahead, const float *later, size_t part) {
   for (size_t i = 0; i < k; i++, x += step, w += next) {
     floats weights[VECTORS];
+    if (later) {
+      __builtin_prefetch(later, 0, 2);
+      later += part;
+    }
     if (ahead) UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + ahead + v * LANES);
     UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
     UNROLL for (int p = 0; p < rows; p++) {
@@ -51,6 +56,11 @@ INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, siz
       UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] += weights[v] * value;
     }
   }
+}
+
+INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step, const float *w,
+                     size_t next, size_t k, const int ahead) {
+  multiply_fetching(rows, sums, x, row, step, w, next, k, ahead, 0, 0);
 }
 
 // The lanes of a row and of the row `bit` behind it change places where their numbers differ in that bit.

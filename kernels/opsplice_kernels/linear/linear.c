@@ -28,15 +28,15 @@ static void finish(const epilogue *by, size_t at, float *out, size_t rows, size_
     }
 }
 
-INLINE void linear_tile(const int rows, const float *x, size_t k, const float *w, const float *bias, float *out, size_t n,
-                        size_t columns) {
+INLINE void linear_tile(const int rows, const float *x, size_t k, const float *w, const float *later, size_t part,
+                        const float *bias, float *out, size_t n, size_t columns) {
   floats sums[ROWS][VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) {
     size_t c = v * LANES;
     floats start = bias && c < columns ? load_up_to(bias + c, columns - c, 0.0f) : splat(0.0f);
     UNROLL for (int p = 0; p < rows; p++) sums[p][v] = start;
   }
-  multiply(rows, sums, x, k, 1, w, PANEL, k, AHEAD);
+  multiply_fetching(rows, sums, x, k, 1, w, PANEL, k, AHEAD, later, part);
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) {
     size_t c = v * LANES;
     if (c < columns) store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
@@ -74,16 +74,19 @@ void opsplice_linear(const float *x, const float *w, const float *bias, const fl
   int is_plain = which == NOTHING && !factor && !rest;
   w += workgroup_x * k * PANEL;
   if (bias) bias += column;
+  // Each tile fetches its part of the next panel.
+  size_t tiles = (left + ROWS - 1) / ROWS, part = PANEL / tiles;
+  const float *later = w + k * PANEL;
   while (left > 0) {
     size_t rows = left / ((left + ROWS - 1) / ROWS), at = row * n + column;
     if (left == 1) linear_row(x + row * k, k, w, bias, out + at, columns);
     else
       for (size_t c = 0; c < columns; c += TILE) {
 #define LINEAR_TILE(p) \
-  linear_tile(p, x + row * k, k, w + c, bias ? bias + c : 0, out + at + c, n, least(TILE, columns - c))
+  linear_tile(p, x + row * k, k, w + c, later, part, bias ? bias + c : 0, out + at + c, n, least(TILE, columns - c))
         FOR_ROWS(rows, LINEAR_TILE)
       }
     if (!is_plain) finish(&by, at, out + at, rows, columns);
-    row += rows, left -= rows;
+    row += rows, left -= rows, later += k * part;
   }
 }
