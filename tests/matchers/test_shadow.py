@@ -100,6 +100,8 @@ def test_the_last_rule_is_unreachable(rules):
         "replace relu with one(x) replace relu with any_layout(x)",  # for inputs that do not lie densely
         # A condition does not hold for a dim that is only known at run time.
         "replace relu where n >= 0 with one(x) replace relu with one(x)",
+        "replace relu when n <= 1024 with one(x) replace relu with one(x)",
+        "replace relu when n < 8 with one(x) replace relu when n >= 8 with one(x) replace relu with one(x)",
         "replace relu where n<8 with one(x) replace relu where n >= 8 with one(x) replace relu with one(x)",
     ],
 )
