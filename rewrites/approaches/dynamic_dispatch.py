@@ -183,7 +183,7 @@ def build_source(module: ir.Module, name: str, call: KernelCall, interface: str)
         _INTERFACE: emit.text(interface),
     }
     executable = emit.op("hal.executable.source", attributes=attributes, regions=1, at=at)
-    overwritten = [o.alias for o in call.outputs if o.alias is not None]
+    overwritten = call.overwritten
     layout = layout_of(call)
     with ir.InsertionPoint(executable.regions[0].blocks.append()):
         _build_export(name, 0, layout, call, call.kernel.grid)
@@ -192,7 +192,7 @@ def build_source(module: ir.Module, name: str, call: KernelCall, interface: str)
         inner = emit.op("builtin.module", regions=1)
         emit.op("hal.executable.source_end")
     with ir.InsertionPoint(inner.regions[0].blocks.append()):
-        _LateShim(call, layout, frozenset(overwritten)).build_call(name)
+        _LateShim(call, layout, frozenset(o.alias for o in call.outputs if o.alias is not None)).build_call(name)
         for parameter in overwritten:
             _LateShim(call, _copy_layout(call), frozenset()).build_copy(copy_name(name, parameter), parameter)
 

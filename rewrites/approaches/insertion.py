@@ -26,10 +26,10 @@ from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols
-from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims
+from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims, result_type
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
 from opsplice.rewrites.memory.dense_copies import dense_copy
-from opsplice.rewrites.plan.actions import Argument, Buffer, Insertion, KernelCall, Scalar, Written
+from opsplice.rewrites.plan.actions import Argument, Buffer, Insertion, KernelCall, Output, Scalar, Written, Zeros
 from opsplice.spec_lang.checking.rules import PLACEHOLDER
 from opsplice.spec_lang.syntax import tree
 
@@ -151,9 +151,18 @@ def with_computed(placer: Placer, call: KernelCall, launch: Callable[[KernelCall
             return dataclasses.replace(argument, value=launch(argument.value))
         if isinstance(argument.value, Written):
             return dataclasses.replace(argument, value=_written(placer, argument.value))
+        if isinstance(argument.value, Zeros):
+            return dataclasses.replace(argument, value=_zeros(placer, argument.value.output))
         return argument
 
     return dataclasses.replace(call, arguments=tuple(map(given, call.arguments)))
+
+
+def _zeros(placer: Placer, output: Output) -> ir.Value:
+    """A tensor of zeros of the sizes of a result."""
+    kind = result_type(output)
+    zero = emit.constant(0, kind.element_type)
+    return emit.value("flow.tensor.splat", [zero, *placer.axes(output.sizes)], kind)
 
 
 def _written(placer: Placer, code: Written, writers: ir.Attribute | None = None) -> ir.Value:

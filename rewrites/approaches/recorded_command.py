@@ -67,9 +67,8 @@ class RecordedWriter(CommandWriter):
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
         bound = [a for a in call.arguments if is_binding(a)]
-        overwritten = {output.alias for output in call.outputs}
         values = zip(self.operands(bound), bound, strict=True)
-        own = [copied(value) if a.name in overwritten else value for value, a in values]
+        own = [copied(value) if a.name in call.overwritten else value for value, a in values]
         # Functions are declared with one type each: sizes that the kernel does not write are dynamic there.
         sizes = {name: index_value(self.placer.size(size)) for name, size in call.dims.items()}
         tensors = iter([self._shaped(v, a, sizes) for v, a in zip(own, bound, strict=True)])

@@ -78,9 +78,8 @@ class Writer:
         operands = [stride_words.left_out(a) if a.value is None else placer.given(a) for a in buffers]
         names = [a.name for a in buffers]
         tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
-        for at in tied:
-            if at >= 0:
-                operands[at] = copied(operands[at])
+        for at in map(names.index, call.overwritten):
+            operands[at] = copied(operands[at])
         if stride_words.packs(call):
             operands.append(stride_words.first_elements(call, placer))
         operand_dims = [plain.dynamic_dims(v) for v in operands]

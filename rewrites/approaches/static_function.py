@@ -83,7 +83,7 @@ class Writer:
     def dispatch(self, call: KernelCall, names: Sequence[str], site: Site) -> Sequence[ir.Value]:
         """The results of a call, after copies of what it overwrites. names: the parameters of the site's operands."""
         tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
-        copies = {at: site.emit_copy(at, names[at]) for at in tied if at >= 0}
+        copies = {at: site.emit_copy(at, names[at]) for at in map(names.index, call.overwritten)}
         operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
         result_dims = [self.placer.axes(o.sizes) for o in call.outputs]
         return site.emit(site.executable, operands, [result_type(o) for o in call.outputs], result_dims, tied)
@@ -186,7 +186,7 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
         attributes["hal.executable.objects"] = objects(call)
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
     body = executable.regions[0].blocks.append()
-    overwritten = [o.alias for o in call.outputs if o.alias is not None]
+    overwritten = call.overwritten
     with ir.InsertionPoint(body):
         _build_export(name, call, call.kernel.grid)
         for parameter in overwritten:

@@ -20,13 +20,20 @@ from opsplice.targets.artifacts.artifact import Artifact
 
 
 @dataclass(frozen=True)
+class Zeros:
+    """What a result is that starts at zero, until the kernel writes to it."""
+
+    output: Output
+
+
+@dataclass(frozen=True)
 class Buffer:
     """A tensor argument: a buffer of `element`s, whose dims are `shape`.
 
     value: None for one that is left out; `Written` for what a rule computes, `KernelCall` for what another kernel
-    makes, until it is put in. layout: where these lie in the memory of `value`, for each dim of `shape`; None for a
-    dense row-major buffer. copy: where they lie there
-    if the kernel gets a dense copy of them. views: the ops between `value` and what the match is bound to.
+    makes, `Zeros` for a result that starts as these, until it is put in. layout: where these lie in the memory of
+    `value`, for each dim of `shape`; None for a dense row-major buffer. copy: where they lie there if the kernel gets a
+    dense copy of them. views: the ops between `value` and what the match is bound to.
     """
 
     name: str
@@ -167,6 +174,12 @@ class KernelCall:
     def is_optional(self) -> bool:
         """Whether the compiler's own code runs where no plugin has the function."""
         return self.rule.keep and bool(self.imported)
+
+    @property
+    def overwritten(self) -> tuple[str, ...]:
+        """The arguments that the kernel overwrites, of which the program keeps a copy."""
+        parameters = {parameter.name for parameter in self.kernel.parameters}
+        return tuple(output.alias for output in self.outputs if output.alias in parameters and output.alias is not None)
 
     @property
     def strided(self) -> tuple[Buffer | Output, ...]:

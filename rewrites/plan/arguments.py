@@ -20,7 +20,7 @@ from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.approaches import c_function_shim
 from opsplice.rewrites.memory import strides
-from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, Written
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, Written, Zeros
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -85,6 +85,7 @@ class Signature:
         made = map(self._given_on, self.kernel.results) if inner else itertools.starmap(self._output, results)
         outputs = tuple(made)  # which may say what a type is
         arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
+        zeroed, outputs = self._zeroed(outputs)
         sizes = {n: _numbers(s) for n, s in self.dims.items()}
         types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
@@ -95,7 +96,7 @@ class Signature:
             rule=self.rule,
             kernel=self.kernel,
             symbol=self._symbol(),
-            arguments=arguments,
+            arguments=(*arguments, *zeroed),
             outputs=outputs,
             dims=self._in_order(),
             types=self.types,
@@ -108,6 +109,17 @@ class Signature:
         if unmet := strides.unmet(laid_out):
             raise LeaveError(f"kernel {self.kernel.name}'s condition {unmet}")
         return laid_out
+
+    def _zeroed(self, outputs: Sequence[Output]) -> tuple[list[Buffer], tuple[Output, ...]]:
+        """The buffers of zeros that results are written over, and the results."""
+        buffers, made = [], []
+        for result, output in zip(self.kernel.results, outputs, strict=True):
+            if isinstance(result.type, tree.TensorType) and result.type.zeroed:
+                name = f"0 {result.name}"  # no parameter's
+                buffers.append(Buffer(name, Zeros(output), output.element, output.shape))
+                output = dataclasses.replace(output, alias=name)
+            made.append(output)
+        return buffers, tuple(made)
 
     def _in_order(self) -> dict[str, Size | tuple[Size, ...]]:
         """The dims in the order of the signature, also where an optional buffer that names them is left out."""

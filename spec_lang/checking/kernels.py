@@ -77,6 +77,7 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
         report(error(kernel.grid[3].span, f"a grid has 3 dims at most, found {len(kernel.grid)}"))
     _check_buffers(kernel, report)
     _check_strided(kernel, report)
+    _check_zeroed(kernel, report)
     if kernel.workgroup_span is not None:
         _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
     _check_symbol(kernel, report)
@@ -168,6 +169,16 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
             message = f"no kernel `as {clause.form}` takes {word} buffers"
             instead = "write `copied` in place of `strided`: the program then makes dense copies" if strided else None
             report(error(clause.span, message, instead))
+
+
+def _check_zeroed(kernel: tree.Kernel, report: Report) -> None:
+    for parameter in kernel.parameters:
+        if isinstance(parameter.type, TensorType) and parameter.type.zeroed:
+            report(error(parameter.type.span, "only results start at zero", "leave out `zeroed`"))
+    zeroed = [isinstance(each.type, TensorType) and each.type.zeroed for each in kernel.results]
+    if zeroed != sorted(zeroed, reverse=True):
+        late = kernel.results[zeroed.index(True, zeroed.index(False))]
+        report(error(late.span, "results that start at zero come before the others"))
 
 
 def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:

@@ -64,7 +64,8 @@ def variables_text(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpV
 def type_text(written: tree.Type) -> str:
     if isinstance(written, tree.ScalarType):
         return str(written)
-    words = " strided" * written.strided + " copied" * written.copied + " optional" * written.optional
+    words = " strided" * written.strided + " copied" * written.copied + " zeroed" * written.zeroed
+    words += " optional" * written.optional
     return f"{written.element}[{', '.join(map(str, written.dims))}]{words}"
 
 

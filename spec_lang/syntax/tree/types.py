@@ -56,7 +56,7 @@ class TensorType:
 
     A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. One that is `copied`
     is dense, and the program makes a copy where a match has it in another layout. One that is `optional` is a null
-    pointer where a match has none.
+    pointer where a match has none. A result that is `zeroed` is full of zeros when the kernel starts.
     """
 
     span: Span
@@ -65,6 +65,7 @@ class TensorType:
     strided: bool = False
     optional: bool = False
     copied: bool = False
+    zeroed: bool = False
 
     def __str__(self) -> str:
         return "tensor<" + " x ".join([*map(str, self.dims), self.element.name]) + ">"
